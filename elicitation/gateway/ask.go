@@ -28,8 +28,8 @@ func clientOf(call *server.Call) elicitation.SessionInfo {
 		Capabilities: call.Capabilities()}
 }
 
-// attach returns the session of a client at the router, and what ends it with the call: clients of
-// revision 2026-07-28 have one for each.
+// attach returns the session of a client at the router, and a function that ends it where it is one
+// of this call alone, as for clients of revision 2026-07-28.
 func (g *Gateway) attach(
 	session *server.Session, info elicitation.SessionInfo,
 ) (*elicitation.Session, func(), error) {
@@ -67,8 +67,8 @@ func (g *Gateway) attach(
 	return attached, func() {}, nil
 }
 
-// begin tells the router of a call that an upstream serves on a connection, until the function is
-// called. ask puts what the upstream pushes to the client, nil: it pushes nothing.
+// begin registers a call on a connection with the router, until the function is called. ask puts
+// what the upstream pushes to the client; it is nil for an upstream that pushes nothing.
 func (g *Gateway) begin(ctx context.Context, session *server.Session,
 	info elicitation.SessionInfo, conn *connection, ask *asker,
 ) (*elicitation.Call, func(), error) {
@@ -97,8 +97,8 @@ type asker struct {
 	gateway *Gateway
 	parked  *relay.Parked
 	sender  elicitation.Sender // of the client's reports of progress
-	// ended is closed with the client's request, which ends the call in a session. A push that
-	// fails ends the handler's context, and not this.
+	// ended is closed with the client's request, which ends the call in a session. A failed push
+	// ends only the handler's context.
 	ended <-chan struct{}
 }
 
@@ -135,8 +135,8 @@ func (a *asker) Ask(
 	return nil, err
 }
 
-// Deliver implements [elicitation.FrameDeliverer]: the end of a visit is announced on the stream
-// of the call while that runs.
+// Deliver implements [elicitation.FrameDeliverer]: it announces the end of a visit on the stream of
+// the call while that runs.
 func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	session, n := a.parked.Session(), m.(*protocol.Notification)
 	if session == nil {
@@ -149,14 +149,14 @@ func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	return session.ElicitationComplete(ctx, completed.ElicitationID)
 }
 
-// elicit puts a question that the upstream has pushed to the client of the call on the connection.
+// elicit puts a question that the upstream has pushed to the client of the call.
 func (c *connection) elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
 	return c.router.ElicitFrom(ctx, c.name, params)
 }
 
-// askURL puts a visit to the client without which the upstream has refused a call (-32042).
+// askURL puts the visit to the client for lack of which the upstream has refused a call (-32042).
 func (c *connection) askURL(
 	ctx context.Context, q *client.URLQuestion,
 ) (*protocol.ElicitResult, error) {
@@ -168,8 +168,7 @@ func (c *connection) askURL(
 	return c.elicit(ctx, params)
 }
 
-// passOnVisitEnd announces the end of a visit to the client that was asked for it, and to nobody
-// else.
+// passOnVisitEnd announces the end of a visit only to the client that was asked for it.
 func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notification) {
 	var completed protocol.ElicitationCompleted
 	if n.Method == protocol.NotifyElicitationCompleted &&
@@ -178,8 +177,8 @@ func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notificatio
 	}
 }
 
-// A request is one request of a client, all its rounds in a session included, with the questions
-// that modern upstreams have returned in it.
+// A request is one request of a client, with all its rounds in a session, and the questions that
+// modern upstreams have returned in it.
 type request struct {
 	gateway *Gateway
 	session *server.Session // nil in revision 2026-07-28
@@ -198,7 +197,6 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// withQuestions returns ctx with what is known of the questions of the request.
 func (r *request) withQuestions(ctx context.Context) context.Context {
 	r.ctx = ctx
 	ctx = context.WithValue(ctx, requestKey{}, r)
@@ -214,7 +212,7 @@ func (r *request) withQuestions(ctx context.Context) context.Context {
 	}})
 }
 
-// beginLocked tells the router of the request, if it is not known there.
+// beginLocked registers the request with the router unless it has done so before.
 func (r *request) beginLocked(call *server.Call, conn *connection) (err error) {
 	if r.begun == nil {
 		r.open = map[string]*elicitation.Relayed{}
@@ -244,8 +242,8 @@ func (r *request) openQuestion(call *server.Call, conn *connection, key string,
 	return opened, nil
 }
 
-// completeQuestions ends the questions of the last round with what the client has answered. The
-// error says that their time was over.
+// completeQuestions ends the questions of the last round with the answers of the client. It fails
+// for answers that come too late.
 func (r *request) completeQuestions(call *server.Call, conn *connection,
 	asked map[string]*elicitation.Relayed, answers protocol.InputResponses,
 ) error {
@@ -281,8 +279,8 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	return late
 }
 
-// endQuestions ends the request with its result: questions are open that it shows to a client of
-// revision 2026-07-28, and no others.
+// endQuestions ends the request with its result. Only questions that the result shows to a client
+// of revision 2026-07-28 stay open.
 func (r *request) endQuestions(req *server.Request, result protocol.Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

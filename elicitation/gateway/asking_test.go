@@ -3,11 +3,9 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -21,8 +19,8 @@ func TestACapabilityThatIsNotPassedOnIsNotAskedOfTheClient(t *testing.T) {
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{URL: true}}},
-		func(context.Context, *server.ToolCall, struct{}) (outcome, error) {
-			return server.Text("done"), nil
+		func(ctx context.Context, call *server.ToolCall, _ struct{}) (outcome, error) {
+			return done(ctx, call)
 		})
 	upstream := serveHTTP(t, srv)
 	for _, kept := range []bool{true, false} {
@@ -73,29 +71,15 @@ func TestRootsArePassedOn(t *testing.T) {
 
 // A question that the upstream withdraws while its call goes on is withdrawn in the session, too.
 func TestAQuestionThatTheUpstreamWithdrawsLeavesTheSession(t *testing.T) {
-	shown, withdrawn := make(chan struct{}), make(chan struct{})
-	_, upstream := startRaw(t, func(
-		id json.RawMessage, event func(string), _ <-chan string,
-	) {
-		event(fmt.Sprintf(rawAsk, "99", "Q"))
+	shown := make(chan struct{})
+	p, withdrawn := silent(func() { close(shown) })
+	upstream := startRaw(t, func(c *rawCall) {
+		c.ask(99, "Q")
 		<-shown
-		event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
-		select {
-		case <-withdrawn:
-		case <-time.After(5 * time.Second):
-			t.Error("the question stays")
-		}
-		event(fmt.Sprintf(rawDone, id))
+		c.event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
+		await(t, withdrawn, "the question stays")
 	})
-	c := connectWith(t, front(t, ops(upstream, protocol.Legacy)), client.Options{
-		Era: protocol.Legacy, ElicitForm: func(
-			ctx context.Context, _ *client.FormQuestion,
-		) (*protocol.ElicitResult, error) {
-			close(shown)
-			<-ctx.Done()
-			close(withdrawn)
-			return nil, ctx.Err()
-		}}, "ops_x")
+	c := connect(t, front(t, ops(upstream, protocol.Legacy)), protocol.Legacy, p, "ops_x")
 	wantText(t, c, "ops_x", "done")
 }
 
@@ -141,13 +125,9 @@ func TestTheEndOfAVisitReachesWhoWasAskedForIt(t *testing.T) {
 	for i := range sessions {
 		s := &sessions[i]
 		wantText(t, s.Client, "ops_visit", "paid")
-		select {
-		case id := <-s.ended:
-			if id != s.asked || strings.Contains(id, "upstream") {
-				t.Errorf("asked under %q, ended under %q", s.asked, id)
-			}
-		case <-time.After(5 * time.Second):
-			t.Error("the end of the visit is not announced")
+		id := await(t, s.ended, "the end of the visit is not announced")
+		if id != s.asked || strings.Contains(id, "upstream") {
+			t.Errorf("asked under %q, ended under %q", s.asked, id)
 		}
 	}
 	if len(sessions[0].ended)+len(sessions[1].ended) > 0 {

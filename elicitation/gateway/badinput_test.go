@@ -9,39 +9,36 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // An upstream that keeps to no rules gets an error or nothing, and its calls end as they should.
 func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 	t.Parallel()
-	ask := func(url string) func(*rawUpstream, json.RawMessage, func(string)) string {
-		return func(u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawVisit, url))
-			return u.takeAnswer()
+	ask := func(url string) func(*rawCall) string {
+		return func(c *rawCall) string {
+			c.event(fmt.Sprintf(rawVisit, url))
+			return c.takeAnswer()
 		}
 	}
 	for _, test := range []struct {
 		name    string
-		call    func(u *rawUpstream, id json.RawMessage, event func(string)) (got string)
+		call    func(c *rawCall) (got string)
 		want    string // what the upstream got
 		visible string // what was shown, each call
 		urls    bool   // the client opens them
 		result  string // "": done
 	}{
-		{name: "uses the id of a question again", call: func(
-			u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawAsk, "7", "one"))
-			first := u.takeAnswer()
-			event(fmt.Sprintf(rawAsk, "7", "two"))
-			return first + u.takeAnswer()
+		{name: "uses the id of a question again", call: func(c *rawCall) string {
+			c.ask(7, "one")
+			first := c.takeAnswer()
+			c.ask(7, "two")
+			return first + c.takeAnswer()
 		}, want: "answer to one|answer to two", visible: "one two"},
-		{name: "asks twice at once under one id", call: func(
-			u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawAsk, "7", "many"))
-			event(fmt.Sprintf(rawAsk, "7", "many"))
-			return u.takeAnswer() + " and " + u.takeAnswer()
+		{name: "asks twice at once under one id", call: func(c *rawCall) string {
+			c.ask(7, "many")
+			c.ask(7, "many")
+			return c.takeAnswer() + " and " + c.takeAnswer()
 		}, want: `"id":7|} and {`, visible: "many"},
 		{name: "asks what was not declared", call: ask("https://example.com/"), want: `"error"`},
 		{name: "asks to open a script", call: ask("javascript:alert(1)"), want: `"error"`,
@@ -49,39 +46,34 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 		{name: "asks to open a file", call: ask("file:///etc/passwd"), want: `"error"`,
 			urls: true},
 		{name: "asks to open nothing", call: ask(""), want: `"error"`, urls: true},
-		{name: "answers twice, and asks after the end", call: func(
-			_ *rawUpstream, id json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawDone, id))
-			event(fmt.Sprintf(strings.Replace(rawDone, "done", "late", 1), id))
-			event(fmt.Sprintf(rawAsk, "9", "late"))
+		{name: "answers twice, and asks after the end", call: func(c *rawCall) string {
+			c.text("done")
+			c.text("late")
+			c.ask(9, "late")
+			c.text("done")
 			return ""
 		}},
-		{name: "asks a hundred times at once", call: func(
-			u *rawUpstream, _ json.RawMessage, event func(string)) string {
+		{name: "asks a hundred times at once", call: func(c *rawCall) string {
 			for i := range 100 {
-				event(fmt.Sprintf(rawAsk, fmt.Sprint(100+i), "many"))
+				c.ask(100+i, "many")
 			}
 			for i := range 100 {
-				if u.takeAnswer() == "no answer" {
+				if c.takeAnswer() == "no answer" {
 					return fmt.Sprint(i, " answers")
 				}
 			}
 			return "100 answers"
 		}, want: "100 answers", visible: "many"},
-		{name: "asks with 17 MiB", call: func(
-			u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawAsk, "9", strings.Repeat("a", 17<<20)))
+		{name: "asks with 17 MiB", call: func(c *rawCall) string {
+			c.ask(9, strings.Repeat("a", 17<<20))
 			return ""
 		}, result: "What the tool did is not known"},
 	} {
 		for _, era := range bothEras {
 			t.Run(fmt.Sprintf("%s, %v client", test.name, era), func(t *testing.T) {
 				got := make(chan string, 2)
-				_, upstream := startTaking(t, func(
-					u *rawUpstream, id json.RawMessage, event func(string)) {
-					got <- test.call(u, id, event)
-				})
-				p := &person{answer: func(message string) *protocol.ElicitResult {
+				upstream := startRaw(t, func(c *rawCall) { got <- test.call(c) })
+				p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
 					r, _ := client.Accept(target{"answer to " + message})
 					return r
 				}}
@@ -124,8 +116,7 @@ func TestNobodyElseContinuesACall(t *testing.T) {
 	u, other := startUpstream(t), startUpstream(t)
 	elsewhereToo := ops(other.url, protocol.Legacy)
 	elsewhereToo.Name = "dev"
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		ops(u.url, protocol.Legacy), elsewhereToo}}, byUser)
+	url := frontByUser(t, ops(u.url, protocol.Legacy), elsewhereToo)
 	ann := byHandAs(t, url, "ann", asksForms, "ops_deploy", "dev_deploy")
 	bob := byHandAs(t, url, "bob", asksForms, "ops_deploy", "dev_deploy")
 	pending := answered(t, begin(t, ann), target{"production"})
@@ -152,8 +143,6 @@ func TestNobodyElseContinuesACall(t *testing.T) {
 		t.Fatal(second, err)
 	}
 	resume(t, ann, second, confirmation{true})
-	if u.calls.Load() != 1 || u.commits.Load() != 1 || other.calls.Load() != 0 {
-		t.Errorf("called %d times, %d effects, the other %d times", u.calls.Load(),
-			u.commits.Load(), other.calls.Load())
-	}
+	u.want(t, 1, 1)
+	other.want(t, 0, 0)
 }

@@ -19,19 +19,15 @@ import (
 
 func TestQuestionsLeftOutAreAskedAgainInOrder(t *testing.T) {
 	t.Parallel()
-	_, upstream := startTaking(t, func(_ *rawUpstream, _ json.RawMessage, event func(string)) {
+	upstream := startRaw(t, func(c *rawCall) {
 		for i := range 12 {
-			event(fmt.Sprintf(rawAsk, fmt.Sprint(100+i), fmt.Sprint("Q", i)))
+			c.ask(100+i, fmt.Sprint("Q", i))
 		}
 		<-t.Context().Done()
 	})
 	url := front(t, ops(upstream, protocol.Legacy))
 	byHand(t, url, "ops_x")
-	var r struct {
-		Result struct {
-			RequestState string `json:"requestState"`
-		} `json:"result"`
-	}
+	var r struct{ Result struct{ RequestState string } }
 	_ = json.Unmarshal([]byte(modernRaw(t, url, "", "ops_x", "", "")), &r)
 	again := modernRaw(t, url, "", "ops_x", r.Result.RequestState,
 		`{"question-3":{"action":"accept","content":{"name":"a"}}}`)
@@ -54,10 +50,10 @@ func TestKeptResultsAreBounded(t *testing.T) {
 		t.Skip("takes a minute with the race detector, where memory is not what it is without")
 	}
 	big := strings.Repeat("x", 1<<20)
-	_, upstream := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
-		event(fmt.Sprintf(rawAsk, "99", "Q"))
-		<-answers
-		event(fmt.Sprintf(rawText, id, big))
+	upstream := startRaw(t, func(c *rawCall) {
+		c.ask(99, "Q")
+		c.takeAnswer()
+		c.text(big)
 	})
 	c := connect(t, front(t, ops(upstream, protocol.Legacy)), protocol.Modern,
 		accepting(target{"abc"}), "ops_x")

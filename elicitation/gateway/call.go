@@ -18,18 +18,17 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A flowState is what the gateway keeps with a client that was asked something, sealed by the
-// server and bound to the caller and the request.
+// A flowState is the state of a call between its rounds. The client keeps it, sealed by the server
+// and bound to the caller and the request.
 type flowState struct {
 	relay.State
-	// Questions are those of the last round that a modern upstream has returned, by its keys.
+	// Questions are those that a modern upstream returned in the last round, by its keys.
 	Questions map[string]*elicitation.Relayed `json:"questions,omitempty"`
-	// Login is what the call waits for before it goes on; nil: it waits for no login.
+	// Login is the login that the call waits for, if any.
 	Login *loginState `json:"login,omitempty"`
 }
 
-// callUpstream passes on one leg of a client's request. params are those of the upstream, without
-// answers.
+// callUpstream relays one leg of a client's request. params are for the upstream, without answers.
 func (g *Gateway) callUpstream(
 	ctx context.Context, u *upstream, call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
@@ -50,7 +49,6 @@ func (g *Gateway) callUpstream(
 	return result, err
 }
 
-// callOnce passes on one leg of a call that is not parked.
 func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	params protocol.Params, state *flowState,
 ) (protocol.Result, error) {
@@ -58,7 +56,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	if !resumed && g.park.IsClosed() {
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
-	// A call that has no room costs no connection, where the upstream is known to push.
+	// Where the upstream is known to push, a call without room opens no connection.
 	reserved := !resumed && u.isLegacy()
 	if reserved {
 		if err := g.park.Reserve(call.Principal); err != nil {
@@ -93,8 +91,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	return g.parkCall(ctx, u, conn, release, call, params)
 }
 
-// relayLeg sends one leg to a modern upstream, which gets its own state and the answers to its own
-// questions, and keeps nothing.
+// relayLeg sends one leg to a modern upstream, with its own state and the answers to its questions.
 func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, call *server.Call,
 	params protocol.Params, state *flowState,
 ) (protocol.Result, error) {
@@ -149,19 +146,18 @@ func (u *upstream) askClient(request *request, conn *connection, call *server.Ca
 	return relay.Ask(questions, next), nil
 }
 
-// An askedUndeclared is the error of a question that the client of the call cannot be asked.
+// An askedUndeclared is the error of a question that the client has not declared support for.
 type askedUndeclared struct {
 	refused *elicitation.Error
 	needs   protocol.ClientCapabilities
 }
 
-// MissingCapabilities returns what the question needs.
 func (e askedUndeclared) MissingCapabilities() protocol.ClientCapabilities { return e.needs }
 
 func (e askedUndeclared) Error() string { return e.refused.Error() }
 
-// refuseReturned returns why the client is not asked what a modern upstream has returned. The
-// upstream keeps nothing of the call, so that the client alone can be told.
+// refuseReturned returns why the client is not asked a question that a modern upstream returned.
+// Only the client gets the error: the upstream keeps nothing of the call.
 func (u *upstream) refuseReturned(
 	ctx context.Context, call *server.Call, q protocol.InputRequest, err error,
 ) error {
@@ -176,8 +172,7 @@ func (u *upstream) refuseReturned(
 	return shown
 }
 
-// parkCall calls a legacy upstream, once, and waits for the first outcome. There is room for the
-// call.
+// parkCall calls a legacy upstream once and waits for the first outcome. Room is reserved.
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
@@ -215,7 +210,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		})
 }
 
-// runParked makes the call. The context has no value of the client's request but its span.
+// runParked makes the call. Of the client's request ctx has only the span.
 func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	parked *relay.Parked, params protocol.Params,
 ) (result protocol.Result, err error) {
@@ -225,10 +220,8 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	return conn.call(ctx, params)
 }
 
-// call calls a legacy upstream, in another session where the client's is over.
-func (c *connection) call(
-	ctx context.Context, params protocol.Params,
-) (protocol.Result, error) {
+// call calls a legacy upstream, in a new session where the last one is over.
+func (c *connection) call(ctx context.Context, params protocol.Params) (protocol.Result, error) {
 	if _, err := c.client.Negotiate(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrNotRun, err)
 	}
@@ -245,8 +238,8 @@ func (c *connection) call(
 
 var errPanicked = errors.New("gateway: panic")
 
-// recoverPanic makes a panic the error of what runs outside of a request: an authorizer must
-// not end the process here, as it does not in a handler.
+// recoverPanic turns a panic outside of a request into an error: an authorizer must not end the
+// process.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())
@@ -266,8 +259,8 @@ func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 	return result, nil
 }
 
-// watchRequests is the middleware that counts requests, has them see what their callers may, and
-// ends parked calls for which nobody can come back.
+// watchRequests is the middleware that counts requests, chooses the catalogs that their callers
+// may see, and ends parked calls that no client can resume.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		views := g.chooseCatalogs(ctx, req)
@@ -298,11 +291,8 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 
 func wantsProgress(call *server.Call) bool { return !call.Meta.ProgressToken.IsZero() }
 
-// withProgress returns a context whose calls report progress to the request that waits for them,
-// where the client wants it.
-func withProgress(
-	ctx context.Context, wanted bool, waiting func() *server.Call,
-) context.Context {
+// withProgress returns a context whose calls report progress to the waiting request, if wanted.
+func withProgress(ctx context.Context, wanted bool, waiting func() *server.Call) context.Context {
 	if !wanted {
 		return client.WithProgress(ctx, nil)
 	}
@@ -317,8 +307,8 @@ func withProgress(
 	})
 }
 
-// explain returns the error of an upstream as the client gets it: what the upstream said as it
-// is, and everything else as a sentence that names the upstream and nothing behind it.
+// explain returns the error of an upstream for the client: an error that the upstream sent as it
+// is, any other as a sentence that names the upstream and nothing behind it.
 func (u *upstream) explain(err error) error {
 	if isMalformed(err) {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
@@ -329,10 +319,10 @@ func (u *upstream) explain(err error) error {
 	if question, ok := errors.AsType[*client.QuestionError](err); ok {
 		return &upstreamError{u.config.Name, "asks something that may not be passed on", question}
 	}
-	if _, ok := errors.AsType[*loginNeeded](err); ok {
+	if isA[*loginNeeded](err) {
 		return &upstreamError{u.config.Name, "wants you to log in there: call one of its tools", err}
 	}
-	if _, ok := errors.AsType[*unhandled](err); ok {
+	if isA[*unhandled](err) {
 		return &upstreamError{u.config.Name, "refuses the credentials of this caller", err}
 	}
 	return &upstreamError{u.config.Name, "cannot be reached", err}
@@ -362,9 +352,8 @@ func (u *upstream) explainCall(err error) error {
 	return explained
 }
 
-// explainLack returns the error of a modern upstream that misses capabilities of the client, or
-// asks what needs them although nobody has declared them. One that the gateway does not pass on is
-// none that the client could declare.
+// explainLack returns the error where a modern upstream misses capabilities of the client, or asks
+// what needs undeclared ones. The client is not told to declare one that the gateway refuses.
 func (u *upstream) explainLack(call *server.Call, err error) error {
 	lack, asks := errors.AsType[undeclared](err)
 	said, _ := protocol.AsError(err)
@@ -382,7 +371,7 @@ func (u *upstream) explainLack(call *server.Call, err error) error {
 			fmt.Sprintf("needs %s, which this gateway does not let it use", kept), nil}
 	case missing.IsZero():
 		return err
-	case call.Version.Era() == protocol.Legacy: // the code is one of modern revisions
+	case call.Version.Era() == protocol.Legacy: // which lacks the code of modern revisions
 		return protocol.Errorf(protocol.CodeCannotAsk,
 			"the client does not support: %s; use a client that does", missing)
 	}

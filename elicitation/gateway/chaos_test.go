@@ -47,16 +47,17 @@ type chaosFleet struct {
 	turn      atomic.Uint32
 	work      time.Duration // of every eighth call, after its last answer
 
+	open    atomic.Int64
+	slow    time.Duration // for which the machine has let a process wait
+	retries sync.Map      // when each was sent
+
 	mu       sync.Mutex
-	down     map[string]bool        // gateways that the balancer leaves out
-	troubled map[string][]time.Time // when a process died or stopped, and when it was back
-	killed   map[string][]time.Time
-	open     int
+	down     map[string]bool      // gateways that the balancer leaves out
+	troubled map[string]time.Time // when a process died, stopped or was back last
+	killed   map[string]time.Time
 	counts   map[string]int
-	slow     time.Duration   // for which the machine has let a process wait
 	replies  []time.Duration // until an older client got its 202
 	refusals []time.Duration // until a retry was refused
-	retries  map[string]time.Time
 	examples map[string]string
 }
 
@@ -67,8 +68,8 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 	f := &chaosFleet{t: t, file: filepath.Join(t.TempDir(), "upstreams"),
 		processes: map[string]*servertest.Process{}, settings: map[string]processSettings{},
 		links: map[string]map[string]*servertest.Link{}, down: map[string]bool{},
-		troubled: map[string][]time.Time{}, killed: map[string][]time.Time{},
-		counts: map[string]int{}, retries: map[string]time.Time{}, examples: map[string]string{},
+		troubled: map[string]time.Time{}, killed: map[string]time.Time{},
+		counts: map[string]int{}, examples: map[string]string{},
 		transport: &http.Transport{MaxIdleConnsPerHost: 500}}
 	t.Cleanup(f.transport.CloseIdleConnections)
 	for _, from := range chaosGateways {
@@ -121,7 +122,7 @@ func (f *chaosFleet) start(name string) {
 func (f *chaosFleet) kill(name string) {
 	f.setDown(name, true)
 	f.mu.Lock()
-	f.killed[name] = append(f.killed[name], time.Now())
+	f.killed[name] = time.Now()
 	f.mu.Unlock()
 	f.processes[name].Kill()
 	for _, from := range chaosGateways {
@@ -133,7 +134,7 @@ func (f *chaosFleet) setDown(name string, down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.down[name] = down
-	f.troubled[name] = append(f.troubled[name], time.Now())
+	f.troubled[name] = time.Now()
 }
 
 // linksBetween are the links between a gateway and the others.
@@ -268,15 +269,13 @@ func (f *chaosFleet) noteReply(gateway string, status int, began time.Time) {
 func (f *chaosFleet) inTrouble(name string, since time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.troubled[name]
-	return f.down[name] || len(last) > 0 && last[len(last)-1].After(since)
+	return f.down[name] || f.troubled[name].After(since)
 }
 
 func (f *chaosFleet) diedSince(name string, since time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.killed[name]
-	return len(last) > 0 && last[len(last)-1].After(since)
+	return f.killed[name].After(since)
 }
 
 func (f *chaosFleet) count(what string) {
@@ -296,15 +295,14 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 	}
 	opts := &client.Options{Era: era}
 	if era == protocol.Modern {
-		opts.NoBusyRetry, opts.Manual = true, &protocol.ClientCapabilities{
-			Elicitation: &protocol.ElicitationCapability{Form: true}}
+		opts.NoBusyRetry, opts.Manual = true, &asksForms
 	} else {
-		opts.ElicitForm = func(
-			_ context.Context, q *client.FormQuestion,
-		) (*protocol.ElicitResult, error) {
+		p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
 			think()
-			return client.Accept(target{f.answerTo(user, q.Message)})
-		}
+			r, _ := client.Accept(target{f.answerTo(user, message)})
+			return r
+		}}
+		opts.ElicitForm = p.fill
 	}
 	c, err := client.New(transport, opts)
 	if err != nil {
@@ -367,14 +365,8 @@ func (f *chaosFleet) call(
 ) (*protocol.CallToolResult, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), 90*time.Second)
 	defer cancel()
-	f.mu.Lock()
-	f.open++
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.open--
-	}()
+	f.open.Add(1)
+	defer f.open.Add(-1)
 	tool := upstream + "_work"
 	if era == protocol.Legacy {
 		return c.CallTool(ctx, tool, in)
@@ -411,18 +403,14 @@ func (f *chaosFleet) resume(ctx context.Context, c *client.Client, w *route,
 ) (protocol.Result, *client.Pending, error) {
 	for {
 		began := time.Now()
-		f.mu.Lock()
-		f.retries[which] = began
-		f.mu.Unlock()
+		f.retries.Store(which, began)
 		result, next, err := c.Resume(ctx, pending)
 		said, isError := protocol.AsError(err)
 		w.mu.Lock()
 		last := w.last
 		w.mu.Unlock()
 		if f.inTrouble(last, began) { // nobody can tell the client
-			f.mu.Lock()
-			delete(f.retries, which)
-			f.mu.Unlock()
+			f.retries.Delete(which)
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -505,15 +493,12 @@ func TestChaos(t *testing.T) {
 		user := []string{"ann", "bob"}[i/2%2]
 		wg.Go(func() { f.runClient(era, user, i, over) })
 	}
-	go f.measureMachine(over)
+	wg.Go(func() { f.measureMachine(over) })
 	faults := chaosFaults()
 	time.Sleep(pause)
 	for i := range rounds {
 		fault, gateway := faults[i%len(faults)], chaosGateways[i/2%3]
-		f.mu.Lock()
-		open := f.open
-		f.mu.Unlock()
-		t.Logf("%d calls in flight: %s (%s)", open, fault.name, gateway)
+		t.Logf("%d calls in flight: %s (%s)", f.open.Load(), fault.name, gateway)
 		fault.begin(f, gateway)
 		time.Sleep(length)
 		fault.end(f, gateway)
@@ -533,9 +518,7 @@ func (f *chaosFleet) measureMachine(over <-chan struct{}) {
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
-		f.mu.Lock()
 		f.slow = max(f.slow, time.Since(began)-10*time.Millisecond)
-		f.mu.Unlock()
 	}
 }
 
@@ -548,9 +531,9 @@ func (f *chaosFleet) report() {
 		}
 	}
 	var taken []time.Duration
-	for which, began := range f.retries {
-		if at, ok := notes.taken[which]; ok {
-			taken = append(taken, max(at.Sub(began), 0))
+	for which, began := range f.retries.Range {
+		if at, ok := notes.taken[which.(string)]; ok {
+			taken = append(taken, max(at.Sub(began.(time.Time)), 0))
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(f.counts)) {

@@ -32,13 +32,12 @@ func statusOf(t *testing.T, url string, era protocol.Era) (status int, after str
 // in open sessions and flows that resume are served.
 func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 	forEachEra(t, func(t *testing.T, upstreamEra protocol.Era) {
-		g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-			ops(startUpstream(t).url, upstreamEra)}}, nil)
+		g, url := serveGateway(t, before(ops(startUpstream(t).url, upstreamEra)), nil)
 		c := byHand(t, url, "ops_deploy")
 		pending := begin(t, c)
 		running, release := make(chan struct{}), make(chan struct{})
 		session := connect(t, url, protocol.Legacy, &person{answer: func(
-			message string) *protocol.ElicitResult {
+			_ context.Context, message string) *protocol.ElicitResult {
 			if strings.Contains(message, "where") {
 				close(running)
 				<-release
@@ -98,7 +97,8 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 		ignored := make(ignoredDeclines, 10)
 		url := startGateway(t, &gateway.Options{Server: server.Options{Observer: ignored},
 			Upstreams: []gateway.Upstream{ops(upstream, upstreamEra)}})
-		c := connect(t, url, clientEra, &person{answer: func(string) *protocol.ElicitResult {
+		c := connect(t, url, clientEra, &person{answer: func(
+			context.Context, string) *protocol.ElicitResult {
 			return client.Decline()
 		}}, "ops_x")
 		wantText(t, c, "ops_x", "left as it is")
@@ -113,12 +113,11 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 // A session that makes one call after the other is not cut off between two.
 func TestADrainWaitsForTheNextCallOfASession(t *testing.T) {
 	t.Parallel()
-	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		ops(startUpstream(t).url, 0)}}, nil)
+	g, url := serveGateway(t, before(ops(startUpstream(t).url, 0)), nil)
 	session := connect(t, url, protocol.Legacy, &person{}, "ops_deploy")
 	down := make(chan error, 1)
 	for i := range 4 {
-		wantText(t, session, "ops_deploy", "deployed to production: true")
+		wantText(t, session, "ops_deploy", deployed)
 		if i == 0 {
 			go func() { down <- g.Shutdown(context.Background()) }()
 		}

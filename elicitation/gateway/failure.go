@@ -45,13 +45,13 @@ func (k failureKind) isFault() bool {
 	return k != whyCapability && k != whyError && k != whyGivenUp
 }
 
-// A failure is what the operator reads of an error of an upstream. It has nothing that the
-// upstream says: that may quote an answer.
+// A failure is what the log says of an error of an upstream: nothing that the upstream has sent,
+// which may quote an answer.
 type failure struct {
 	why    failureKind
 	code   int64 // of an error that the upstream sent, else 0
 	status int   // of HTTP, else 0
-	at     int   // the byte at which JSON is not well formed, negative where there is none
+	at     int   // the byte at which JSON is not well formed, else negative
 }
 
 // Errors of packages client and clienthttp, by what they say.
@@ -70,14 +70,17 @@ type (
 	}
 )
 
-// isMalformed reports whether what the upstream sent is no answer.
-func isMalformed(err error) bool {
-	_, unusable := errors.AsType[*client.ResponseError](err)
-	_, unreadable := errors.AsType[malformed](err)
-	return unusable || unreadable
+// isA reports whether an error is or wraps one of a type.
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
-// failureOf returns what an error means that came under ctx.
+// isMalformed reports whether what the upstream sent is no answer.
+func isMalformed(err error) bool {
+	return isA[*client.ResponseError](err) || isA[malformed](err)
+}
+
 func failureOf(ctx context.Context, err error) failure {
 	f := failure{at: -1}
 	if m, ok := errors.AsType[malformed](err); ok {
@@ -94,21 +97,17 @@ func failureOf(ctx context.Context, err error) failure {
 }
 
 func (f *failure) kindOf(ctx context.Context, err error) failureKind {
-	_, asked := errors.AsType[*client.QuestionError](err)
-	_, refused := errors.AsType[*elicitation.Error](err)
-	_, lacks := errors.AsType[undeclared](err)
-	_, unhandled := errors.AsType[*unhandled](err)
-	_, login := errors.AsType[*loginNeeded](err)
 	switch {
 	case errors.Is(err, errPanicked):
 		return whyInternal
-	case lacks, f.code == protocol.CodeMissingRequiredClientCapability:
+	case isA[undeclared](err), f.code == protocol.CodeMissingRequiredClientCapability:
 		return whyCapability
-	case asked, refused:
+	case isA[*client.QuestionError](err), isA[*elicitation.Error](err):
 		return whyQuestion
 	case isMalformed(err):
 		return whyMalformed
-	case unhandled, login, f.status == http.StatusUnauthorized, f.status == http.StatusForbidden:
+	case isA[*unhandled](err), isA[*loginNeeded](err),
+		f.status == http.StatusUnauthorized, f.status == http.StatusForbidden:
 		return whyCredentials
 	case errors.Is(err, protocol.ErrSessionGone):
 		return whySessionLost
@@ -124,10 +123,6 @@ func (f *failure) kindOf(ctx context.Context, err error) failureKind {
 func kindOfBreak(ctx context.Context, err error) failureKind {
 	dial, isNet := errors.AsType[*net.OpError](err)
 	late, isLate := errors.AsType[net.Error](err)
-	_, isName := errors.AsType[*net.DNSError](err)
-	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
-	_, isProgram := errors.AsType[*exec.Error](err)
-	_, isPath := errors.AsType[*fs.PathError](err)
 	switch {
 	case errors.Is(err, relay.ErrExpired), errors.Is(err, context.DeadlineExceeded),
 		isLate && late.Timeout():
@@ -135,13 +130,13 @@ func kindOfBreak(ctx context.Context, err error) failureKind {
 	case errors.Is(err, errClosed), errors.Is(err, relay.ErrClientLeft),
 		errors.Is(err, context.Canceled), ctx.Err() != nil:
 		return whyGivenUp
-	case isNet && dial.Op == "dial", isName, isCertificate, isProgram, isPath:
+	case isNet && dial.Op == "dial", isA[*net.DNSError](err), isA[*exec.Error](err),
+		isA[*tls.CertificateVerificationError](err), isA[*fs.PathError](err):
 		return whyUnreachable
 	}
 	return whyEnded
 }
 
-// addFields adds what is known.
 func (f failure) addFields(out event.Encoder) {
 	out.AddString("why", string(f.why))
 	if f.code != 0 {
@@ -162,10 +157,10 @@ func (g *Gateway) countFailure(ctx context.Context, u *upstream, err error) fail
 	return f
 }
 
-// noteFailedCall counts an error of a call, and tells the log why it failed; shown is what the
-// client gets. A call that waits for a login has not failed.
+// noteFailedCall counts and logs the error of a call; shown is what the client gets. A call that
+// waits for a login has not failed.
 func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown error) {
-	if _, login := errors.AsType[*loginNeeded](err); login {
+	if isA[*loginNeeded](err) {
 		return
 	}
 	f := g.countFailure(ctx, u, err)
@@ -182,8 +177,8 @@ func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown er
 	})
 }
 
-// noteFailedConnection is noteFailedCall for a call that has no connection, unless the gateway has
-// no room for it.
+// noteFailedConnection is noteFailedCall for a call without a connection. A refusal for lack of
+// room is no failure.
 func (g *Gateway) noteFailedConnection(ctx context.Context, u *upstream, err error) {
 	if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
 		return

@@ -1,12 +1,10 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // startFailing serves an upstream with the tool x, whose calls are answered by hand.
@@ -31,22 +28,13 @@ func startFailing(
 	t.Helper()
 	srv := newServer(t, nil)
 	addTool(srv, "x", done)
-	next, err := serverhttp.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := newHandler(t, srv, nil)
 	t.Cleanup(func() { _ = srv.Close() })
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			ID     json.RawMessage
-			Method string
-		}
-		if json.Unmarshal(body, &m) == nil && m.Method == protocol.MethodCallTool {
+		if m := readMessage(r); m.Method == protocol.MethodCallTool {
 			answer(w, r, m.ID)
 			return
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	}))
 }
@@ -107,7 +95,8 @@ var failureScenes = []struct {
 	{"status 500", writeStatus(500), "http_status status=500", didNotAnswer},
 	{"status 403", writeStatus(403), "credentials status=403", didNotAnswer},
 	{"an error", writeJSON(
-		`{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"hunter2"}}`), "error code=-32000", "hunter2"},
+		`{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"hunter2"}}`),
+		"error code=-32000", "hunter2"},
 	{"a stream that ends within a frame", func(w http.ResponseWriter, _ *http.Request,
 		_ json.RawMessage) {
 		writeEvents(w, aliveEvent, `data: {"jsonrpc":"2.0","id":1,"res`)
@@ -131,7 +120,7 @@ type watched struct {
 
 func startWatched(t *testing.T, u gateway.Upstream) *watched {
 	t.Helper()
-	opts := &gateway.Options{Upstreams: []gateway.Upstream{u}}
+	opts := before(u)
 	books := newLedger(opts)
 	return &watched{books, startGateway(t, opts)}
 }
@@ -266,11 +255,7 @@ func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
 		if _, err := c.CallTool(ctx, "ops_x", nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		select {
-		case <-ended:
-		case <-time.After(5 * time.Second):
-			t.Fatal("the call goes on upstream")
-		}
+		await(t, ended, "the call goes on upstream")
 		eventually(func() bool { return w.logs.FilterMessage("gateway.call_failed").Len() > 0 })
 		if got := w.failedCall(t); got != "given_up" {
 			t.Errorf("the log says %q", got)

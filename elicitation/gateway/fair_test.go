@@ -65,14 +65,14 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 		c := clients[random.IntN(len(clients))]
 		switch n := random.IntN(10); {
 		case n < 6: // leave a question open
-			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+			_, pending, err := c.Begin(t.Context(), deployCall)
 			if err == nil && pending != nil {
 				questions = append(questions, open{c, pending})
 			}
 		case n < 7: // leave before there is a question
 			ctx, leave := context.WithCancel(t.Context())
 			go leave()
-			_, _, _ = c.Begin(ctx, &protocol.CallToolParams{Name: "ops_deploy"})
+			_, _, _ = c.Begin(ctx, deployCall)
 		case n < 8:
 			_, _ = c.CallTool(t.Context(), "ops_plain", nil)
 		case len(questions) > 0: // answer one, of two
@@ -95,7 +95,7 @@ func TestABusyUpstreamSaysWhoseLimitItIs(t *testing.T) {
 	fill := func(user string) (limit string) {
 		c := byHandAs(t, url, user, asksForms, "ops_deploy")
 		for range 9 {
-			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+			_, _, err := c.Begin(t.Context(), deployCall)
 			if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
 				return string(said.Data)
 			}
@@ -122,8 +122,7 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		srv := newServer(t, nil)
 		addEcho(srv, "z")
-		_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
-			ops(serveHTTP(t, srv), 0)}}).WithEntries(8), byUser)
+		_, url := serveGateway(t, before(ops(serveHTTP(t, srv), 0)).WithEntries(8), byUser)
 		var all []string
 		for i := range 5 {
 			c := connectAs(t, url, era, "mallory", "ops_z")
@@ -147,8 +146,7 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "z")
-	_, url := serveGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
-		ops(serveHTTP(t, srv), 0)}}).WithEntries(4), byUser)
+	_, url := serveGateway(t, before(ops(serveHTTP(t, srv), 0)).WithEntries(4), byUser)
 	connectAs(t, url, protocol.Modern, "eve", "ops_z")
 	ann, bob := openRawSession(t, url, "ann"), openRawSession(t, url, "bob")
 	var got []string

@@ -58,8 +58,8 @@ func limitsOf(opts *Options) limits {
 // listTTL is how long clients may reuse lists: an upstream that was down may be back.
 const listTTL = 5 * time.Second
 
-// New returns a gateway and begins to connect to its upstreams, in the background: one that is down
-// is tried again until it answers, and what it offers is published then. Close ends it.
+// New returns a gateway and connects to its upstreams in the background. It retries one that is
+// down until it answers, and then publishes what it offers. Close ends the gateway.
 func New(opts *Options) (*Gateway, error) {
 	names, err := claimNames(opts)
 	if err != nil {
@@ -114,14 +114,14 @@ func New(opts *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Server returns the server that clients talk to, to be served on a stream; over HTTP see
+// Server returns the server that clients talk to, for use on a stream; for HTTP see
 // [Gateway.Handler]. Its Shutdown drains the requests; call [Gateway.Close] after it.
 func (g *Gateway) Server() *server.Server { return g.server }
 
-// Handler returns the handler of the gateway's endpoint. With Replicas of opts, which may be nil, a
-// client may come back with its answers to any replica: one that does not run the call passes the
-// request on to the one that does, as it does with requests of sessions. Replicas share the Sealer
-// and the Audience of [Options.Server], and differ in nothing but their names. Make one handler.
+// Handler returns the handler of the gateway's endpoint. opts may be nil. With Replicas in opts a
+// client may send its answers to any replica, which passes them, and requests of sessions, on to
+// the replica that runs the call. Replicas share the Sealer and the Audience of [Options.Server]
+// and differ only in their names. Call Handler once.
 func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
 	handler, err := g.park.Handler(g.server, opts)
 	if err == nil {
@@ -130,14 +130,13 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 	return handler, err
 }
 
-// errClosed is the cause with which what runs upstream is cancelled at the end.
+// errClosed is the cause with which calls upstream are cancelled at the end.
 var errClosed = errors.New("gateway: the gateway is shutting down")
 
-// Shutdown lets nothing begin, and waits for what runs until ctx ends: over HTTP what begins
-// something gets 503, for a balancer to offer it to another replica, while clients come back with
-// answers and open sessions make calls. When no request runs, and sessions have made no call for a
-// second, calls of sessions are refused, too. Then it does what Close does. It returns the cause of
-// ctx where that ended the wait. The handler is shut down with it.
+// Shutdown drains the gateway until ctx ends, then closes it and its handler. Over HTTP new calls
+// and sessions get 503, so that a balancer offers them to another replica; answers are served, and
+// calls in open sessions. When no request runs, and sessions have made no call for a second, their
+// calls are refused, too. It returns the cause of ctx where that ended the wait.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	if h := g.handler.Load(); h != nil {
@@ -182,7 +181,7 @@ func (g *Gateway) areSessionsQuiet() bool {
 	return time.Since(time.Unix(0, g.lastEnded.Load())) > time.Second
 }
 
-// drainPause is how often a shutdown looks whether requests run.
+// drainPause is how often a shutdown checks whether requests run.
 const drainPause = 20 * time.Millisecond
 
 // Close ends the calls that wait for people, and the connections to the upstreams.
@@ -203,9 +202,8 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(failed, g.server.Close())...)
 }
 
-// detach returns a context that ends with ctx and the gateway and has none of the values of ctx,
-// which belong to the request of the client: its principal, its revision, its round. Only the span
-// is kept, where requests are traced.
+// detach returns a context that ends with ctx and the gateway. Of the values of the client's
+// request, such as its principal, revision and round, it keeps only the span.
 func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	detached, cancel := context.WithCancelCause(g.carrySpan(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -215,7 +213,7 @@ func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// carrySpan returns the context of everything upstream, with the span of the client's request.
+// carrySpan returns the context of all calls upstream, with the span of the client's request.
 func (g *Gateway) carrySpan(request context.Context) context.Context {
 	if g.tracer == nil {
 		return g.life
@@ -238,20 +236,14 @@ func (g *Gateway) logFailure(level event.Level, name, upstream string, err error
 	})
 }
 
-// isBroken reports whether an error says that a connection is of no more use.
+// isBroken reports whether a connection cannot be used any more after an error.
 func isBroken(err error) bool {
-	if err == nil {
-		return false
-	}
-	if _, ok := protocol.AsError(err); ok {
-		return false
-	}
-	_, asked := errors.AsType[*client.QuestionError](err)
-	return !asked
+	_, said := protocol.AsError(err)
+	return err != nil && !said && !isA[*client.QuestionError](err)
 }
 
-// retryPause is how long the gateway waits before it connects again: 1 s, and twice as long after
-// each failure, to a minute.
+// retryPause is the wait before the next attempt to connect: 1 s, doubled after each failure up to
+// a minute.
 func retryPause(failures int) time.Duration {
 	return min(time.Second<<min(failures, 6), time.Minute)
 }

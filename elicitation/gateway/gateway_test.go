@@ -19,14 +19,14 @@ func TestQuestionsReachTheCallerInEveryPairing(t *testing.T) {
 		u := startUpstream(t)
 		p := &person{}
 		c := connect(t, front(t, ops(u.url, upstreamEra)), clientEra, p, "ops_deploy")
-		wantText(t, c, "ops_deploy", "deployed to production: true")
+		wantText(t, c, "ops_deploy", deployed)
 		if len(p.shown) != 2 || u.commits.Load() != 1 {
 			t.Errorf("shown %q, %d effects", p.shown, u.commits.Load())
 		}
 		if n := u.calls.Load(); upstreamEra == protocol.Legacy && n != 1 {
 			t.Errorf("the upstream was called %d times", n)
 		}
-		p.answer = func(string) *protocol.ElicitResult {
+		p.answer = func(context.Context, string) *protocol.ElicitResult {
 			time.Sleep(500 * time.Millisecond) // a person reads
 			return client.Decline()
 		}
@@ -43,7 +43,7 @@ func TestProgramsAreUpstreams(t *testing.T) {
 		url := front(t, thisProgram(t, upstreamEra.String(), upstreamEra))
 		c := connect(t, url, clientEra, p, "ops_deploy")
 		for range 2 { // the second call finds a connection
-			wantText(t, c, "ops_deploy", "deployed to production: true")
+			wantText(t, c, "ops_deploy", deployed)
 		}
 		if len(p.shown) != 4 {
 			t.Errorf("shown %q", p.shown)
@@ -167,12 +167,10 @@ func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
 // come back with answers, which wait for the lists.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	t.Parallel()
-	slow := ops(startUpstream(t).url, 0)
-	dial := slow.Connect
-	slow.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+	slow := beforeConnect(ops(startUpstream(t).url, 0), func(gateway.Credential) error {
 		time.Sleep(300 * time.Millisecond)
-		return dial(ctx, c)
-	}
+		return nil
+	})
 	url := front(t, slow, gateway.Upstream{Name: "hangs", Connect: func(
 		ctx context.Context, _ gateway.Credential,
 	) (protocol.Peer, error) {
@@ -181,7 +179,7 @@ func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	}})
 	c := connect(t, url, protocol.Modern, &person{})
 	began := time.Now()
-	wantText(t, c, "ops_deploy", "deployed to production: true")
+	wantText(t, c, "ops_deploy", deployed)
 	if took := time.Since(began); took > 1500*time.Millisecond {
 		t.Errorf("waited %v for another upstream", took)
 	}

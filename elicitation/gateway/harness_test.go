@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,6 +59,16 @@ func (u *upstreamServer) deploy(ctx context.Context, _ *server.ToolCall) (outcom
 	}
 	u.commits.Add(1)
 	return server.Text(fmt.Sprintf("deployed to %s: %v", where.Name, sure.Sure)), nil
+}
+
+const deployed = "deployed to production: true"
+
+func (u *upstreamServer) want(t *testing.T, calls, commits int64) {
+	t.Helper()
+	if u.calls.Load() != calls || u.commits.Load() != commits {
+		t.Errorf("called %d times, %d effects, want %d and %d", u.calls.Load(), u.commits.Load(),
+			calls, commits)
+	}
 }
 
 // watch returns options of a server that shows f its requests.
@@ -153,6 +164,17 @@ func serveTool(t testing.TB, name string,
 	return serveHTTP(t, srv)
 }
 
+func newHandler(
+	t testing.TB, srv *server.Server, opts *serverhttp.Options,
+) *serverhttp.Handler {
+	t.Helper()
+	handler, err := serverhttp.New(srv, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return handler
+}
+
 func serveHTTP(t testing.TB, srv *server.Server) string {
 	t.Helper()
 	return serveHTTPWith(t, srv, nil)
@@ -160,19 +182,13 @@ func serveHTTP(t testing.TB, srv *server.Server) string {
 
 func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) string {
 	t.Helper()
-	handler, err := serverhttp.New(srv, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := httptest.NewServer(handler)
+	l := serve(t, newHandler(t, srv, opts))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = srv.Shutdown(ctx)
-		listener.CloseClientConnections()
-		listener.Close()
 	})
-	return listener.URL
+	return l.URL
 }
 
 // serve serves a handler until the end of a test, whatever it does then.
@@ -188,21 +204,38 @@ func ops(url string, era protocol.Era) gateway.Upstream {
 	return gateway.Upstream{Name: "ops", Connect: gateway.HTTP(url, nil), Era: era}
 }
 
-// counting is ops, which counts the connections to it.
-func counting(url string, era protocol.Era, n *atomic.Int64) gateway.Upstream {
-	u := ops(url, era)
+// beforeConnect is u, with f before each connection to it.
+func beforeConnect(u gateway.Upstream, f func(c gateway.Credential) error) gateway.Upstream {
 	dial := u.Connect
 	u.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
-		n.Add(1)
+		if err := f(c); err != nil {
+			return nil, err
+		}
 		return dial(ctx, c)
 	}
 	return u
 }
 
+// counting is ops, which counts the connections to it.
+func counting(url string, era protocol.Era, n *atomic.Int64) gateway.Upstream {
+	return beforeConnect(ops(url, era), func(gateway.Credential) error { n.Add(1); return nil })
+}
+
+func before(upstreams ...gateway.Upstream) *gateway.Options {
+	return &gateway.Options{Upstreams: upstreams}
+}
+
 // front serves a gateway before upstreams.
 func front(t testing.TB, upstreams ...gateway.Upstream) (url string) {
 	t.Helper()
-	return startGateway(t, &gateway.Options{Upstreams: upstreams})
+	return startGateway(t, before(upstreams...))
+}
+
+// frontByUser has callers authenticate.
+func frontByUser(t testing.TB, upstreams ...gateway.Upstream) (url string) {
+	t.Helper()
+	_, url = serveGateway(t, before(upstreams...), byUser)
+	return url
 }
 
 // startGateway serves a gateway over HTTP.
@@ -265,25 +298,39 @@ func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
 type person struct {
 	mu     sync.Mutex
 	shown  []string
-	answer func(message string) *protocol.ElicitResult // nil: accepts
+	answer func(ctx context.Context, message string) *protocol.ElicitResult // nil: accepts
 }
 
 // accepting is a person who answers all forms alike.
 func accepting(content any) *person {
-	return &person{answer: func(string) *protocol.ElicitResult {
+	return &person{answer: func(context.Context, string) *protocol.ElicitResult {
 		r, _ := client.Accept(content)
 		return r
 	}}
 }
 
+// silent is a person who calls asked and answers nothing until the one question is withdrawn.
+func silent(asked func()) (p *person, withdrawn chan struct{}) {
+	withdrawn = make(chan struct{})
+	return &person{answer: func(ctx context.Context, _ string) *protocol.ElicitResult {
+		asked()
+		<-ctx.Done()
+		close(withdrawn)
+		return nil
+	}}, withdrawn
+}
+
 func (p *person) fill(
-	_ context.Context, q *client.FormQuestion,
+	ctx context.Context, q *client.FormQuestion,
 ) (*protocol.ElicitResult, error) {
 	p.mu.Lock()
 	p.shown = append(p.shown, q.Message)
 	p.mu.Unlock()
 	if p.answer != nil {
-		return p.answer(q.Message), nil
+		if r := p.answer(ctx, q.Message); r != nil {
+			return r, nil
+		}
+		return nil, ctx.Err()
 	}
 	if q.Message == "Deploy where?" {
 		return client.Accept(target{"production"})
@@ -385,6 +432,17 @@ func eventually(is func() bool) bool {
 	return false
 }
 
+// await returns what c brings within some seconds.
+func await[T any](t testing.TB, c <-chan T, missing string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(5 * time.Second):
+		t.Error(missing)
+	}
+	return v
+}
+
 func toolNames(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var names []string
@@ -431,10 +489,12 @@ func textOf(r protocol.Result) string {
 	return text.Text
 }
 
+var deployCall = &protocol.CallToolParams{Name: "ops_deploy"}
+
 // begin makes a call by hand, up to its first question.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
-	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+	_, pending, err := c.Begin(t.Context(), deployCall)
 	if err != nil || pending == nil {
 		t.Fatalf("got %v, %v, want questions", pending, err)
 	}
@@ -444,7 +504,7 @@ func begin(t *testing.T, c *client.Client) *client.Pending {
 // wantBusy wants a call that begins to be refused, and returns by what.
 func wantBusy(t *testing.T, c *client.Client) *protocol.Error {
 	t.Helper()
-	_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+	_, _, err := c.Begin(t.Context(), deployCall)
 	said, ok := protocol.AsError(err)
 	if !ok || said.Code != protocol.CodeBusy {
 		t.Fatalf("got %v, want a refusal", err)
@@ -582,6 +642,29 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// A message is what the servers made by hand read of one.
+type message struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		RequestID, InputResponses json.RawMessage
+		RequestState              *string
+	}
+}
+
+// readMessage leaves the body to be read again.
+func readMessage(r *http.Request) (m message) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	_ = json.Unmarshal(body, &m)
+	return m
+}
+
+func writeResponse(w http.ResponseWriter, m message, members string) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, members)
 }
 
 // post sends a message by hand.

@@ -12,8 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -28,7 +26,7 @@ func TestGatewaysInARow(t *testing.T) {
 			connect(t, inner, 0, &person{}, "ops_deploy")
 			p := &person{}
 			c := connect(t, front(t, ops(inner, between)), clientEra, p, "ops_ops_deploy")
-			wantText(t, c, "ops_ops_deploy", "deployed to production: true")
+			wantText(t, c, "ops_ops_deploy", deployed)
 			if len(p.shown) != 2 || u.commits.Load() != 1 {
 				t.Errorf("over %v: shown %q, %d effects", between, p.shown, u.commits.Load())
 			}
@@ -43,7 +41,7 @@ func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
 	for i := range 10_000 {
 		addTool(srv, fmt.Sprint("tool-", i), done)
 	}
-	opts := &gateway.Options{Upstreams: []gateway.Upstream{ops(serveHTTP(t, srv), 0)}}
+	opts := before(ops(serveHTTP(t, srv), 0))
 	logs := logged(opts, zap.WarnLevel)
 	c := connect(t, startGateway(t, opts), 0, &person{}, "ops_tool-999")
 	eventually(func() bool { // it is read again
@@ -105,8 +103,7 @@ func TestAnUpstreamThatIsBrokenHoldsUpNothing(t *testing.T) {
 		for _, era := range []protocol.Era{0, protocol.Modern, protocol.Legacy} {
 			other := ops(serve(t, handler).URL, era)
 			other.Name = "other"
-			g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-				other, ops(startUpstream(t).url, 0)}}, nil)
+			g, url := serveGateway(t, before(other, ops(startUpstream(t).url, 0)), nil)
 			<-asked
 			c := connect(t, url, 0, &person{}, "ops_deploy")
 			if got := callText(t, c, "other_x"); !strings.Contains(got, "unknown tool") {
@@ -126,11 +123,7 @@ func TestAnUpstreamThatRestartsWithOtherToolsIsReadAgain(t *testing.T) {
 		start := func(tool string) {
 			srv := newServer(t, nil)
 			addTool(srv, tool, done)
-			handler, err := serverhttp.New(srv, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			current.Store(handler)
+			current.Store(newHandler(t, srv, nil))
 		}
 		start("old")
 		listener := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,23 +146,13 @@ func TestAnUpstreamThatDiesInMidQuestionEndsTheCall(t *testing.T) {
 	url := front(t, thisProgram(t, "legacy, and dies", protocol.Legacy))
 	c := byHand(t, url, "ops_deploy")
 	pending := begin(t, c)
-	withdrawn := make(chan struct{})
-	session := connectWith(t, url, client.Options{Era: protocol.Legacy, ElicitForm: func(
-		ctx context.Context, _ *client.FormQuestion,
-	) (*protocol.ElicitResult, error) {
-		<-ctx.Done() // nobody answers
-		close(withdrawn)
-		return nil, ctx.Err()
-	}})
+	p, withdrawn := silent(func() {})
+	session := connect(t, url, protocol.Legacy, p)
 	const want = "failed: The upstream server ops did not answer. What the tool did is not known"
 	if got := callText(t, session, "ops_deploy"); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q", got)
 	}
-	select {
-	case <-withdrawn:
-	case <-time.After(5 * time.Second):
-		t.Error("the question of the session is still asked")
-	}
+	await(t, withdrawn, "the question of the session is still asked")
 	time.Sleep(time.Second) // the other call's has died, too
 	result, next, err := c.Resume(t.Context(), answered(t, pending, target{"production"}))
 	if err != nil || next != nil {
@@ -193,7 +176,7 @@ func TestAStateThatIsTooLongEndsTheCall(t *testing.T) {
 		), nil
 	})
 	c := byHand(t, front(t, ops(serveHTTP(t, srv), 0)), "ops_deploy")
-	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+	_, pending, err := c.Begin(t.Context(), deployCall)
 	if pending != nil || err == nil {
 		t.Errorf("got %v, %v", pending, err)
 	}

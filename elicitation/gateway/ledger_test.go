@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,36 +28,25 @@ import (
 func askWhatever(t *testing.T, era protocol.Era) string {
 	t.Helper()
 	if era == protocol.Legacy {
-		_, url := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
-			event(fmt.Sprintf(rawAsk, "99", "Who?"))
-			event(fmt.Sprintf(rawText, id, <-answers))
+		return startRaw(t, func(c *rawCall) {
+			c.ask(99, "Who?")
+			c.text(c.takeAnswer())
 		})
-		return url
 	}
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var m struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Responses json.RawMessage `json:"inputResponses"`
-				State     *string         `json:"requestState"`
-			} `json:"params"`
-		}
-		_ = json.Unmarshal(body, &m)
+		m := readMessage(r)
 		result := `"resultType":"complete","tools":[{"name":"x","inputSchema":{"type":"object"}}],` +
 			`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,` +
 			`"cacheScope":"private"`
-		if text, _ := json.Marshal(string(m.Params.Responses)); m.Params.State != nil {
+		if text, _ := json.Marshal(string(m.Params.InputResponses)); m.Params.RequestState != nil {
 			result = `"resultType":"complete","content":[{"type":"text","text":` +
 				string(text) + `}]`
 		} else if m.Method == "tools/call" {
-			ask := strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%s,`, "", 1)
+			ask := strings.Replace(rawAsk, `"jsonrpc":"2.0","id":%v,`, "", 1)
 			result = `"resultType":"input_required","requestState":"s","inputRequests":{"q":` +
 				fmt.Sprintf(ask, "Who?") + `}`
 		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{%s}}`, m.ID, result)
+		writeResponse(w, m, `"result":{`+result+`}`)
 	})).URL
 }
 
@@ -145,29 +133,29 @@ func (l *ledger) events() (lines []string) {
 
 // Every question is in the log and in the metrics, however it ends and whoever asks whom.
 func TestEveryQuestionIsInOneLedger(t *testing.T) {
-	accepted := func() (*protocol.ElicitResult, error) { return client.Accept(target{"ann"}) }
-	slow := func() (*protocol.ElicitResult, error) {
-		time.Sleep(700 * time.Millisecond)
-		return accepted()
+	answers := func(r *protocol.ElicitResult, err error) formFunc {
+		return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return r, err
+		}
 	}
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		modern := clientEra == protocol.Modern
 		relayed := upstreamEra == protocol.Modern
 		for _, c := range []struct {
 			name   string
-			answer func() (*protocol.ElicitResult, error) // nil: the client cannot be asked
+			answer formFunc // nil: the client cannot be asked
 			want   string
 			text   string // that the client gets
 		}{
-			{"accept", accepted, "created|delivered|completed action=accept", `"ann"`},
-			{"decline", func() (*protocol.ElicitResult, error) { return client.Decline(), nil },
+			{"accept", fillAfter(0), "created|delivered|completed action=accept", `"ann"`},
+			{"decline", answers(client.Decline(), nil),
 				"created|delivered|completed action=decline", "decline"},
-			{"cancel", func() (*protocol.ElicitResult, error) { return client.Cancel(), nil },
+			{"cancel", answers(client.Cancel(), nil),
 				"created|delivered|completed action=cancel", "cancel"},
-			{"timeout", slow, "created|delivered|timeout code=23224", "Elicitation timed out"},
-			{"error", func() (*protocol.ElicitResult, error) {
-				return nil, protocol.Errorf(-32000, "no eyes")
-			}, "created|delivered|error reason=client_error code=-32000", "no eyes"},
+			{"timeout", fillAfter(700 * time.Millisecond),
+				"created|delivered|timeout code=23224", "Elicitation timed out"},
+			{"error", answers(nil, protocol.Errorf(-32000, "no eyes")),
+				"created|delivered|error reason=client_error code=-32000", "no eyes"},
 			{"no capability", nil, "rejected reason=capability code=-32601", "-32601"},
 		} {
 			asks := elicitation.Options{
@@ -176,14 +164,8 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				asks.Timeout = 500 * time.Millisecond
 			}
 			url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, asks)
-			with := client.Options{Era: clientEra}
-			if c.answer != nil {
-				with.ElicitForm = func(context.Context, *client.FormQuestion,
-				) (*protocol.ElicitResult, error) {
-					return c.answer()
-				}
-			}
-			mcp := connectUser(t, url, "ann", with, "ops_x")
+			mcp := connectUser(t, url, "ann", client.Options{Era: clientEra, ElicitForm: c.answer},
+				"ops_x")
 			var got string
 			want := c.want
 			if c.name == "error" && modern { // which has no way to send one
@@ -239,9 +221,9 @@ func askedBy(t *testing.T, response string) (key, state string) {
 	t.Helper()
 	var r struct {
 		Result struct {
-			InputRequests map[string]json.RawMessage `json:"inputRequests"`
-			RequestState  string                     `json:"requestState"`
-		} `json:"result"`
+			InputRequests map[string]json.RawMessage
+			RequestState  string
+		}
 	}
 	if err := json.Unmarshal([]byte(response), &r); err != nil || len(r.Result.InputRequests) != 1 {
 		t.Fatalf("got %s, %v", response, err)

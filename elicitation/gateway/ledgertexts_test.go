@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -20,15 +18,17 @@ func startLedger(
 ) (string, *ledger) {
 	t.Helper()
 	asks.MinHumanTime = -1
-	opts := &gateway.Options{Elicitation: asks, Upstreams: []gateway.Upstream{ops(upstream, era)}}
+	opts := before(ops(upstream, era))
+	opts.Elicitation = asks
 	books := newLedger(opts)
 	_, url := serveGateway(t, opts, byUser)
 	return url, books
 }
 
+type formFunc = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
+
 // fillAfter returns a handler for forms that accepts after a while.
-func fillAfter(wait time.Duration) func(
-	context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+func fillAfter(wait time.Duration) formFunc {
 	return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 		time.Sleep(wait)
 		return client.Accept(target{"ann"})
@@ -64,10 +64,9 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			forEachEra(t, func(t *testing.T, era protocol.Era) {
 				read := make(chan string, 1)
-				_, upstream := startTaking(t, func(
-					u *rawUpstream, _ json.RawMessage, event func(string)) {
-					event(c.ask)
-					read <- u.takeAnswer()
+				upstream := startRaw(t, func(call *rawCall) {
+					call.event(c.ask)
+					read <- call.takeAnswer()
 				})
 				url, books := startLedger(t, upstream, protocol.Legacy, c.asks)
 				with := c.client
@@ -86,15 +85,15 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 // is in the log and in the metrics, and is no request.
 func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
-		u, upstream := startTaking(t, nil)
+		u := newRaw(nil)
 		u.pushed = make(chan string)
-		url, books := startLedger(t, upstream, protocol.Legacy, elicitation.Options{})
+		url, books := startLedger(t, serve(t, u).URL, protocol.Legacy, elicitation.Options{})
 		p := &person{}
 		c := connectUser(t, url, "ann", client.Options{Era: era, ElicitForm: p.fill}, "ops_x")
 		askTwice := func() {
 			for range 2 { // perhaps in one session each
 				u.pushed <- fmt.Sprintf(rawAsk, `"q"`, "Who?")
-				if got := u.takeAnswer(); !strings.Contains(got,
+				if got := u.takeAnswer(t.Context()); !strings.Contains(got,
 					`"code":-32601,"message":"No client session available"`) {
 					t.Errorf("the upstream reads %s", got)
 				}
@@ -160,12 +159,11 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 // A question that is withdrawn, by its upstream or because its call is given up, is counted so.
 func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 	withdrawn := make(chan struct{})
-	_, pushes := startRaw(t, func(id json.RawMessage, event func(string), _ <-chan string) {
-		event(fmt.Sprintf(rawAsk, "8", "Who?"))
+	pushes := startRaw(t, func(c *rawCall) {
+		c.ask(8, "Who?")
 		<-withdrawn
-		event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
+		c.event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
 		time.Sleep(100 * time.Millisecond) // so that its end is not that of the call
-		event(fmt.Sprintf(rawDone, id))
 	})
 	for _, c := range []struct {
 		name, upstream, by string
@@ -179,16 +177,15 @@ func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 			url, books := startLedger(t, c.upstream, c.era, elicitation.Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			mcp := connectUser(t, url, "ann", client.Options{Era: protocol.Legacy, ElicitForm: func(
-				ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			p, _ := silent(func() {
 				if c.by == "client" {
 					cancel()
 				} else {
 					close(withdrawn)
 				}
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}}, "ops_x")
+			})
+			mcp := connectUser(t, url, "ann", client.Options{
+				Era: protocol.Legacy, ElicitForm: p.fill}, "ops_x")
 			_, err := mcp.CallTool(ctx, "ops_x", nil)
 			if (err != nil) != (c.by == "client") {
 				t.Errorf("the call ended with %v", err)
@@ -214,11 +211,11 @@ func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := make(chan string, 2)
-		_, upstream := startTaking(t, func(u *rawUpstream, _ json.RawMessage, event func(string)) {
-			event(fmt.Sprintf(rawAsk, "8", "Who?"))
-			event(fmt.Sprintf(rawAsk, "9", "Who?"))
-			read <- u.takeAnswer()
-			read <- u.takeAnswer()
+		upstream := startRaw(t, func(c *rawCall) {
+			c.ask(8, "Who?")
+			c.ask(9, "Who?")
+			read <- c.takeAnswer()
+			read <- c.takeAnswer()
 		})
 		url, books := startLedger(t, upstream, protocol.Legacy, asks)
 		wantText(t, connectUser(t, url, "ann", client.Options{

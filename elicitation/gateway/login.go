@@ -51,8 +51,8 @@ const (
 	cookiePrefix = "rondo_login_"
 )
 
-// logins are what a gateway knows of logins at upstreams: nothing but those that failed. The rest
-// is sealed in links and cookies, so that a browser may come to any replica.
+// logins are the failed logins at upstreams. The rest is sealed in links and cookies, so that a
+// browser may come to any replica.
 type logins struct {
 	config *Logins // nil: nobody can log in
 	sealer keys.Sealer
@@ -97,7 +97,7 @@ type loginLink struct {
 	caller   protocol.Principal
 }
 
-// A loginState is the login that a call waits for, among what is kept with the client.
+// A loginState is the login that a call waits for. The client keeps it.
 type loginState struct {
 	Key    string `json:"key"` // of the question
 	LinkID string `json:"linkId"`
@@ -113,9 +113,8 @@ func callerOf(p protocol.Principal) string {
 // A loginAuthorizer marks the refusals after which a person has to log in.
 type loginAuthorizer struct{ *oauth.Source }
 
-// Refused implements [clienthttp.Authorizer]. A message that is refused was not handled: the
-// request can be sent again. That is not so where a stream is refused on which the response of a
-// request was to come.
+// Refused implements [clienthttp.Authorizer]. A refused message was not handled and can be sent
+// again. A request whose response was to come on a refused stream may have been handled.
 func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (bool, error) {
 	again, err := a.Source.Refused(ctx, r)
 	if required, ok := errors.AsType[*oauth.LoginRequiredError](err); ok && r.RPC != "" {
@@ -127,15 +126,14 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is the error of a request whose credentials an upstream has refused, so that it did
-// nothing.
+// An unhandled is the error of a request that an upstream refused for its credentials, and did not
+// handle.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }
 func (e *unhandled) Unwrap() error { return e.cause }
 
-// A loginNeeded is the error of a request that an upstream has not handled: the person has to log
-// in before.
+// A loginNeeded is the error of an unhandled request for which the person has to log in.
 type loginNeeded struct {
 	source *oauth.Source
 	cause  *oauth.LoginRequiredError
@@ -165,7 +163,7 @@ func (u *upstream) credentialFor(
 	return credential, nil
 }
 
-// isLoggedOut reports whether a caller has to log in before anything can be read for them.
+// isLoggedOut reports whether a caller has to log in before lists can be read for them.
 func isLoggedOut(ctx context.Context, credential Credential) bool {
 	source, ok := credential.Authorizer.(*oauth.Source)
 	if !ok {
@@ -190,9 +188,8 @@ func (u *upstream) sourceFor(
 	return a.Source, nil
 }
 
-// askLogin returns the question that has a person log in at an upstream, or an error that says
-// what to do where they cannot be asked. The request goes on in a later round, with the answers
-// that it had.
+// askLogin returns the question that has a person log in at an upstream, or, where they cannot be
+// asked, an error that says what to do. The request goes on in a later round with its answers.
 func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, state flowState,
 	needed *loginNeeded,
 ) (protocol.Result, error) {
@@ -259,8 +256,8 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
 }
 
-// awaitLogin waits until the login that a call has asked for is finished. The result asks for it
-// again; it is nil where the call can go on.
+// awaitLogin waits until the login of a call is finished. The result asks for it again; nil: the
+// call can go on.
 func (g *Gateway) awaitLogin(
 	ctx context.Context, u *upstream, call *server.Call, state flowState,
 ) (protocol.Result, error) {
@@ -289,9 +286,9 @@ func (l *logins) failure(id string) error {
 	return err
 }
 
-// LoginHandler returns the handler of [Logins].URL and of all paths below it: people come there
-// with the link that they were asked to visit, and from authorization servers. Without Logins it
-// answers 404. Any replica with the same Sealer and the same store of logins can serve it.
+// LoginHandler returns the handler of [Logins].URL and all paths below it, where browsers come with
+// the link of a login and from authorization servers. Without Logins it answers 404. Any replica
+// with the same Sealer and store of logins can serve it.
 func (g *Gateway) LoginHandler() http.Handler {
 	if g.logins.config == nil {
 		return http.NotFoundHandler()
@@ -314,7 +311,7 @@ func (g *Gateway) LoginHandler() http.Handler {
 	})
 }
 
-// followLink sends the browser to the authorization server, and gives it the link as a cookie.
+// followLink sends the browser to the authorization server, with the link as a cookie.
 func (g *Gateway) followLink(w http.ResponseWriter, r *http.Request, text string) {
 	v := g.openLink(w, r, text)
 	if v == nil {
@@ -362,8 +359,8 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 
-// openLink opens a link for the browser of the person that was asked. It returns nil after it has
-// responded to any other.
+// openLink opens a link for the browser of the person that was asked. To any other browser it
+// responds, and returns nil.
 func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
 	v := &loginLink{}
 	plain, err := g.logins.sealer.Open(r.Context(), text)
@@ -391,7 +388,7 @@ func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) 
 	return v
 }
 
-// loginCookie returns the cookie that holds the link whose login has a state.
+// loginCookie returns the cookie that holds the link of the login with a state.
 func (g *Gateway) loginCookie(state, value string, age time.Duration) *http.Cookie {
 	sum := sha256.Sum256([]byte(state))
 	u, _ := url.Parse(g.logins.config.URL) // New has parsed it

@@ -70,23 +70,17 @@ func visitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) 
 	return protocol.Principal{Subject: cookie.Value}, true
 }
 
-func startLoginSite(
-	t *testing.T, era protocol.Era, change func(*gateway.Options),
-) *loginSite {
+func startLoginSite(t *testing.T, era protocol.Era, change func(*gateway.Options)) *loginSite {
 	t.Helper()
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
 	addTool(srv, "whoami", s.whoami)
-	handler, err := serverhttp.New(srv, &serverhttp.Options{
+	s.serve(t, newHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			grant, _ := s.as.Check(token)
 			return protocol.Principal{Subject: grant.Subject}, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.serve(t, handler, era, change)
+		}}), era, change)
 	return s
 }
 
@@ -195,16 +189,23 @@ func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	browser := &http.Client{Jar: jar, Transport: transport}
+	if name != "" {
+		logIn(t, browser, gatewayURL, name)
+	}
+	return browser
+}
+
+// logIn logs somebody in at the gateway.
+func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
+	t.Helper()
 	at, err := url.Parse(gatewayURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name != "" {
-		jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
-	}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Jar: jar, Transport: transport}
+	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
 }
 
 // open opens a link in a browser, whose person consents at the authorization server.
@@ -333,15 +334,14 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	}
 	tryFrom("alice", "another browser of the person", callback, http.StatusForbidden)
 	tryFrom("bob", "the browser of another person", callback, http.StatusForbidden)
-	at, _ := url.Parse(s.url)
-	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "bob", Path: "/"}})
+	logIn(t, browser, s.url, "bob")
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusForbidden {
 		t.Errorf("another person in the browser: status %d: %s", status, page)
 	}
 	if n := s.as.Count(oauthtest.Token); n != 0 {
 		t.Errorf("%d codes were redeemed", n)
 	}
-	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: "alice", Path: "/"}})
+	logIn(t, browser, s.url, "alice")
 	if status, page := s.open(browser, callback, "alice"); status != http.StatusOK {
 		t.Errorf("status %d: %s", status, page)
 	}
@@ -428,7 +428,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 			wantText(t, c, "docs_whoami", "at the upstream you are alice-at-docs")
 		}
 		if upstreamEra == protocol.Modern {
-			p.answer = func(string) *protocol.ElicitResult {
+			p.answer = func(context.Context, string) *protocol.ElicitResult {
 				p.answer = nil
 				s.as.RevokeAll()
 				result, _ := client.Accept(target{"production"})
@@ -460,11 +460,12 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		s := newLoginSite(t)
-		u := &rawUpstream{tool: "whoami", answers: make(chan string, 1)}
-		u.call = func(_ json.RawMessage, event func(string), _ <-chan string) {
-			event(`{"jsonrpc":"2.0","method":"notifications/x"}` + "\nid: 7")
+		u := newRaw(func(c *rawCall) {
+			c.event(`{"jsonrpc":"2.0","method":"notifications/x"}` + "\nid: 7")
+			c.ended = true
 			s.as.RevokeAll()
-		}
+		})
+		u.tool = "whoami"
 		s.serve(t, u, protocol.Legacy, nil)
 		p := s.newPerson(t, "alice")
 		got := callText(t, p.connect(t, era, nil), "docs_whoami")

@@ -5,8 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics count what the server and the router do not see: the calls that are parked, and what
-// upstreams fail to do.
+// metrics count what the server and the router do not see: parked calls and failures of upstreams.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument

@@ -1,13 +1,15 @@
 package gateway
 
-// This file has the names that a gateway publishes. They depend on the configuration alone, not on
-// the order of upstreams or on their tools, so every replica publishes the same.
+// Published names depend only on the configuration, not on the order of upstreams or their tools,
+// so every replica publishes the same.
 
 import (
 	"bytes"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // upstreamForm is the form of names. They hold neither '_' nor '+', which end the prefix, so that
@@ -21,9 +23,8 @@ type nameClaims struct {
 	unprefixed map[string]*upstreamNames // owners by name
 }
 
-// Add claims the name of an upstream, and the names of tools and prompts that it publishes
-// unprefixed. It fails where another upstream has one of them, or where one could be read as that
-// of another.
+// Add claims the name of an upstream and its unprefixed names of tools and prompts. It fails where
+// another upstream has one of them, or one could be read as a name of another.
 func (c *nameClaims) Add(upstream string, unprefixed []string) (*upstreamNames, error) {
 	switch {
 	case !upstreamForm.MatchString(upstream):
@@ -71,7 +72,6 @@ func misread(name, owner, prefix string) error {
 		name, owner, prefix)
 }
 
-// upstreamNames are those of one upstream.
 type upstreamNames struct {
 	prefix     string
 	unprefixed map[string]bool
@@ -88,8 +88,8 @@ func (n *upstreamNames) Publish(own string) string {
 // appScheme is that of the views of MCP Apps. Clients look for it, so it stays.
 const appScheme = "ui://"
 
-// PublishURI returns the URI or template under which a resource is published: the name of the
-// upstream becomes a part of the scheme, or the host where the resource is an app's.
+// PublishURI returns the published URI or template of a resource: the name of the upstream becomes
+// part of the scheme, or the host for the view of an app.
 func (n *upstreamNames) PublishURI(own string) string {
 	if rest, ok := strings.CutPrefix(own, appScheme); ok {
 		return appScheme + n.prefix + "/" + rest
@@ -97,8 +97,7 @@ func (n *upstreamNames) PublishURI(own string) string {
 	return n.prefix + "+" + own
 }
 
-// OwnURI returns the upstream's own URI for a published one. It is false for that of another
-// upstream.
+// OwnURI returns the upstream's own URI for a published one, false for one of another upstream.
 func (n *upstreamNames) OwnURI(published string) (own string, ok bool) {
 	if rest, ok := strings.CutPrefix(published, appScheme+n.prefix+"/"); ok {
 		return appScheme + rest, true
@@ -106,9 +105,8 @@ func (n *upstreamNames) OwnURI(published string) (own string, ok bool) {
 	return strings.CutPrefix(published, n.prefix+"+")
 }
 
-// PublishAppURIs returns JSON in which each text that begins with the scheme of apps is the URI as
-// published.
-func (n *upstreamNames) PublishAppURIs(raw []byte) []byte {
+// PublishAppURIs returns JSON in which the URIs of apps are those that are published.
+func (n *upstreamNames) PublishAppURIs(raw protocol.Meta) protocol.Meta {
 	if !bytes.Contains(raw, []byte("ui:")) {
 		return raw
 	}

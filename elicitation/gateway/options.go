@@ -21,41 +21,39 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Server configures the side of the clients: name, keys, middleware, limits. What the
-	// gateway publishes is declared by itself. Zero values are the server's defaults, but for
-	// Roundtrip.Limits.Rounds, which is 32, and ListTTL, which is 5 s. Roundtrip.RestartExpired is
-	// refused.
+	// Server configures the side of the clients: name, keys, middleware, limits. The gateway
+	// declares by itself what it publishes. Zero values are the server's defaults, except
+	// Roundtrip.Limits.Rounds, 32, and ListTTL, 5 s. Roundtrip.RestartExpired is refused.
 	Server server.Options
 	// Upstreams are the servers behind the gateway, at least one, with names that differ.
 	Upstreams []Upstream
 	// Logins have people log in at upstreams. Nil: calls that need a login fail.
 	Logins *Logins
-	// MaxCalls is how many calls of upstreams that push their questions may run, those that wait
-	// for a person included. 0: 1,000, negative: no limit. What is over it is refused with
-	// [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes more than one
-	// question, people's time included.
+	// MaxCalls is how many calls of upstreams that push their questions may run, including those
+	// that wait for a person. 0: 1,000, negative: no limit. A call beyond it is refused with
+	// [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes longer than one
+	// question, including people's time.
 	MaxCalls int
 	// MaxCallsPerPrincipal is how many of them one authenticated principal may have. 0: 64,
 	// negative: no limit. Anonymous callers together may have all but a quarter of MaxCalls where
 	// others authenticate.
 	MaxCallsPerPrincipal int
-	// MaxConnections is how many connections one upstream is given at most for calls. 0: MaxCalls
-	// over HTTP, 64 where each is a process. One authenticated principal may use a quarter of
-	// them, anonymous callers together all but a quarter where others authenticate. A call beyond
-	// is refused with [protocol.CodeBusy]. As many credentials have connections on which their
-	// lists are read; with one more, those of the caller that has not come for longest end. Set it
-	// above the number of people with credentials of their own who come within five minutes: for
-	// each one beyond it, lists are read, and processes started, anew in each call.
+	// MaxConnections bounds the connections to one upstream for calls. 0: MaxCalls over HTTP, 64
+	// where each is a process. One authenticated principal may use a quarter of them, anonymous
+	// callers together all but a quarter where others authenticate. A call beyond is refused with
+	// [protocol.CodeBusy]. It also bounds the credentials with a connection on which their lists
+	// are read: the least recently used ends first. Set it above the number of people with
+	// credentials of their own who come within five minutes: for each one beyond it, lists are
+	// read, and processes started, anew in each call.
 	MaxConnections int
-	// Elicitation configures the questions of upstreams, as [elicitation.OptionsFromEnv] reads it
-	// for example. Zero values are the router's defaults, but for these: Timeout is
-	// Server.Roundtrip.HumanTimeout, or 10 minutes, and takes its place; MinHumanTime is that of
+	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
+	// Zero values are the router's defaults, except these: Timeout is
+	// Server.Roundtrip.HumanTimeout, or 10 minutes, and replaces it; MinHumanTime is that of
 	// Server.Roundtrip; MaxPending is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log
-	// and Metrics are those of the gateway. AllowSecrets admits what [Upstream].Secrets does
-	// not. Validation is [elicitation.ValidateEnforce], since the
-	// gateway's server checks what it asks.
+	// and Metrics are those of the gateway. AllowSecrets adds to [Upstream].Secrets. Validation is
+	// always [elicitation.ValidateEnforce]: the gateway's server checks what it asks.
 	Elicitation elicitation.Options
-	// Log is told what happens to upstreams and to what they publish. Nil: nobody.
+	// Log gets entries about upstreams and what they publish. Nil: none.
 	Log event.LogSink
 	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and those of
 	// parked calls and of upstreams: elicitation_parked, elicitation_resumes_total by outcome, and
@@ -76,18 +74,18 @@ type Upstream struct {
 	// Connect opens a connection. [HTTP] and [Command] make such functions. It is called again
 	// after a connection broke, and for each set of credentials. Calls may overlap.
 	Connect func(ctx context.Context, credential Credential) (protocol.Peer, error)
-	// Credential returns what a caller is known as at the upstream. Connections, lists and
-	// subscriptions are shared by callers with equal keys, so a key must name everything that
-	// the credential admits. It is called for lists, too, and must be quick. The gateway itself
-	// is the zero principal. An error refuses the call; a [*protocol.Error] goes to the client as
-	// it is. Who has no credentials, or none with which the lists can be read, sees those that
-	// the gateway itself is shown. Nil: everybody shares one connection without credentials.
+	// Credential returns the credential of a caller at the upstream. Callers with equal keys share
+	// connections, lists and subscriptions, so a key must name everything that the credential
+	// admits. It is called for lists, too, and must be quick. The gateway itself is the zero
+	// principal. An error refuses the call; a [*protocol.Error] goes to the client as it is.
+	// Callers without credentials, or with some that cannot read the lists, see the gateway's own
+	// lists. Nil: everybody shares one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
 	// Unprefixed are the names of tools and prompts that are published as they are. They stay
 	// reserved while the upstream is down.
 	Unprefixed []string
 	// Refuse are the kinds of questions that the upstream may not ask. The gateway declares the
-	// others to it if the client of the call has declared them, too.
+	// others to it where the client of the call has declared them.
 	Refuse []protocol.InputKind
 	// Secrets admits forms that ask for what looks like a secret, such as a password. A URL is
 	// the way to ask for one.
@@ -96,7 +94,7 @@ type Upstream struct {
 	Era protocol.Era
 }
 
-// A Credential is what a caller is known as at an upstream.
+// A Credential identifies a caller at an upstream.
 type Credential struct {
 	// Key tells credentials apart. It appears in no log.
 	Key string
@@ -122,11 +120,11 @@ func HTTP(
 }
 
 const (
-	// answerTime is how much longer a call may take than one question: the upstream works, too.
+	// answerTime is how much longer than one question a call may take: the upstream works, too.
 	answerTime = 5 * time.Minute
-	// maxEntries is how many tools, prompts, resources or templates of one upstream are
-	// published, each: more than a person or a model looks through. An upstream with more
-	// resources has templates for them. The rest is left out, and the log says so, once.
+	// maxEntries bounds the published tools, prompts, resources and templates of one upstream,
+	// each: more than a person or a model looks through. The rest is left out, which is logged
+	// once.
 	maxEntries = 1000
 )
 
@@ -184,14 +182,13 @@ func claimNames(opts *Options) ([]*upstreamNames, error) {
 	return all, nil
 }
 
-// Command returns the Connect function of an upstream that is a program, spoken to over its
-// standard input and output (basic/transports/stdio). It is started once for the lists and once for
-// each call at a time, if it speaks an older revision; those that nobody uses end after five to six
-// minutes, and their children with them, where there are process groups.
+// Command returns the Connect function of an upstream that is a program with MCP on its standard
+// input and output (basic/transports/stdio). It is started once for the lists and, if it speaks an
+// older revision, once for each call at a time. Idle processes end after five to six minutes, with
+// their children where there are process groups.
 //
-// Of the environment it gets what programs need to run, PATH and HOME among it, and nothing that
-// the gateway alone may know, such as keys. To choose more, write a function that calls
-// [client.Command].
+// Its environment has what programs need to run, such as PATH and HOME, and no secrets of the
+// gateway, such as keys. To choose more, write a function that calls [client.Command].
 func Command(
 	name string, args ...string,
 ) func(context.Context, Credential) (protocol.Peer, error) {

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,7 +20,7 @@ import (
 func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer, *client.Client) {
 	t.Helper()
 	u := startUpstream(t)
-	opts := &gateway.Options{Upstreams: []gateway.Upstream{ops(u.url, protocol.Legacy)}}
+	opts := before(ops(u.url, protocol.Legacy))
 	change(opts)
 	return u, byHand(t, startGateway(t, opts), "ops_deploy")
 }
@@ -55,9 +54,7 @@ func TestFlowsAreNotCrossed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if u.calls.Load() != flows || u.commits.Load() != flows {
-		t.Errorf("called %d times, %d effects", u.calls.Load(), u.commits.Load())
-	}
+	u.want(t, flows, flows)
 }
 
 func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
@@ -70,9 +67,7 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 			first := begin(t, c)
 			begin(t, c)
 			wantBusy(t, c)
-			if n := u.calls.Load(); n != 2 {
-				t.Errorf("the upstream was called %d times", n)
-			}
+			u.want(t, 2, 0)
 			second, _ := resume(t, c, first, target{"a"})
 			resume(t, c, second, confirmation{})
 			begin(t, c) // there is room again
@@ -101,25 +96,14 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 	url := startGateway(t, &gateway.Options{MaxCalls: 1, Upstreams: []gateway.Upstream{
 		ops(startUpstream(t).url, protocol.Legacy)}})
 	ctx, leave := context.WithCancel(t.Context())
-	asked := make(chan struct{})
-	silent := &person{answer: func(string) *protocol.ElicitResult {
-		close(asked)
-		<-ctx.Done()
-		return client.Cancel()
-	}}
-	c := connect(t, url, protocol.Legacy, silent, "ops_deploy")
-	go func() {
-		<-asked
-		leave()
-	}()
+	p, _ := silent(leave)
+	c := connect(t, url, protocol.Legacy, p, "ops_deploy")
 	if _, err := c.CallTool(ctx, "ops_deploy", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	// The one place is free again.
 	other := connect(t, url, protocol.Legacy, &person{})
-	if !eventually(func() bool {
-		return callText(t, other, "ops_deploy") == "deployed to production: true"
-	}) {
+	if !eventually(func() bool { return callText(t, other, "ops_deploy") == deployed }) {
 		t.Error("the call of the session that ended keeps its place")
 	}
 }
@@ -127,12 +111,12 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
-	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		ops(serveTool(t, "work", func(context.Context, *server.ToolCall) (outcome, error) {
-			close(begun)
-			time.Sleep(500 * time.Millisecond)
-			return server.Text("done"), nil
-		}), 0)}}, nil)
+	g, url := serveGateway(t, before(ops(serveTool(t, "work", func(
+		context.Context, *server.ToolCall) (outcome, error) {
+		close(begun)
+		time.Sleep(500 * time.Millisecond)
+		return server.Text("done"), nil
+	}), 0)), nil)
 	c := connect(t, url, 0, &person{}, "ops_work")
 	down := make(chan error, 1)
 	go func() {
@@ -146,14 +130,13 @@ func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 }
 
 func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
-	g, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		ops(startUpstream(t).url, protocol.Legacy)}}, nil)
+	g, url := serveGateway(t, before(ops(startUpstream(t).url, protocol.Legacy)), nil)
 	c := byHand(t, url, "ops_deploy")
 	second, _ := resume(t, c, begin(t, c), target{"production"})
 	down := make(chan error, 1)
 	go func() { down <- g.Shutdown(context.Background()) }()
 	eventually(func() bool { // no call begins
-		_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_deploy"})
+		_, pending, err := c.Begin(t.Context(), deployCall)
 		if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
 			return true
 		}
@@ -166,7 +149,7 @@ func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 		}
 		return false
 	})
-	if _, got := resume(t, c, second, confirmation{true}); got != "deployed to production: true" {
+	if _, got := resume(t, c, second, confirmation{true}); got != deployed {
 		t.Errorf("got %q", got)
 	}
 	if err := <-down; err != nil {
@@ -177,18 +160,14 @@ func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 // A connection whose call was given up may still bring questions of that call.
 func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	begun := make(chan struct{}, 1)
-	u := &rawUpstream{answers: make(chan string, 1)}
-	u.call = func(id json.RawMessage, event func(string), answers <-chan string) {
-		if u.calls.Load() > 1 {
-			event(fmt.Sprintf(rawDone, id))
-			return
+	upstream := startRaw(t, func(c *rawCall) {
+		if c.calls.Load() == 1 {
+			begun <- struct{}{}
+			c.takeAnswer() // none comes: the client leaves
 		}
-		begun <- struct{}{}
-		<-answers // none comes: the client leaves
-	}
+	})
 	var opened atomic.Int64
-	c := connect(t, front(t, counting(serve(t, u).URL, protocol.Legacy, &opened)), 0, &person{},
-		"ops_x")
+	c := connect(t, front(t, counting(upstream, protocol.Legacy, &opened)), 0, &person{}, "ops_x")
 	ctx, leave := context.WithCancel(t.Context())
 	go func() { <-begun; leave() }()
 	if _, err := c.CallTool(ctx, "ops_x", nil); err == nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // A completion that is cancelled must not end another call on a shared connection.
@@ -69,12 +68,11 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 func TestFirstCallsShareAConnection(t *testing.T) {
 	t.Parallel()
 	var connects atomic.Int64
-	u := counting(serveTool(t, "x", done), protocol.Modern, &connects)
-	dial := u.Connect
-	u.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+	u := beforeConnect(ops(serveTool(t, "x", done), protocol.Modern), func(gateway.Credential) error {
+		connects.Add(1)
 		time.Sleep(100 * time.Millisecond)
-		return dial(ctx, c)
-	}
+		return nil
+	})
 	c := connect(t, front(t, u), protocol.Modern, &person{}, "ops_x")
 	var wg sync.WaitGroup
 	for range 100 {
@@ -94,11 +92,7 @@ func startChanging(t *testing.T) (*server.Server, *httptest.Server) {
 	addTool(srv, "x", done)
 	addResource(srv, "file:///a")
 	addResource(srv, "file:///another")
-	handler, err := serverhttp.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return srv, serve(t, handler)
+	return srv, serve(t, newHandler(t, srv, nil))
 }
 
 // drain forgets what was announced so far.
@@ -203,12 +197,10 @@ func TestFormsThatClientsTakePass(t *testing.T) {
 			`"format":"phone"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, upstream := startRaw(t, func(
-				id json.RawMessage, event func(string), answers <-chan string,
-			) {
-				event(`{"jsonrpc":"2.0","id":99,"method":"elicitation/create",` +
+			upstream := startRaw(t, func(c *rawCall) {
+				c.event(`{"jsonrpc":"2.0","id":99,"method":"elicitation/create",` +
 					`"params":{"message":"Q","requestedSchema":` + schema + `}}`)
-				event(fmt.Sprintf(rawText, id, <-answers))
+				c.text(c.takeAnswer())
 			})
 			p := accepting(map[string]string{"n": "abc"})
 			direct := strings.ReplaceAll(
@@ -224,12 +216,10 @@ func TestFormsThatClientsTakePass(t *testing.T) {
 
 // An upstream that asks and does not wait leaves nothing behind, and nothing for the next call.
 func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
-	var n atomic.Int64
-	_, upstream := startRaw(t, func(id json.RawMessage, event func(string), answers <-chan string) {
-		i := n.Add(1)
-		event(fmt.Sprintf(rawAsk, fmt.Sprint(1000+i), fmt.Sprint("Q", i)))
+	upstream := startRaw(t, func(c *rawCall) {
+		i := c.calls.Load()
+		c.ask(1000+i, fmt.Sprint("Q", i))
 		time.Sleep(2 * time.Millisecond)
-		event(fmt.Sprintf(rawDone, id))
 	})
 	c := byHand(t, front(t, ops(upstream, protocol.Legacy)), "ops_x")
 	call := func() {
@@ -254,15 +244,11 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 // URLs that an upstream asks for in an error are subject to the same rules.
 func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 	for _, refused := range []bool{false, true} {
-		_, upstreamURL := startRaw(t, func(
-			id json.RawMessage, event func(string), _ <-chan string,
-		) {
-			event(fmt.Sprintf(
-				`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"visit",`+
-					`"data":{"elicitations":[{"mode":"url","elicitationId":"e1",`+
-					`"url":"http://evil.example/x","message":"visit"}]}}}`, id))
-		})
-		upstream := ops(upstreamURL, protocol.Legacy)
+		upstream := ops(startRaw(t, func(c *rawCall) {
+			c.end(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"visit",` +
+				`"data":{"elicitations":[{"mode":"url","elicitationId":"e1",` +
+				`"url":"http://evil.example/x","message":"visit"}]}}}`)
+		}), protocol.Legacy)
 		upstream.Refuse = refuseIf(refused, protocol.KindElicitURL)
 		url := front(t, upstream)
 		for _, era := range bothEras {
@@ -282,19 +268,16 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 		"a broken result": `{"jsonrpc":"2.0","id":%s,"result":{"content":[],%[2]q:1,%[2]q:2}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, upstream := startRaw(t, func(
-				id json.RawMessage, event func(string), answers <-chan string,
-			) {
-				event(fmt.Sprintf(rawAsk, "99", "Q"))
-				if a := <-answers; !strings.Contains(a, "hunter2") {
+			upstream := startRaw(t, func(c *rawCall) {
+				c.ask(99, "Q")
+				if a := c.takeAnswer(); !strings.Contains(a, "hunter2") {
 					t.Errorf("the upstream got %s", a)
 				}
-				event(fmt.Sprintf(end, id, "hunter2"))
+				c.end(end, "hunter2")
 			})
 			down := ops("http://127.0.0.1:1/?key=hunter3", protocol.Legacy)
 			down.Name = "down"
-			opts := &gateway.Options{Upstreams: []gateway.Upstream{
-				ops(upstream+"/?key=hunter3", protocol.Legacy), down}}
+			opts := before(ops(upstream+"/?key=hunter3", protocol.Legacy), down)
 			logs := logged(opts, zap.DebugLevel)
 			c := connect(t, startGateway(t, opts), 0, accepting(target{"hunter2"}), "ops_x")
 			_, _ = c.CallTool(t.Context(), "ops_x", nil)
@@ -313,10 +296,10 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 
 // What was answered is passed on, and takes no room in the state of the next question.
 func TestLongAnswersLeaveRoomForTheNext(t *testing.T) {
-	_, upstream := startTaking(t, func(u *rawUpstream, _ json.RawMessage, event func(string)) {
+	upstream := startRaw(t, func(c *rawCall) {
 		for i := range 4 {
-			event(fmt.Sprintf(rawAsk, fmt.Sprint(100+i), "one more"))
-			u.takeAnswer()
+			c.ask(100+i, "one more")
+			c.takeAnswer()
 		}
 	})
 	wantText(t, connect(t, front(t, ops(upstream, protocol.Legacy)), protocol.Modern,

@@ -1,11 +1,9 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -45,12 +43,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	body, _ := io.ReadAll(r.Body)
-	var m struct {
-		ID     json.RawMessage
-		Method string
-	}
-	_ = json.Unmarshal(body, &m)
+	m := readMessage(r)
 	s.mu.Lock()
 	s.requests++
 	result, ok := s.answers[m.Method]
@@ -83,8 +76,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else if !strings.HasPrefix(result, `"error":`) {
 			result = `"result":` + result
 		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, result)
+		writeResponse(w, m, result)
 	}
 }
 
@@ -99,8 +91,7 @@ func startScripted(t *testing.T, answers map[string]string) (
 		answers["initialize"] = scriptedInitialize
 	}
 	s = &scripted{answers: answers}
-	opts := &gateway.Options{Upstreams: []gateway.Upstream{
-		{Name: "u", Connect: gateway.HTTP(serve(t, s).URL, nil)}}}
+	opts := before(gateway.Upstream{Name: "u", Connect: gateway.HTTP(serve(t, s).URL, nil)})
 	log = logged(opts, zap.WarnLevel)
 	return s, startGateway(t, opts), log
 }
@@ -404,24 +395,16 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 			heard := make(chan string, 10)
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			u := &rawUpstream{call: func(
-				id json.RawMessage, event func(string), _ <-chan string) {
-				heard <- "call " + string(id)
-				event(`{"jsonrpc":"2.0","method":"notifications/message"}`)
+			u := newRaw(func(c *rawCall) {
+				heard <- "call " + string(c.id)
+				c.event(`{"jsonrpc":"2.0","method":"notifications/message"}`)
 				if test.leaves {
 					leave()
 				}
 				<-t.Context().Done() // it runs on
-			}}
+			})
 			l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				var m struct {
-					Method string
-					Params struct{ RequestID json.RawMessage }
-				}
-				_ = json.Unmarshal(body, &m)
-				if m.Method == protocol.NotifyCancelled {
+				if m := readMessage(r); m.Method == protocol.NotifyCancelled {
 					time.Sleep(100 * time.Millisecond) // what comes next does not overtake it
 					heard <- "cancelled " + string(m.Params.RequestID)
 				}
@@ -430,8 +413,7 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				}
 				u.ServeHTTP(w, r)
 			}))
-			url := startGateway(t, (&gateway.Options{Upstreams: []gateway.Upstream{
-				ops(l.URL, protocol.Legacy)}}).WithCallTime(test.limit))
+			url := startGateway(t, before(ops(l.URL, protocol.Legacy)).WithCallTime(test.limit))
 			c := connect(t, url, test.era, &person{}, "ops_x")
 			_, _ = c.CallTool(ctx, "ops_x", nil)
 			var got []string

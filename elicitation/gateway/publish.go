@@ -22,15 +22,14 @@ import (
 )
 
 const (
-	// refreshPause is the least time between two readings of an upstream's lists, whatever it
-	// announces.
+	// refreshPause is the least time between two readings of an upstream's lists.
 	refreshPause = time.Second
-	// rereadTime is how often the lists of an upstream are read that announces no changes.
+	// rereadTime is how often lists are read whose upstream announces no changes.
 	rereadTime = time.Minute
 )
 
-// published is what a view has in its catalog: digests of the definitions by published name, and
-// what was left out when the lists were last read. Only the goroutine of the view uses it.
+// published has, for the catalog of a view, digests of the definitions by published name, and what
+// was left out at the last reading. Only the goroutine of the view uses it.
 type published struct{ tools, prompts, resources, templates digests }
 
 type digests struct {
@@ -38,8 +37,8 @@ type digests struct {
 	leftOut map[string]bool
 }
 
-// keepPublished publishes what the upstream offers, until ctx ends. What was published stays while
-// the upstream is down; calls say that it cannot be reached.
+// keepPublished publishes what the upstream offers until ctx ends. While the upstream is down it
+// stays published, and calls say that the upstream cannot be reached.
 func (v *view) keepPublished(ctx context.Context) {
 	u := v.upstream
 	read := sync.OnceFunc(func() { close(v.read) })
@@ -84,7 +83,7 @@ func (v *view) keepPublished(ctx context.Context) {
 	}
 }
 
-// log writes an entry about the upstream, with the fields that fill adds, nil: no more.
+// log writes an entry about the upstream. fill, which may be nil, adds fields.
 func (v *view) log(level event.Level, name string, fill event.EntryFunc) {
 	v.upstream.gateway.log(level, name, func(out event.Encoder) {
 		out.AddString("upstream", v.upstream.config.Name)
@@ -94,7 +93,7 @@ func (v *view) log(level event.Level, name string, fill event.EntryFunc) {
 	})
 }
 
-// causeOf returns what a log tells of an error: more than the client gets.
+// causeOf returns the error for the log, which says more than the client gets.
 func causeOf(err error) error {
 	if e, ok := err.(*upstreamError); ok && e.cause != nil {
 		return e.cause
@@ -110,8 +109,8 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	if err != nil {
 		return err
 	}
-	// Some servers list tools that ask only to clients that can be asked. On this connection no
-	// call runs, so that every question is refused.
+	// Some servers list tools that ask only for clients with these capabilities. No call runs on
+	// this connection, so every question is refused.
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
@@ -130,12 +129,9 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	ready()
 	changed := make(chan struct{}, 1)
 	listening, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		v.listen(listening, conn.client, changed)
-	}()
-	defer func() { stop(); <-ended }()
+	var following sync.WaitGroup
+	following.Go(func() { v.listen(listening, conn.client, changed) })
+	defer func() { stop(); following.Wait() }()
 	for {
 		select {
 		case <-changed:
@@ -197,10 +193,10 @@ func (v *view) refresh(ctx context.Context, c *client.Client) error {
 		v.addTemplate)
 }
 
-// publishList brings one kind of entries in the catalog up to date. Entries of one name, beyond the
-// limit, or that the server does not take are left out, and the log says so, once. Where the list
-// breaks off, what came before is published, and what was there before stays: the list of tools
-// alone takes the upstream down, as that shows whether the credentials are good.
+// publishList updates one kind of entries in the catalog. Duplicates, entries beyond the limit and
+// those that the server refuses are left out, which is logged once. Where the list breaks off, its
+// beginning is published and older entries stay. Only a broken list of tools takes the upstream
+// down: it shows whether the credentials are good.
 func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.Seq2[E, error],
 	nameOf func(*E) string, add func(name string, e *E),
 ) error {
@@ -259,8 +255,7 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	return nil
 }
 
-// leaveOut notes what is not published, and tells the log where it was published before or the
-// upstream did not offer it.
+// leaveOut notes an entry that is not published, and logs it unless it was left out before.
 func (v *view) leaveOut(kind server.Kind, have, now *digests, name, why string) {
 	now.leftOut[name+why] = true
 	if have.leftOut[name+why] || len(now.leftOut) > maxLeftOutEntries {
@@ -287,21 +282,19 @@ func (v *view) removeMissing(kind server.Kind, have, now *digests, broken bool) 
 	}
 }
 
-// isListWhole reports whether the error with which a list ends says that what came before is all.
+// isListWhole reports whether a list is complete although it ended with this error.
 func isListWhole(err error) bool {
 	said, ok := protocol.AsError(err)
 	return errors.Is(err, client.ErrListWhole) || ok && said.Code == protocol.CodeMethodNotFound
 }
 
-// isAnswer reports whether the upstream has answered with this error, or with what cannot be read.
+// isAnswer reports whether the upstream has answered, with an error or with garbage.
 func isAnswer(err error) bool {
 	_, said := protocol.AsError(err)
-	_, unreadable := errors.AsType[*client.ResponseError](err)
-	return said || unreadable
+	return said || isA[*client.ResponseError](err)
 }
 
-// shownName returns the name of a resource or template, which clients show beside its URI; empty
-// for what has one name.
+// shownName returns the name that clients show beside the URI of a resource or template, else "".
 func shownName(entry any) string {
 	switch e := entry.(type) {
 	case *protocol.Resource:
@@ -312,22 +305,21 @@ func shownName(entry any) string {
 	return ""
 }
 
-// isPrintable reports whether a name or URI can be shown to people as it is: no line breaks or
-// other control characters, and none that change the direction of text.
+// isPrintable reports whether people can be shown a name or URI as it is: without line breaks,
+// other control characters, or characters that change the direction of text.
 func isPrintable(name string) bool {
 	return len(name) <= maxNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 	})
 }
 
-// maxLeftOutEntries is how many entries that are left out of one list the log names.
-const maxLeftOutEntries = 10
+const (
+	maxLeftOutEntries = 10 // of one list that the log names
+	maxNameBytes      = 4096
+)
 
-// maxNameBytes is how long a name or URI may be.
-const maxNameBytes = 4096
-
-// tryAdd registers a definition. The server panics for one that cannot work, as those of its own
-// program are mistakes.
+// tryAdd registers a definition. The server panics for one that cannot work, since those of its
+// own program are mistakes.
 func tryAdd(add func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -338,7 +330,7 @@ func tryAdd(add func()) (err error) {
 	return nil
 }
 
-// needsTask reports whether a tool can be called as a task alone, which is not passed on.
+// needsTask reports whether a tool can only be called as a task, which the gateway does not relay.
 func needsTask(t *protocol.Tool) bool {
 	var execution struct {
 		TaskSupport string `json:"taskSupport"`
@@ -353,7 +345,7 @@ func (v *view) addTool(name string, t *protocol.Tool) {
 	}
 	u, upstreamName, definition := v.upstream, t.Name, *t
 	definition.Name = name
-	definition.Meta = protocol.Meta(u.names.PublishAppURIs(t.Meta))
+	definition.Meta = u.names.PublishAppURIs(t.Meta)
 	definition.Extra = maps.Clone(t.Extra)
 	delete(definition.Extra, "execution") // calls are passed on without tasks
 	report := func(err error) { u.reportOnce("gateway.unchecked", name, err) }
@@ -369,7 +361,7 @@ func (v *view) addPrompt(name string, p *protocol.Prompt) {
 	u, upstreamName := v.upstream, p.Name
 	server.AddPrompt(v.catalog, server.Prompt{
 		Name: name, Title: p.Title, Description: p.Description, Icons: p.Icons,
-		Arguments: p.Arguments, Meta: protocol.Meta(u.names.PublishAppURIs(p.Meta)),
+		Arguments: p.Arguments, Meta: u.names.PublishAppURIs(p.Meta),
 		Extra:    p.Extra,
 		Complete: u.completer(protocol.CompleteParams{Prompt: upstreamName}),
 	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
@@ -390,7 +382,7 @@ func (v *view) addResource(uri string, r *protocol.Resource) {
 	server.AddResource(v.catalog, server.Resource{
 		URI: uri, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 		MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size,
-		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(r.Meta)), Extra: r.Extra,
+		Meta: v.upstream.names.PublishAppURIs(r.Meta), Extra: r.Extra,
 	}, v.upstream.readResource)
 }
 
@@ -398,7 +390,7 @@ func (v *view) addTemplate(template string, t *protocol.ResourceTemplate) {
 	server.AddResourceTemplate(v.catalog, server.ResourceTemplate{
 		URITemplate: template, Name: t.Name, Title: t.Title, Description: t.Description,
 		Icons: t.Icons, MIMEType: t.MIMEType, Annotations: t.Annotations,
-		Meta: protocol.Meta(v.upstream.names.PublishAppURIs(t.Meta)), Extra: t.Extra,
+		Meta: v.upstream.names.PublishAppURIs(t.Meta), Extra: t.Extra,
 		Complete: v.upstream.completer(protocol.CompleteParams{Template: t.URITemplate}),
 	}, v.upstream.readResource)
 }
@@ -408,13 +400,11 @@ func (u *upstream) readResource(
 ) (protocol.ReadResourceOutcome, error) {
 	own, _ := u.names.OwnURI(call.URI)
 	return outcomeAs[protocol.ReadResourceOutcome](u.gateway.callUpstream(ctx, u, &call.Call,
-		&protocol.ReadResourceParams{URI: own,
-			RequestMeta: u.requestMeta(&call.Call)}))
+		&protocol.ReadResourceParams{URI: own, RequestMeta: u.requestMeta(&call.Call)}))
 }
 
-// requestMeta returns the metadata of a request upstream: nothing of the client's but the level of
-// the logs. The rest is made anew for each connection. The level of a session is known to the
-// server alone, which drops what is below it.
+// requestMeta returns the metadata of a request upstream: only the log level of the client's. The
+// server alone knows the level of a session, and drops what is below it.
 func (u *upstream) requestMeta(call *server.Call) protocol.RequestMeta {
 	level := call.Meta.LogLevel
 	if level == "" && call.Version.Era() == protocol.Legacy {
@@ -445,7 +435,7 @@ func (u *upstream) completer(of protocol.CompleteParams) server.Completer {
 	}
 }
 
-// errorForClient returns an error whose text the client reads where plain ones are hidden from it.
+// errorForClient returns an error whose text reaches the client where plain ones are hidden.
 func errorForClient(err error) error {
 	if e, ok := err.(*upstreamError); ok {
 		return protocol.Errorf(protocol.CodeInternalError, "%s", e.Error())
@@ -453,7 +443,6 @@ func errorForClient(err error) error {
 	return err
 }
 
-// outcomeAs returns a result as the outcome that the method may have.
 func outcomeAs[O protocol.Result](result protocol.Result, err error) (O, error) {
 	var none O
 	if err != nil {

@@ -24,31 +24,28 @@ import (
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	up := gateway.HTTP("http://localhost", nil)
 	one := []gateway.Upstream{{Name: "a", Connect: up}}
-	of := func(upstreams ...gateway.Upstream) gateway.Options {
-		return gateway.Options{Upstreams: upstreams}
-	}
-	restarting := of(one...) // a call that starts over would run twice upstream
+	restarting := before(one...) // a call that starts over would run twice upstream
 	restarting.Server.Roundtrip.RestartExpired = true
 	for name, test := range map[string]struct {
-		opts gateway.Options
+		opts *gateway.Options
 		want string
 	}{
-		"no upstream":     {of(), ""},
-		"no name":         {of(gateway.Upstream{Connect: up}), ""},
-		"an underscore":   {of(gateway.Upstream{Name: "a_b", Connect: up}), ""},
-		"a plus":          {of(gateway.Upstream{Name: "a+b", Connect: up}), ""},
-		"one name twice":  {of(one[0], one[0]), ""},
-		"nothing to call": {of(gateway.Upstream{Name: "a"}), ""},
-		"one claim twice": {of(gateway.Upstream{Name: "a", Connect: up, Unprefixed: []string{"x"}},
+		"no upstream":     {before(), ""},
+		"no name":         {before(gateway.Upstream{Connect: up}), ""},
+		"an underscore":   {before(gateway.Upstream{Name: "a_b", Connect: up}), ""},
+		"a plus":          {before(gateway.Upstream{Name: "a+b", Connect: up}), ""},
+		"one name twice":  {before(one[0], one[0]), ""},
+		"nothing to call": {before(gateway.Upstream{Name: "a"}), ""},
+		"one claim twice": {before(gateway.Upstream{Name: "a", Connect: up, Unprefixed: []string{"x"}},
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"x"}}), ""},
-		"claim of a prefix": {of(one[0],
+		"claim of a prefix": {before(one[0],
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"a_x"}}), ""},
-		"no connections": {gateway.Options{MaxConnections: -1, Upstreams: one}, "must be positive"},
-		"no kind": {of(gateway.Upstream{Name: "a", Connect: up,
+		"no connections": {&gateway.Options{MaxConnections: -1, Upstreams: one}, "must be positive"},
+		"no kind": {before(gateway.Upstream{Name: "a", Connect: up,
 			Refuse: []protocol.InputKind{"url"}}), `"url" is no kind of question`},
 		"calls that start over": {restarting, "RestartExpired"},
 	} {
-		_, err := gateway.New(&test.opts)
+		_, err := gateway.New(test.opts)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
@@ -62,9 +59,8 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 		Help: "Requests that came back to such a call with answers, by how they ended.",
 	}, []string{"outcome"})
 	registry.MustRegister(taken)
-	opts := &gateway.Options{Metrics: prom.New(registry), Upstreams: []gateway.Upstream{
-		{Name: "a", Connect: gateway.HTTP("http://localhost", nil)},
-	}}
+	opts := before(gateway.Upstream{Name: "a", Connect: gateway.HTTP("http://localhost", nil)})
+	opts.Metrics = prom.New(registry)
 	if _, err := gateway.New(opts); err == nil {
 		t.Fatal("no error")
 	}
@@ -138,14 +134,12 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 func TestAnUpstreamThatIsDownAtStartIsPublishedLater(t *testing.T) {
 	t.Parallel()
 	var up atomic.Bool
-	late := ops(startUpstream(t).url, 0)
-	dial := late.Connect
-	late.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+	late := beforeConnect(ops(startUpstream(t).url, 0), func(gateway.Credential) error {
 		if !up.Load() {
-			return nil, errors.New("connection refused")
+			return errors.New("connection refused")
 		}
-		return dial(ctx, c)
-	}
+		return nil
+	})
 	c := connect(t, front(t, late), 0, &person{})
 	if got := toolNames(t, c); got != "" {
 		t.Errorf("%s is listed", got)
@@ -183,7 +177,7 @@ func TestOneUpstreamCannotTakeTheNameOfAnother(t *testing.T) {
 	a, b := startUpstream(t), startUpstream(t)
 	c := connect(t, front(t, gateway.Upstream{Name: "a", Connect: gateway.HTTP(a.url, nil),
 		Unprefixed: []string{"deploy"}}, ops(b.url, 0)), 0, &person{}, "deploy", "ops_deploy")
-	wantText(t, c, "deploy", "deployed to production: true")
+	wantText(t, c, "deploy", deployed)
 	if a.commits.Load() != 1 || b.commits.Load() != 0 {
 		t.Errorf("%d and %d effects", a.commits.Load(), b.commits.Load())
 	}
@@ -191,11 +185,10 @@ func TestOneUpstreamCannotTakeTheNameOfAnother(t *testing.T) {
 
 func TestConnectionsOfOlderUpstreamsServeOneCallerEach(t *testing.T) {
 	var opened atomic.Int64
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{
-		counting(startUpstream(t).url, protocol.Legacy, &opened)}}, byUser)
+	url := frontByUser(t, counting(startUpstream(t).url, protocol.Legacy, &opened))
 	for _, user := range []string{"ann", "ann", "bob", "ann", "bob"} {
 		c := connectAs(t, url, 0, user, "ops_deploy")
-		wantText(t, c, "ops_deploy", "deployed to production: true")
+		wantText(t, c, "ops_deploy", deployed)
 		_ = c.Close()
 	}
 	if n := opened.Load(); n != 3 {
@@ -207,27 +200,21 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 	u := startUpstream(t)
 	var mu sync.Mutex
 	opened := map[string]int{}
-	dial := gateway.HTTP(u.url, nil)
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{{
-		Name: "ops",
-		Connect: func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
-			mu.Lock()
-			opened[c.Key]++
-			mu.Unlock()
-			return dial(ctx, c)
-		},
-		Credential: func(
-			_ context.Context, caller protocol.Principal,
-		) (gateway.Credential, error) {
-			if caller.Subject == "stranger" {
-				return gateway.Credential{}, protocol.Errorf(
-					protocol.CodeInvalidParams, "log in at https://login.example first",
-				)
-			}
-			return gateway.Credential{Key: "key of " + caller.Subject}, nil
-		},
-		Era: protocol.Modern,
-	}}}, byUser)
+	upstream := beforeConnect(ops(u.url, protocol.Modern), func(c gateway.Credential) error {
+		mu.Lock()
+		defer mu.Unlock()
+		opened[c.Key]++
+		return nil
+	})
+	upstream.Credential = func(
+		_ context.Context, caller protocol.Principal) (gateway.Credential, error) {
+		if caller.Subject == "stranger" {
+			return gateway.Credential{}, protocol.Errorf(
+				protocol.CodeInvalidParams, "log in at https://login.example first")
+		}
+		return gateway.Credential{Key: "key of " + caller.Subject}, nil
+	}
+	url := frontByUser(t, upstream)
 	callAs := func(subject string) error {
 		c := connectAs(t, url, 0, subject, "ops_deploy")
 		_, err := c.CallTool(t.Context(), "ops_deploy", nil)

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -14,55 +15,64 @@ import (
 
 // Frames of an upstream that is made by hand: a form, a URL, and the result of its tool.
 const (
-	rawAsk = `{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"%s",` +
+	rawAsk = `{"jsonrpc":"2.0","id":%v,"method":"elicitation/create","params":{"message":"%v",` +
 		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`
 	rawVisit = `{"jsonrpc":"2.0","id":8,"method":"elicitation/create","params":{"mode":"url",` +
 		`"message":"look","url":"%s","elicitationId":"x"}}`
 	rawText = `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`
-	rawDone = `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`
 )
 
-// A rawUpstream is a legacy server made by hand: call writes events of the stream of tools/call.
+// A rawUpstream is a legacy server made by hand.
 type rawUpstream struct {
-	call    func(id json.RawMessage, event func(string), answers <-chan string)
+	call    func(c *rawCall) // of its tool; nil: is done at once
 	answers chan string
 	calls   atomic.Int64
 
-	tool        string      // "": x
-	keepAnswers bool        // call takes them by itself
-	pushed      chan string // events of the streams of sessions, each of one; nil: no streams
+	tool   string      // "": x
+	pushed chan string // events of the streams of sessions, each of one; nil: no streams
 }
 
-func startRaw(
-	t *testing.T, call func(id json.RawMessage, event func(string), answers <-chan string),
-) (*rawUpstream, string) {
+// A rawCall writes the stream of one call, which ends with the result "done" where it has written
+// no other.
+type rawCall struct {
+	*rawUpstream
+	ctx   context.Context
+	id    json.RawMessage
+	event func(data string)
+	ended bool
+}
+
+func newRaw(call func(c *rawCall)) *rawUpstream {
+	return &rawUpstream{call: call, answers: make(chan string, 1000)}
+}
+
+func startRaw(t *testing.T, call func(c *rawCall)) (url string) {
 	t.Helper()
-	u := &rawUpstream{call: call, answers: make(chan string, 1000)}
-	return u, serve(t, u).URL
+	return serve(t, newRaw(call)).URL
 }
 
-// startTaking is startRaw with a call that takes its answers by itself, see takeAnswer, and is done
-// then.
-func startTaking(
-	t *testing.T, call func(u *rawUpstream, id json.RawMessage, event func(string)),
-) (*rawUpstream, string) {
-	t.Helper()
-	u, url := startRaw(t, nil)
-	u.keepAnswers = true
-	u.call = func(id json.RawMessage, event func(string), _ <-chan string) {
-		if call != nil {
-			call(u, id, event)
-		}
-		event(fmt.Sprintf(rawDone, id))
-	}
-	return u, url
+func (c *rawCall) ask(id, message any) { c.event(fmt.Sprintf(rawAsk, id, message)) }
+
+func (c *rawCall) text(text string) {
+	c.ended = true
+	c.event(fmt.Sprintf(rawText, c.id, text))
 }
 
-// takeAnswer returns the next answer that an upstream gets.
-func (u *rawUpstream) takeAnswer() string {
+// end sends what is no result of this tool.
+func (c *rawCall) end(format string, more ...any) {
+	c.ended = true
+	c.event(fmt.Sprintf(format, append([]any{c.id}, more...)...))
+}
+
+func (c *rawCall) takeAnswer() string { return c.rawUpstream.takeAnswer(c.ctx) }
+
+// takeAnswer returns the next answer that the upstream gets.
+func (u *rawUpstream) takeAnswer(ctx context.Context) string {
 	select {
 	case a := <-u.answers:
 		return a
+	case <-ctx.Done():
+		return ""
 	case <-time.After(5 * time.Second):
 		return "no answer"
 	}
@@ -79,38 +89,36 @@ func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "DELETE":
 		return
 	}
-	body, _ := io.ReadAll(r.Body)
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	_ = json.Unmarshal(body, &m)
-	reply := func(result string) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, result)
-	}
+	m := readMessage(r)
 	switch {
 	case m.Method == "initialize":
 		w.Header().Set("Mcp-Session-Id", rand.Text())
-		reply(`"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
+		writeResponse(w, m, `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},`+
 			`"serverInfo":{"name":"raw","version":"1"}}`)
 	case m.Method == "tools/list":
-		reply(fmt.Sprintf(`"result":{"tools":[{"name":%q,"inputSchema":{"type":"object"}}]}`,
-			cmp.Or(u.tool, "x")))
+		writeResponse(w, m, fmt.Sprintf(
+			`"result":{"tools":[{"name":%q,"inputSchema":{"type":"object"}}]}`, cmp.Or(u.tool, "x")))
 	case m.Method == "tools/call":
 		u.calls.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
-		u.call(m.ID, func(data string) {
+		c := &rawCall{rawUpstream: u, ctx: r.Context(), id: m.ID, event: func(data string) {
 			fmt.Fprintf(w, "event: message\ndata: %s\n\n", data)
 			w.(http.Flusher).Flush()
-		}, u.awaitAnswers(r))
+		}}
+		if u.call != nil {
+			u.call(c)
+		}
+		if !c.ended {
+			c.text("done")
+		}
 	case m.Method == "":
+		body, _ := io.ReadAll(r.Body)
 		u.answers <- string(body)
 		w.WriteHeader(202)
 	case m.ID == nil:
 		w.WriteHeader(202)
 	default:
-		reply(`"error":{"code":-32601,"message":"no"}`)
+		writeResponse(w, m, `"error":{"code":-32601,"message":"no"}`)
 	}
 }
 
@@ -127,20 +135,4 @@ func (u *rawUpstream) push(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-func (u *rawUpstream) awaitAnswers(r *http.Request) <-chan string {
-	c := make(chan string, 1)
-	if u.keepAnswers {
-		return c
-	}
-	go func() {
-		select {
-		case a := <-u.answers:
-			c <- a
-		case <-r.Context().Done():
-			close(c)
-		}
-	}()
-	return c
 }

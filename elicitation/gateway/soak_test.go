@@ -94,17 +94,15 @@ func TestManyCallsOfTwoUsers(t *testing.T) {
 // test where one is somebody else's.
 func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.Client {
 	t.Helper()
+	p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
+		if !strings.Contains(message, " of "+user+"-") {
+			t.Errorf("%s was asked %q", user, message)
+		}
+		r, _ := client.Accept(target{user})
+		return r
+	}}
 	return connectUser(t, url, user, client.Options{
-		Era: era, Timeout: time.Minute,
-		ElicitForm: func(
-			_ context.Context, q *client.FormQuestion,
-		) (*protocol.ElicitResult, error) {
-			if !strings.Contains(q.Message, " of "+user+"-") {
-				t.Errorf("%s was asked %q", user, q.Message)
-			}
-			return client.Accept(target{user})
-		},
-	}, "ops_echo")
+		Era: era, Timeout: time.Minute, ElicitForm: p.fill}, "ops_echo")
 }
 
 // memoryVariable has [TestMemoryOfParkedCalls] measure one thing, in a process of its own.
@@ -179,14 +177,8 @@ func memoryOfOpenCalls(t *testing.T, upstream string, calls int) memory {
 	for i := range calls {
 		slots <- struct{}{}
 		asked.Add(1)
-		c := connectWith(t, upstream, client.Options{Era: protocol.Legacy, ElicitForm: func(
-			ctx context.Context, _ *client.FormQuestion,
-		) (*protocol.ElicitResult, error) {
-			<-slots
-			asked.Done()
-			<-ctx.Done()
-			return client.Cancel(), nil
-		}})
+		p, _ := silent(func() { <-slots; asked.Done() })
+		c := connect(t, upstream, protocol.Legacy, p)
 		wg.Go(func() {
 			_, _ = c.CallTool(ctx, "echo", named{fmt.Sprint("n-", i)})
 			_ = c.Close()

@@ -12,13 +12,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// resubscribePause is how long the gateway waits for more subscriptions before it subscribes anew
-// upstream, where all of them are one.
+// resubscribePause is the wait for more subscriptions before the gateway renews the one upstream.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources that clients have subscribed to in one view: as many as the
-// upstream may publish, and a quarter of them by one principal. A resource counts once, for the
-// first of those who hold it.
+// subscribed are the resources that clients have subscribed to in one view: at most as many as the
+// upstream may publish, and a quarter of them per principal. A resource counts once, for its first
+// holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -39,8 +38,8 @@ func newSubscribed(most int) *subscribed {
 			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
 }
 
-// add notes that a client subscribes to a resource until life ends, or returns the limit that it
-// would pass. added is false where it has done so before.
+// add subscribes a client to a resource until life ends, or returns the limit that it would exceed.
+// added is false for a repetition.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {
 	s.mu.Lock()
@@ -63,7 +62,7 @@ func indexOfHolder(all []holder, by any) int {
 	return slices.IndexFunc(all, func(h holder) bool { return h.by == by })
 }
 
-// remove forgets a subscription. Where others have subscribed, too, it counts for one of them.
+// remove ends a subscription. If others hold the resource, it counts for the next of them.
 func (s *subscribed) remove(uri string, by any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +83,6 @@ func (s *subscribed) remove(uri string, by any) {
 	}
 }
 
-// viewOf returns the view whose upstream has a URI, nil if none has.
 func viewOf(views []*view, uri string) *view {
 	for _, v := range views {
 		if _, ok := v.upstream.names.OwnURI(uri); ok {
@@ -94,7 +92,7 @@ func viewOf(views []*view, uri string) *view {
 	return nil
 }
 
-// watchSession passes on a request of a session to subscribe to a resource or to unsubscribe.
+// watchSession handles a request of a session to subscribe to a resource or to unsubscribe.
 func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri string,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -118,8 +116,8 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 	return result, err
 }
 
-// watchListener passes on a request to listen, without the resources for which there is no room:
-// the acknowledgment has the others.
+// watchListener handles a request to listen, without the resources for which there is no room: the
+// acknowledgment lists the others.
 func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p protocol.ListenParams,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -138,8 +136,8 @@ func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p prot
 	return next(ctx, req)
 }
 
-// subscribedURIs returns the resources that clients want to hear of, by the upstream's own URIs: at
-// most as many as the upstream may publish.
+// subscribedURIs returns the resources that clients have subscribed to, by the upstream's own URIs,
+// at most as many as the upstream may publish.
 func (v *view) subscribedURIs() (uris []string) {
 	for _, uri := range v.catalog.SubscribedResources() {
 		if own, ok := v.upstream.names.OwnURI(uri); ok {
@@ -149,8 +147,8 @@ func (v *view) subscribedURIs() (uris []string) {
 	return uris[:min(len(uris), v.upstream.gateway.limits.entries)]
 }
 
-// listen follows the upstream's changes until ctx ends: those of its lists, which are told to
-// changed, and those of the resources that clients have subscribed to.
+// listen follows changes upstream until ctx ends: of the lists, which it reports on changed, and of
+// the resources that clients have subscribed to.
 func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
 	missed := true // changes of lists, perhaps
@@ -183,8 +181,8 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 	}
 }
 
-// awaitOtherSubscriptions reports whether clients have subscribed to other resources than uris
-// before ended is closed or ctx ends.
+// awaitOtherSubscriptions waits until clients have subscribed to other resources than uris. It
+// returns false when ended is closed or ctx ends before.
 func (v *view) awaitOtherSubscriptions(
 	ctx context.Context, uris []string, ended <-chan struct{},
 ) bool {
@@ -203,8 +201,8 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn tells clients of a change. What changed between two subscriptions nobody knows, so those
-// who had subscribed before are told that their resources may have.
+// passOn announces a change to clients. What changed between two subscriptions is not known, so all
+// resources of the one before are announced as changed.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -45,8 +44,7 @@ func newTasksUpstream(t *testing.T) *server.Server {
 // changes that.
 func TestTasksAreNotPassedOn(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		opts := &gateway.Options{Upstreams: []gateway.Upstream{
-			ops(serveHTTP(t, newTasksUpstream(t)), upstreamEra)}}
+		opts := before(ops(serveHTTP(t, newTasksUpstream(t)), upstreamEra))
 		opts.Server.Capabilities.Extensions = map[string]json.RawMessage{
 			protocol.ExtensionTasks: json.RawMessage("{}"), "example.com/x": json.RawMessage("{}")}
 		p := &person{}

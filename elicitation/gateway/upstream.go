@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// connectTimeout is how long an upstream may take to connect and to agree on a revision.
+	// connectTimeout bounds connecting and agreeing on a revision.
 	connectTimeout = 30 * time.Second
 	// idleTime is how long a connection that nobody uses is kept.
 	idleTime = 5 * time.Minute
@@ -29,9 +29,9 @@ const (
 
 // An upstream is one server behind the gateway, with its connections.
 //
-// A connection serves callers with one key and one set of capabilities. That of a modern upstream
-// serves any number of calls. One of a legacy upstream serves one call at a time, so that whatever
-// the upstream asks on it belongs to that call.
+// A connection serves callers with one key and one set of capabilities: any number of calls at a
+// modern upstream, one call at a time at a legacy upstream, so that whatever the upstream asks on
+// it belongs to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
@@ -81,18 +81,15 @@ type connectionKey struct {
 	declared   declared
 }
 
-// declared are the capabilities that the gateway declares upstream: those of the client that the
-// upstream may use.
+// declared are the capabilities of the client that the gateway declares upstream.
 type declared struct {
 	forms, urls, sampling, samplingTools, samplingContext, roots bool
 	apps                                                         string // JSON; empty: no
 }
 
-// extensionApps is the extension of MCP Apps: tools that have views in the client. maxAppsBytes is
-// how long its settings may be.
 const (
-	extensionApps = "io.modelcontextprotocol/ui"
-	maxAppsBytes  = 1024
+	extensionApps = "io.modelcontextprotocol/ui" // of MCP Apps: tools have views in the client
+	maxAppsBytes  = 1024                         // of its settings
 )
 
 func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
@@ -107,8 +104,8 @@ func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
 
-// serves reports whether the connection may serve one more call. That of a legacy upstream serves
-// one caller for good: what the upstream asks after the end of a call is not shown to another one.
+// serves reports whether the connection may serve one more call. One to a legacy upstream always
+// serves the same caller: what the upstream asks after the end of a call reaches nobody else.
 func (c *connection) serves(caller protocol.Principal) bool {
 	return c.modern() || c.users == 0 && c.caller == caller
 }
@@ -122,7 +119,6 @@ func (c *connection) isOver() bool {
 	}
 }
 
-// mayAsk reports whether the upstream may ask questions of a kind.
 func (u *upstream) mayAsk(kind protocol.InputKind) bool {
 	return !slices.Contains(u.config.Refuse, kind)
 }
@@ -162,8 +158,8 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 	return c
 }
 
-// connect returns a connection for one call. The function gives it back, and closes it unless it
-// may serve another call.
+// connect returns a connection for one call, and a function that gives it back for another call, or
+// closes it.
 func (g *Gateway) connect(
 	ctx context.Context, u *upstream, call *server.Call,
 ) (*connection, func(reuse bool), error) {
@@ -209,8 +205,8 @@ func (o *opening) await(ctx context.Context) error {
 	}
 }
 
-// takeConnection returns a connection that is open, or one that is being opened and may be shared,
-// or neither where the caller is to open one: its place is taken.
+// takeConnection returns an open connection, or one that is being opened and may be shared.
+// Otherwise it reserves the place of one that the caller opens.
 func (u *upstream) takeConnection(
 	key connectionKey, caller protocol.Principal,
 ) (*connection, *opening, error) {
@@ -247,11 +243,10 @@ func (u *upstream) takeConnection(
 	return nil, nil, nil
 }
 
-// limitBusy is the limit in the data of an error that says that an upstream is busy.
+// limitBusy is the limit in the error data for a busy upstream.
 const limitBusy quota.Limit = "upstream"
 
-// takeRoomLocked uses room for one connection on behalf of a caller: of one principal's share, and
-// of what all callers together may use.
+// takeRoomLocked takes room for one connection from the caller's share and from the total.
 func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 	if u.room == nil {
 		total := u.maxConnectionsLocked()
@@ -269,8 +264,8 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked returns how many connections calls may use, negative: any number. Those
-// over HTTP cost little, so that the limit of calls is the one that counts.
+// maxConnectionsLocked returns how many connections calls may use, negative: any number. Over HTTP
+// they cost little, so the limit of calls applies.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
@@ -311,16 +306,16 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
-// dropIdle closes the connections that nobody uses, after another one broke: the upstream may have
-// started again, and would refuse the next call on each.
+// dropIdle closes the idle connections after another one broke: the upstream may have restarted,
+// and would refuse the next call on each.
 func (u *upstream) dropIdle() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropLocked(func(c *connection) bool { return c.users == 0 && !c.modern() })
 }
 
-// giveBack takes a connection back. One of a modern upstream serves other calls, too: what became
-// of one call is no reason to close it.
+// giveBack takes a connection back. One to a modern upstream stays open, however a call ended: it
+// serves other calls, too.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -399,7 +394,6 @@ func (u *upstream) dial(
 	return conn, nil
 }
 
-// clientOptions returns how the gateway behaves toward the upstream on one connection.
 func (u *upstream) clientOptions(conn *connection) *client.Options {
 	d := conn.key.declared
 	manual := d.declare()
@@ -413,8 +407,8 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		},
 		RelayElicit: conn.elicit, Extensions: manual.Extensions,
 		Warn: func(_ context.Context, err error) {
-			if _, refused := errors.AsType[*elicitation.Error](err); refused {
-				return // the router has told the log
+			if isA[*elicitation.Error](err) {
+				return // the router has logged it
 			}
 			if conn.negotiated.Load() { // what came before is about eras
 				u.reportOnce("gateway.upstream_fault", "", err)
@@ -447,7 +441,7 @@ func (c *connection) listener(ctx context.Context) *server.Call {
 	return call
 }
 
-// ask passes what is no elicitation, and which the upstream pushes, to the client of the call.
+// ask relays a pushed question that is no elicitation to the client of the call.
 func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.Answer, error) {
 	parked := c.parked.Load()
 	if parked == nil {
@@ -485,11 +479,11 @@ func (c *connection) askRoots(
 	return result.Roots, nil
 }
 
-// maxReported is how many faults of one upstream the log is told of.
+// maxReported bounds the logged faults of one upstream.
 const maxReported = 1000
 
-// reportOnce tells the log what is wrong with something that the upstream offers or returns, the
-// first time it is: an upstream repeats its faults in each list and call.
+// reportOnce logs a fault in what the upstream offers or returns, the first time only: an upstream
+// repeats its faults in each list and call.
 func (u *upstream) reportOnce(entry, name string, err error) {
 	fault := entry + " " + name
 	if name == "" {
@@ -513,7 +507,7 @@ func (u *upstream) reportOnce(entry, name string, err error) {
 	})
 }
 
-// closeConnections closes all connections. Those that are in use end their calls.
+// closeConnections closes all connections, which ends the calls on them.
 func (u *upstream) closeConnections() error {
 	u.mu.Lock()
 	connections := u.connections

@@ -32,7 +32,7 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 		mapped.Contents = make([]protocol.ResourceContents, len(r.Contents))
 		for i, c := range r.Contents {
 			c.URI = u.names.PublishURI(c.URI)
-			c.Meta = protocol.Meta(u.names.PublishAppURIs(c.Meta))
+			c.Meta = u.names.PublishAppURIs(c.Meta)
 			mapped.Contents[i] = c
 		}
 		return &mapped
@@ -40,13 +40,13 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 	return result
 }
 
-// publishMeta drops who the upstream is: the gateway's server says who answers.
+// publishMeta drops the server info of the upstream: the gateway's server adds its own.
 func (u *upstream) publishMeta(meta protocol.Meta) protocol.Meta {
-	return protocol.Meta(u.names.PublishAppURIs(meta.Without(protocol.MetaServerInfo)))
+	return u.names.PublishAppURIs(meta.Without(protocol.MetaServerInfo))
 }
 
-// publishContent returns blocks that name resources as they are published. Others are those that
-// came, so that a result without any is passed on as it came.
+// publishContent returns blocks that name resources as they are published. Without any it returns
+// blocks itself, so that a result is relayed byte by byte.
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
 	var mapped []protocol.Content
 	for i, block := range blocks {
@@ -54,12 +54,12 @@ func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content 
 		case *protocol.ResourceLink:
 			link := *b
 			link.URI = u.names.PublishURI(link.URI)
-			link.Meta = protocol.Meta(u.names.PublishAppURIs(link.Meta))
+			link.Meta = u.names.PublishAppURIs(link.Meta)
 			block = &link
 		case *protocol.EmbeddedResource:
 			embedded := *b
 			embedded.Resource.URI = u.names.PublishURI(embedded.Resource.URI)
-			embedded.Resource.Meta = protocol.Meta(u.names.PublishAppURIs(embedded.Resource.Meta))
+			embedded.Resource.Meta = u.names.PublishAppURIs(embedded.Resource.Meta)
 			block = &embedded
 		default:
 			continue

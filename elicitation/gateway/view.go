@@ -11,17 +11,18 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// viewWait is how long a request waits for what an upstream shows to its caller, where nobody with
-// that credential came before. What comes later is announced, but not on a subscription that was
-// opened before: that one follows what the gateway itself sees, until it is opened again.
-const viewWait = 5 * time.Second
+const (
+	// viewWait is how long the first request with a credential waits for its lists. Later lists
+	// are announced, except on a subscription that was opened before: that one follows the
+	// gateway's own view until it is opened again.
+	viewWait = 5 * time.Second
+	// startWait is how long after the start of the gateway requests wait for lists.
+	startWait = 2 * time.Second
+)
 
-// startWait is how long after the start of the gateway requests wait for the lists of an upstream.
-const startWait = 2 * time.Second
-
-// A view is what an upstream shows to callers with one credential. It has a connection of its own,
-// on which the lists are read and their changes followed, as long as a client is told of these and
-// for idleTime after the last request.
+// A view is what an upstream shows to callers with one credential. On a connection of its own it
+// reads the lists and follows their changes, while a client listens to these and for idleTime after
+// the last request.
 type view struct {
 	upstream  *upstream
 	catalog   *server.Catalog
@@ -41,7 +42,6 @@ type view struct {
 	lastUsed time.Time
 }
 
-// startView begins to publish what the upstream shows to caller.
 func (u *upstream) startView(caller protocol.Principal) *view {
 	v := &view{upstream: u, caller: caller, changed: make(chan struct{}, 1),
 		read: make(chan struct{}), retry: make(chan struct{}, 1), began: time.Now()}
@@ -54,7 +54,7 @@ func (u *upstream) startView(caller protocol.Principal) *view {
 	return v
 }
 
-// credential returns what the gateway is known as on the connection of the view.
+// credential returns the credential for the connection of the view.
 func (v *view) credential(ctx context.Context) (Credential, error) {
 	var credential Credential
 	if f := v.upstream.config.Credential; f != nil {
@@ -75,8 +75,8 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 	return credential, nil
 }
 
-// viewFor returns what the upstream shows to a caller: what it shows to the gateway itself where
-// the caller has no credentials there. So it is where the lists could not be read with these.
+// viewFor returns the view of a caller: the gateway's own where the caller has no credentials, or
+// has to log in first.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own
@@ -109,7 +109,6 @@ func (u *upstream) hasView(key string) bool {
 	return u.views[key] != nil
 }
 
-// forEachView calls f with what the upstream shows to the gateway itself and to others.
 func (u *upstream) forEachView(f func(*view)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -134,7 +133,7 @@ func (u *upstream) dropViewLocked(v *view) {
 	delete(u.views, v.key)
 }
 
-// stopViews ends the views. None is started after the gateway has ended.
+// stopViews ends the views. After the end of the gateway none is started.
 func (u *upstream) stopViews() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -143,7 +142,7 @@ func (u *upstream) stopViews() {
 	}
 }
 
-// closeIdle closes the connections and views that nobody uses, until the gateway ends.
+// closeIdle closes idle connections and views until the gateway ends.
 func (g *Gateway) closeIdle() {
 	for pause(g.life, idleTime/5) {
 		for _, u := range g.upstreams {
@@ -159,8 +158,8 @@ func (g *Gateway) closeIdle() {
 	}
 }
 
-// chooseCatalogs has a request see what the upstreams show to its caller. It returns the views, one
-// of each upstream, nil for a request that needs none.
+// chooseCatalogs gives a request the catalogs of its caller, and returns their views, one for each
+// upstream, nil for a request that needs none.
 func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (views []*view) {
 	all := false // of the lists are asked for
 	switch req.Message.Method {
@@ -189,8 +188,8 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 	return views
 }
 
-// awaitLists waits until the lists have been read, or could not be. Those of the gateway itself are
-// waited for only while it starts: a balancer sends it requests before it knows what it publishes.
+// awaitLists waits until the lists have been read, or could not be. It waits for those of the
+// gateway itself only while that starts: a balancer sends requests before they are read.
 func (v *view) awaitLists(ctx context.Context) {
 	select {
 	case <-v.read:

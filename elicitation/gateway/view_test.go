@@ -45,7 +45,7 @@ func startByUser(t *testing.T, era protocol.Era) (*server.Server, string) {
 	upstream := serveHTTPWith(t, srv, byUser)
 	u := ops(upstream, era)
 	u.Credential = ownCredentials
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{u}}, byUser)
+	url := frontByUser(t, u)
 	return srv, url
 }
 
@@ -127,7 +127,7 @@ func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 		}
 		return team, nil
 	}
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{u}}, byUser)
+	url := frontByUser(t, u)
 	connectAs(t, url, 0, "ann", "ops_one")
 	bob := connectAs(t, url, 0, "bob", "ops_one")
 	time.Sleep(time.Second) // the gateway listens upstream
@@ -144,15 +144,13 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "one")
 	var ofAnn atomic.Int64
-	u := ops(serveHTTPWith(t, srv, byUser), 0)
-	dial := u.Connect
-	u.Credential = ownCredentials
-	u.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
+	u := beforeConnect(ops(serveHTTPWith(t, srv, byUser), 0), func(c gateway.Credential) error {
 		if c.Key == "ann" {
 			ofAnn.Add(1)
 		}
-		return dial(ctx, c)
-	}
+		return nil
+	})
+	u.Credential = ownCredentials
 	_, url := serveGateway(t, &gateway.Options{MaxConnections: 1,
 		Upstreams: []gateway.Upstream{u}}, byUser)
 	for _, user := range []string{"ann", "ann", "bob", "ann"} {
@@ -174,7 +172,7 @@ func TestListsOfManyPeopleStay(t *testing.T) {
 	addEcho(srv, "one")
 	u := ops(serveHTTPWith(t, srv, byUser), 0)
 	u.Credential = ownCredentials
-	_, url := serveGateway(t, &gateway.Options{Upstreams: []gateway.Upstream{u}}, byUser)
+	url := frontByUser(t, u)
 	for range 4 {
 		for i := range people {
 			user := fmt.Sprint("person-", i)

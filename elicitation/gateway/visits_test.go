@@ -70,9 +70,5 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 	if err := (<-later).ElicitationComplete(t.Context(), "last       "); err != nil {
 		t.Error(err)
 	}
-	select {
-	case <-ended:
-	case <-time.After(5 * time.Second):
-		t.Error("the end of the visit is not announced")
-	}
+	await(t, ended, "the end of the visit is not announced")
 }

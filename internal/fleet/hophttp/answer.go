@@ -3,6 +3,7 @@ package hophttp
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -12,11 +13,11 @@ import (
 )
 
 const (
-	// attemptTime is how long one sending of an answer may take. Owners only take it in; a
-	// connection that a partition has cut comes back later than a new one.
+	// attemptTime bounds one sending of an answer, which owners only store. After a partition a new
+	// connection works sooner than the old one.
 	attemptTime = 5 * time.Second
-	// maxAnswerResponse is how much of an owner's response to an answer is kept, in bytes:
-	// more than an error needs.
+	// maxAnswerResponse is how many bytes of an owner's response are kept: more than an error
+	// needs.
 	maxAnswerResponse = 64 << 10
 )
 
@@ -51,8 +52,7 @@ func (d *Delivery) Size() int {
 	return size
 }
 
-// WriteResponse writes what the owner has answered, when Send has returned. It reports false where
-// the owner has not.
+// WriteResponse writes the response of the owner after Send has returned, false: there is none.
 func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 	if d.response != nil {
 		d.response.writeTo(w)
@@ -60,9 +60,9 @@ func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 	return d.response != nil
 }
 
-// Send sends the answer until the owner has taken or refused it, is gone for certain, or ctx
-// ends. The second time follows at once: a connection that breaks may be the end of the owner, and
-// the client can still be told.
+// Send sends the answer until the owner has taken or refused it, is certainly gone, or ctx ends. It
+// retries at once the first time: a broken connection may be the end of the owner, and the client
+// can still be told.
 func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
@@ -121,9 +121,7 @@ func (w *answerResponse) Write(p []byte) (int, error) {
 }
 
 func (w *answerResponse) writeTo(to http.ResponseWriter) {
-	for key, values := range w.header {
-		to.Header()[key] = values
-	}
+	maps.Copy(to.Header(), w.header)
 	delete(to.Header(), "Content-Length") // the body may have been cut
 	to.WriteHeader(w.status)
 	_, _ = to.Write(w.body)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -122,9 +123,9 @@ func outgoingHeader(arrived http.Header) http.Header {
 	return header
 }
 
-// checkReply returns nil if a response is that of the owner to the hop, or if a handler before it
-// refuses the credentials (401, 403). Any other answer of the host may be of the moment: a request
-// that is tried until the owner has it must not end with that.
+// checkReply returns nil for the owner's response to the hop, and where a handler before it refuses
+// the credentials (401, 403). Any other answer of the host may be temporary, and must not end a
+// request that is retried until the owner has it.
 func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
@@ -145,9 +146,9 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	return newFailure(words.ForwardGone, errors.New("it refused the request"))
 }
 
-// noteFailure returns why there is no response to a request, for which a connection was ready or
-// not, and drops the proof that it was sent with. Of a request that was not sent, and of a GET,
-// which does nothing that could be done twice, it returns the cause of the end of its context.
+// noteFailure returns why there is no response to a request, and drops the proof that it was sent
+// with. connected says whether it may have been sent. For one that was not, and for a GET, which
+// does nothing that could be done twice, it returns the cause of the end of its context.
 func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, err error) error {
 	ctx := sent.Context()
 	switch {
@@ -176,10 +177,7 @@ func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	for _, key := range headersOfConnection {
 		delete(response.Header, key)
 	}
-	header := w.Header()
-	for key, values := range response.Header {
-		header[key] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(response.StatusCode)
 	size, flush := int64(bodyBuffer), func() error { return nil }
 	if response.ContentLength >= 0 {

@@ -16,8 +16,7 @@ import (
 // HeaderSession carries the id of a session.
 const HeaderSession = "Mcp-Session-Id"
 
-// The headers of the exchange between replicas. They are removed from what clients send
-// and from what clients receive.
+// The headers between replicas. They are removed from what clients send and receive.
 const (
 	headerChallenge = "Rondo-Replica-Challenge"
 	headerProof     = "Rondo-Replica-Proof"
@@ -26,11 +25,10 @@ const (
 )
 
 const (
-	// dialTimeout is how long a connection to an owner may take. Replicas are near each
-	// other.
+	// dialTimeout bounds connecting to an owner: replicas are near each other.
 	dialTimeout = 2 * time.Second
-	// idleTimeout is how long connections to an owner are kept: less than servers keep
-	// theirs, so that a request seldom meets a connection that is being closed.
+	// idleTimeout of connections to an owner is shorter than that of servers, so that a request
+	// seldom meets a connection that is being closed.
 	idleTimeout = 15 * time.Second
 	// maxIdle is how many connections to one owner are kept.
 	maxIdle = 128
@@ -53,9 +51,8 @@ type Forwarder struct {
 	peers *recent.Map[Owner, *peer]
 }
 
-// New returns the forwarder of a process that begins now, nil where nothing is passed on: there
-// are no options, no shared key or no function that locates replicas. It fails for a name that is
-// none.
+// New returns the forwarder of a process that begins now, nil where nothing is passed on: without
+// options, a shared key or a function that locates replicas. It fails for an invalid name.
 func New(o *replicas.Options) (*Forwarder, error) {
 	if o == nil {
 		return nil, nil
@@ -82,9 +79,9 @@ func New(o *replicas.Options) (*Forwarder, error) {
 // Self returns this run of this replica.
 func (f *Forwarder) Self() Owner { return f.self }
 
-// SetDraining has proofs say that this replica will end soon: others do not ask for its
-// address again, which a directory may have forgotten by then.
+// SetDraining has proofs say that this replica will end soon. Others then do not look its address
+// up again, which a directory may have forgotten.
 func (f *Forwarder) SetDraining() { f.draining.Store(true) }
 
-// CloseIdle closes the connections that are not in use.
+// CloseIdle closes idle connections.
 func (f *Forwarder) CloseIdle() { f.transport.CloseIdleConnections() }

@@ -19,13 +19,13 @@ const (
 	// proofUse is how long requests are sent with a proof. The rest of TicketLife is for their
 	// way to the owner.
 	proofUse = 20 * time.Second
-	// proofTimeout is how long the whole exchange with an owner may take.
+	// proofTimeout bounds the whole exchange with an owner.
 	proofTimeout = 3 * time.Second
-	// attemptTimeout is how long a request waits for the exchange: longer only than a
-	// function of the host that ignores its context.
+	// attemptTimeout is how long a request waits for the exchange. It only passes where a function
+	// of the host ignores its context.
 	attemptTimeout = proofTimeout + time.Second
-	// failureLife is how long a failure to reach an owner answers further requests for
-	// it, so that any number of them costs one attempt per second.
+	// failureLife is how long a failure to reach an owner is reused: any number of requests costs
+	// one attempt per second.
 	failureLife = time.Second
 	// addressLife is how long the address of an owner is used after something came from there.
 	addressLife = time.Minute
@@ -70,22 +70,20 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 		f.beginAttemptLocked(p)
 		attempt := p.attempt
 		f.mu.Unlock()
-		timer := time.NewTimer(attemptTimeout)
 		select {
 		case <-attempt:
-		case <-timer.C:
+		case <-time.After(attemptTimeout):
 			f.failAttempt(p, attempt)
 		case <-ctx.Done():
 		}
-		timer.Stop()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// failAttempt fails an attempt that does not end, since the function of the host ignores its
-// context, for those who wait and those who come later.
+// failAttempt fails an attempt that does not end because the function of the host ignores its
+// context, for all present and later requests.
 func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +94,8 @@ func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	}
 }
 
-// beginAttemptLocked begins an attempt to get a proof of p unless one is under way. It has no
-// context of a caller, because others may wait for it.
+// beginAttemptLocked begins an attempt to get a proof of p unless one is under way, without the
+// context of a caller, since others may wait for it.
 func (f *Forwarder) beginAttemptLocked(p *peer) {
 	if p.attempt == nil {
 		p.attempt = make(chan struct{})

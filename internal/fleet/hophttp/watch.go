@@ -12,16 +12,16 @@ const (
 	// watchInterval is how often an owner proves itself while requests are in flight to it. A
 	// process that is stopped, or behind a network that drops packets, breaks no connection.
 	watchInterval = 10 * time.Second
-	// maxSilence is after which time without a sign of life requests in flight end. Quiet
-	// streams carry a comment before it is over.
+	// maxSilence ends requests in flight without a sign of life. Quiet streams carry comments more
+	// often.
 	maxSilence = 30 * time.Second
 	// hastyPart is the part of a patience after which the owner has to prove itself. The rest is
 	// for the proof.
 	hastyPart = 4
 )
 
-// A flight is one request to an owner, and the body of its response. What is read of it is a sign
-// of life of the owner, who is watched until it is closed.
+// A flight is one request to an owner, and the body of its response, of which each read is a sign
+// of life. The owner is watched until it is closed.
 type flight struct {
 	io.ReadCloser // nil until there is a response
 	forwarder     *Forwarder
