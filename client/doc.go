@@ -70,9 +70,10 @@
 // have neither cache hints nor rounds: [Client.Begin] returns results only, and [Client.Resume]
 // fails.
 //
-// If the server has ended the session, the call fails with a [protocol.ErrSessionGone]. It is not
-// repeated, because the state of the session is lost. The next call opens a new session. The same
-// holds for servers that answer 400 without the id of the request, if they refuse a ping as well.
+// If the server has lost the session (404), nothing ran: the client opens a new session, which
+// concurrent calls share, and sends the call once more. If a call may have run, it fails with
+// [protocol.ErrSessionGone], and the next call opens the session: when its stream broke, or the
+// server answers 400 without the id of the request and refuses a ping as well.
 //
 // # Lists and limits of the server
 //

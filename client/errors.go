@@ -49,7 +49,9 @@ type TransportError struct {
 // Error names the method and the cause, and says what to do about it.
 func (e *TransportError) Error() string {
 	text := string(errPrefix) + e.Method + ": "
-	if _, answered := httpStatus(e.Err); !answered {
+	_, answered := httpStatus(e.Err)
+	_, unusable := errors.AsType[unusableResponse](e.Err)
+	if !answered && !unusable {
 		text += "no response: "
 	}
 	text += errPrefix.Text(e.Err)
@@ -59,31 +61,61 @@ func (e *TransportError) Error() string {
 	return text
 }
 
+// An unusableResponse is an error of package clienthttp about a response that cannot be read.
+type unusableResponse interface {
+	error
+	HasRun() bool // the request has run for certain
+}
+
 // nextStep returns what the caller can do, empty if the cause says it.
 func (e *TransportError) nextStep() string {
-	if step := stepAfterStatus(e.Err); step != "" {
+	if step := stepAfterStatus(e.Method, e.Err); step != "" {
 		return step
 	}
 	_, unhandled := errors.AsType[interface {
 		error
 		Unhandled()
 	}](e.Err)
+	response, unusable := errors.AsType[unusableResponse](e.Err)
+	isGone := errors.Is(e.Err, protocol.ErrSessionGone)
 	switch {
 	case unhandled: // the cause says what can be done about the credentials
 		return ""
-	case errors.Is(e.Err, protocol.ErrSessionGone):
+	case errors.Is(e.Err, protocol.ErrNotRun) && errors.Is(e.Err, ErrStreamEnded):
+		return ""
+	case errors.Is(e.Err, protocol.ErrNotRun) && isGone:
+		return "call again"
+	case errors.Is(e.Err, protocol.ErrNotRun):
+		return "see that the server can be reached and call again"
+	case unusable && response.HasRun():
+		return afterRun(e.Method)
+	case isGone && e.Method == protocol.MethodCallTool:
+		return mayHaveRun + "; the next call opens a new session"
+	case isGone:
 		return "the next call opens a new session"
-	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded),
-		errors.Is(e.Err, errMessageTooLong):
+	case errors.Is(e.Err, ErrClosed):
 		return ""
 	case e.Method == protocol.MethodCallTool:
-		return "the tool may have run: look before you call it again"
+		return mayHaveRun
+	case errors.Is(e.Err, ErrStreamEnded), errors.Is(e.Err, errMessageTooLong):
+		return ""
 	}
 	return "see that the server can be reached and call again"
 }
 
+// mayHaveRun is for calls of tools whose outcome is not known.
+const mayHaveRun = "the tool may have run: look before you call it again"
+
+// afterRun returns what the caller of a method that has run can do without its result.
+func afterRun(method string) string {
+	if method == protocol.MethodCallTool {
+		return "the tool ran, and its result cannot be used: look before you call it again"
+	}
+	return "the server has answered, and its answer cannot be used"
+}
+
 // stepAfterStatus returns what the caller can do about an HTTP status, empty if err has none.
-func stepAfterStatus(err error) string {
+func stepAfterStatus(method string, err error) string {
 	s, ok := httpStatus(err)
 	if !ok || errors.Is(err, protocol.ErrSessionGone) {
 		return ""
@@ -96,6 +128,8 @@ func stepAfterStatus(err error) string {
 			"and that the server knows the host in the URL"
 	case s >= 300 && s < 400:
 		return "if you trust where it leads, use that URL"
+	case (s == 408 || s >= 500) && method == protocol.MethodCallTool:
+		return mayHaveRun + ", later"
 	case s == 408 || s == 429 || s >= 500:
 		return "try again later"
 	}
@@ -124,13 +158,22 @@ type ResponseError struct {
 	Err    error
 }
 
-// Error names the method and what is wrong.
+// Error names the method and what is wrong, and says whether a tool ran.
 func (e *ResponseError) Error() string {
-	return fmt.Sprintf(
-		"client: %s: unusable response: %s; the server is at fault: tell those who run it",
-		e.Method, errPrefix.Text(e.Err),
-	)
+	text := fmt.Sprintf("client: %s: unusable response: %s; ", e.Method, errPrefix.Text(e.Err))
+	if _, ran := errors.AsType[*resultError](e.Err); ran {
+		text += afterRun(e.Method) + "; "
+	} else if e.Method == protocol.MethodCallTool {
+		text += mayHaveRun + "; "
+	}
+	return text + "the server is at fault: tell those who run it"
 }
+
+// A resultError is what is wrong in the result of a request that has run.
+type resultError struct{ err error }
+
+func (e *resultError) Error() string { return errPrefix.Text(e.err) }
+func (e *resultError) Unwrap() error { return e.err }
 
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
@@ -141,8 +184,12 @@ func unexpectedResult(method string, r protocol.Result) error {
 
 // timeoutError returns the error of a call that took the server longer than [Options.Timeout].
 func timeoutError(method string, limit time.Duration) error {
-	return errPrefix.Errorf("%s: server took longer than %v: %w; call again, or raise "+
-		"Options.Timeout", method, limit, context.DeadlineExceeded)
+	step := "call again"
+	if method == protocol.MethodCallTool {
+		step = mayHaveRun
+	}
+	return errPrefix.Errorf("%s: server took longer than %v: %w; %s, or raise Options.Timeout",
+		method, limit, context.DeadlineExceeded, step)
 }
 
 // roundsExceeded returns the error of a call that exceeds [Options.MaxRounds]. No handler was

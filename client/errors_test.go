@@ -43,6 +43,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		return &client.TransportError{Method: "tools/call", Err: cause}
 	}
 	cause := client.ErrStreamEnded // has a prefix of its own
+	unrun := protocol.ErrNotRun
 	for _, test := range []struct {
 		err  error
 		step string
@@ -56,15 +57,22 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
 		{lost(cause), "start the server again"},
 		{lost(&client.ExitError{Err: io.EOF}), "start it again"},
-		{lost(protocol.ErrSessionGone), "new session"},
+		{lost(protocol.ErrSessionGone), "may have run: look before you call it again; the next call"},
+		{lost(unrun), "did not run; see that the server can be reached and call again"},
+		{lost(fmt.Errorf("%w: %w", unrun, protocol.ErrSessionGone)), "gone; call again"},
+		{lost(fmt.Errorf("%w: %w", cause, unrun)), "start the server again"},
+		{lost(client.ErrMessageTooLong), "may have run"},
 		{lost(&clienthttp.StatusError{Status: 401}), "still valid"},
 		{lost(&clienthttp.StatusError{Status: 403}), "scopes"},
 		{lost(&clienthttp.StatusError{Status: 403}), "the host in the URL"},
 		{lost(&clienthttp.StatusError{Status: 302}), "use that URL"},
 		{lost(&clienthttp.StatusError{Status: 404}), "see that the URL"},
 		{lost(&clienthttp.StatusError{Status: 429}), "later"},
-		{lost(&clienthttp.StatusError{Status: 503}), "later"},
+		{lost(&clienthttp.StatusError{Status: 503}), "may have run: look before you call it again, later"},
+		{&client.TransportError{Method: "tools/list", Err: &clienthttp.StatusError{Status: 503}},
+			"try again later"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
+		{&client.ResponseError{Method: "tools/call", Err: cause}, "may have run"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
 			"give Options its handler"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause},

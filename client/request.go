@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -18,14 +20,30 @@ type leg struct {
 	subscription *subscription                // of subscriptions/listen only
 }
 
-// sendNegotiated sends one leg over the negotiated connection. A list that the server does not have
-// is empty.
+// sendNegotiated sends one leg over the negotiated connection, and once more over a new one if it
+// did not run because the server has lost the session.
 func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	result, err := c.sendOrEmpty(ctx, conn, l, mirrored)
+	if !errors.Is(err, protocol.ErrNotRun) || !errors.Is(err, protocol.ErrSessionGone) {
+		return result, err
+	}
+	conn, failed := c.negotiator.connect(ctx)
+	if failed != nil {
+		err = errPrefix.Errorf("%w; no new one opens: %w; %w", protocol.ErrSessionGone, failed,
+			protocol.ErrNotRun)
+		return nil, &TransportError{l.method, err}
+	}
+	return c.sendOrEmpty(ctx, conn, l, mirrored)
+}
+
+// sendOrEmpty sends one leg over conn. A list that the server does not have is empty.
+func (c *Client) sendOrEmpty(ctx context.Context, conn *connection, l leg,
+	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	if empty := undeclaredList(conn, l.method); empty != nil {
 		return empty, nil
 	}
@@ -129,9 +147,22 @@ func (c *Client) decodeResponse(ctx context.Context, version protocol.Version,
 	}
 	result, err := c.decodeResult(ctx, version, req.Method, resp.Result)
 	if err != nil {
+		if isComplete(version, resp.Result) {
+			err = &resultError{err}
+		}
 		return nil, &ResponseError{req.Method, err}
 	}
 	return result, nil
+}
+
+// isComplete reports whether a result, which may be invalid, says that the request is done.
+func isComplete(version protocol.Version, raw json.RawMessage) bool {
+	done := true
+	_ = jsonx.Members(raw, func(key, value []byte) error {
+		done = done && (string(key) != "resultType" || string(value) == `"complete"`)
+		return nil
+	})
+	return done || version.Era() == protocol.Legacy
 }
 
 func (c *Client) decodeResult(ctx context.Context, version protocol.Version, method string,

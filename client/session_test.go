@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -263,40 +265,90 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	})
 }
 
-// A lost session is a typed error, and all later calls share one new session.
+// Calls that a lost session did not run (404) share one new session and are sent once more, and
+// only once. A call that may have run is not sent again.
 func TestLegacySessionGone(t *testing.T) {
-	s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
-	var lost atomic.Bool
-	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lost.Load() && r.Header.Get("Mcp-Session-Id") == "s1" {
+	notFound := func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }
+	for name, test := range map[string]struct {
+		refuse  func(w http.ResponseWriter) // tools/call
+		lost    string                      // sessions that are refused
+		calls   int
+		inits   int
+		failure string // in the error of the call; empty: none
+		text    string
+	}{
+		"one call":      {notFound, "s1", 1, 2, "", ""},
+		"ten calls":     {notFound, "s1", 10, 2, "", ""},
+		"lost again":    {notFound, "s1 s2", 1, 2, "did not run", "call again"},
+		"none can open": {notFound, "s1 down", 1, 2, "no new one opens: initialize", "did not run; call again"},
+		"a call that ran": {func(w http.ResponseWriter) {
+			w.Header().Set("Rondo-Outcome", "unknown")
 			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		s.ServeHTTP(w, r)
-	})
-	c := newClient(t, dialHTTP(t, web, nil), nil)
-	wantCall(t, c, "t")
-	lost.Store(true)
-	s.session = "s2"
-	_, err := c.CallTool(t.Context(), "t", nil)
-	if !errors.Is(err, protocol.ErrSessionGone) {
-		t.Errorf("got %v, want ErrSessionGone", err)
-	}
-	wantError(t, err, "session is gone", "the next call opens a new session")
-	var wait sync.WaitGroup
-	for range 10 {
-		wait.Go(func() {
+		}, "s1", 1, 1, "session is gone", "may have run"},
+		"400": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) }, "s1", 1, 1,
+			"session is gone", "the next call opens a new session"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
+			var lost atomic.Bool
+			var refused, inits atomic.Int64
+			arrived := make(chan bool)
+			web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				id := r.Header.Get("Mcp-Session-Id")
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				isLost := lost.Load() && id != "" && strings.Contains(test.lost, id) &&
+					len(body) > 0 && !bytes.Contains(body, []byte("notifications/"))
+				if bytes.Contains(body, []byte(`"initialize"`)) && inits.Add(1) > 1 &&
+					strings.Contains(test.lost, "down") {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				if isLost && bytes.Contains(body, []byte("tools/call")) {
+					if refused.Add(1) == int64(test.calls) { // all are in flight
+						close(arrived)
+					}
+					<-arrived
+				}
+				if isLost {
+					test.refuse(w)
+					return
+				}
+				s.ServeHTTP(w, r)
+			})
+			c := newClient(t, dialHTTP(t, web, nil), nil)
 			wantCall(t, c, "t")
+			lost.Store(true)
+			s.session = "s2"
+			var wait sync.WaitGroup
+			for range test.calls {
+				wait.Go(func() {
+					_, err := c.CallTool(t.Context(), "t", nil)
+					if test.failure == "" {
+						noError(t, err)
+						return
+					}
+					if !errors.Is(err, protocol.ErrSessionGone) {
+						t.Errorf("got %v, want ErrSessionGone", err)
+					}
+					wantError(t, err, test.failure, test.text)
+				})
+			}
+			wait.Wait()
+			sent := int(refused.Load())
+			for _, m := range s.methods() {
+				if m == "tools/call" {
+					sent++
+				}
+			}
+			want := 1 + test.calls
+			if test.failure == "" || name == "lost again" {
+				want += test.calls
+			}
+			if int(inits.Load()) != test.inits || sent != want {
+				t.Errorf("%d sessions opened and %d calls sent, want %d and %d", inits.Load(), sent,
+					test.inits, want)
+			}
 		})
-	}
-	wait.Wait()
-	opened := 0
-	for _, m := range s.methods() {
-		if m == "initialize" {
-			opened++
-		}
-	}
-	if opened != 2 {
-		t.Errorf("%d sessions opened, want 2: %v", opened, s.methods())
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 const (
 	// defaultMaxLineBytes is the limit of a message, the same as over HTTP.
-	defaultMaxLineBytes = 4 << 20
+	defaultMaxLineBytes = 16 << 20
 	// maxQueuedNotifications limits the queue of one receiver, and [StreamOptions.MaxLineBytes] its
 	// bytes.
 	maxQueuedNotifications = 1024
@@ -26,7 +27,7 @@ const (
 
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
-	// MaxLineBytes limits one message of the server. 0: 4 MiB, negative: no limit.
+	// MaxLineBytes limits one message of the server. 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
 	// ProbeTimeout is how long the server may take to answer server/discover before it is taken for
 	// a legacy one ([Options.Warn]). The time includes its start: a modern server that is
@@ -249,7 +250,7 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
 	}
 	if _, taken := s.requests[e.id]; taken {
 		return nil, errPrefix.Errorf("a request with id %s is running", e.id)

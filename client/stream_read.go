@@ -43,10 +43,15 @@ func (s *Stream) reportViolation(err error) {
 func (s *Stream) routeLine(line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		m, ok := message.(*protocol.Request)
+		var id protocol.ID
 		x := s.currentSession()
-		if ok && x != nil && x.refuseMalformed(line, m.ID, err) {
-			return
+		switch m := message.(type) {
+		case *protocol.Request:
+			if id = m.ID; x != nil && x.refuseMalformed(line, id, err) {
+				return
+			}
+		case *protocol.Response:
+			id = m.ID
 		}
 		if batch, is, bad := protocol.DecodeBatch(line); x != nil && is && bad == nil {
 			for _, one := range batch { // of revision 2025-03-26
@@ -54,7 +59,7 @@ func (s *Stream) routeLine(line []byte) {
 			}
 			return
 		}
-		if ok && s.failRequest(m.ID, err) {
+		if s.failRequest(id, err) {
 			return
 		}
 		s.reportViolation(errPrefix.Errorf("line is no message: %w", err))
@@ -79,11 +84,11 @@ func (s *Stream) routeLine(line []byte) {
 func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.requests[id]
+	e := s.requests[id.Value()]
 	if e == nil {
 		return false
 	}
-	s.finishRequestLocked(id, nil, &ResponseError{e.method, err})
+	s.finishRequestLocked(e.id, nil, &ResponseError{e.method, err})
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -138,7 +139,7 @@ type streamSession struct {
 func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := x.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
 	}
 	return x.stream.Handle(ctx, req, back)
 }

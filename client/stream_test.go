@@ -393,6 +393,9 @@ func TestStreamViolations(t *testing.T) {
 		{"response with an unknown id", result("9"), ""},
 		{"response with the id as text", result(`"1"`), ""},
 		{"malformed, unknown id", `{"jsonrpc":"2.0","id":9,"result":[]}`, "no message"},
+		{"notification with a list", `{"jsonrpc":"2.0","method":"notifications/message","params":[]}`,
+			"no message"},
+		{"unreadable, without id", `{"jsonrpc":"2.0","result":{"v":NaN}}`, "no message"},
 		{"result without id", `{"jsonrpc":"2.0","result":{}}`, "no message"},
 		{
 			"cancels a call",
@@ -414,6 +417,26 @@ func TestStreamViolations(t *testing.T) {
 			a.wantResult()
 		})
 	}
+}
+
+// A line that answers a call ends that call, and text that is cut within a character costs nothing.
+func TestUnreadableResponses(t *testing.T) {
+	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
+		a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
+		b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
+		c := s.start(t.Context(), request(3, "c", ""), &inFlight{})
+		s.send(`{"result":{"v":NaN},"jsonrpc":"2.0","id":1}`,
+			`{"jsonrpc":"2.0","id":2,"result":{"requestState":"\ud83d"}}`,
+			`{"jsonrpc":"2.0","id":3,"result":{"text":"cut \ud83d"}}`)
+		for call, want := range map[*inFlight]string{a: "unexpected 'N'", b: "lone surrogate"} {
+			if err := call.end(); !isResponseError(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+		if err := c.end(); err != nil || string(c.resp.Result) != "{\"text\":\"cut \ufffd\"}" {
+			t.Errorf("got %+v, %v", c.resp, err)
+		}
+	})
 }
 
 // The server answers a request whose id it could not read.
@@ -454,7 +477,7 @@ func TestNegativeMaxLineBytesIsNoLimit(t *testing.T) {
 	for limit, want := range map[int]error{0: client.ErrMessageTooLong, -1: nil} {
 		bubble(t, client.StreamOptions{MaxLineBytes: limit}, func(t *testing.T, s *lineServer) {
 			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
-			s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 4<<20) + `"}}`)
+			s.send(`{"jsonrpc":"2.0","id":1,"result":{"a":"` + strings.Repeat("x", 16<<20) + `"}}`)
 			if err := a.end(); !errors.Is(err, want) || (a.resp == nil) != (want != nil) {
 				t.Errorf("got %+v, %v, want %v", a.resp, err, want)
 			}

@@ -8,13 +8,17 @@ const maxBatch = 100
 
 // DecodeBatch splits a batch of revision 2025-03-26 into the JSON texts of its messages, to be read
 // one by one with [DecodeMessage]. It reports false for data that is no array. The texts alias
-// data. An empty batch, one of more than 100 messages, and one that is not strict JSON is an
-// [*Error].
+// data. An empty batch, one of more than 100 messages, and one that is not strict JSON (but for
+// text that is not well-formed Unicode) is an [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	if jsonx.KindOf(data) != jsonx.Array {
 		return nil, false, nil
 	}
-	if err := jsonx.Check(data); err != nil {
+	err = jsonx.Check(data)
+	if e, ok := err.(*jsonx.SyntaxError); ok && e.IsText() {
+		err = nil // DecodeMessage repairs the one, or refuses it, with its id
+	}
+	if err != nil {
 		return nil, true, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	err = jsonx.Elements(data, func(_ int, value []byte) error {

@@ -171,9 +171,9 @@ func (e *URLElicitationRequiredError) Error() string {
 // because it expired or the server restarted. The session cannot be resumed; open a new one.
 var ErrSessionGone = errors.New("session is gone")
 
-// ErrNotRun is wrapped, beside [ErrSessionGone], by the error of a request that was not sent as its
-// session is over, or that the server refused as it does not know the session: nothing ran, so it
-// may be sent again in a new one.
+// ErrNotRun is wrapped by the error of a request that did not run and may be sent again: the server
+// could not be reached, or, beside [ErrSessionGone], the session was over or is not known to the
+// server (404).
 var ErrNotRun = errors.New("the request did not run")
 
 // AsError returns the [*Error] within err, if there is one.

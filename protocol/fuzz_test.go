@@ -42,6 +42,9 @@ func FuzzDecodeMessage(f *testing.F) {
 	add(&protocol.Notification{Method: protocol.NotifyToolsChanged})
 	add(&protocol.Notification{Method: protocol.NotifyProgress,
 		Params: json.RawMessage(`{"progressToken":1,"progress":0.5}`)})
+	for _, test := range brokenTexts {
+		f.Add([]byte(test.raw))
+	}
 	seeded(f, n)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := protocol.DecodeMessage(raw)
@@ -50,9 +53,17 @@ func FuzzDecodeMessage(f *testing.F) {
 				(e.Code != protocol.CodeParseError && e.Code != protocol.CodeInvalidRequest) {
 				t.Fatalf("error %v", err)
 			}
-			if req, ok := m.(*protocol.Request); m != nil &&
-				(!ok || req.ID.IsZero() || req.Method != "" || req.Params != nil) {
-				t.Fatalf("beside an error: %#v", m)
+			var id protocol.ID
+			switch m := m.(type) {
+			case *protocol.Request:
+				id, m.ID = m.ID, protocol.ID{}
+			case *protocol.Response:
+				id, m.ID = m.ID, protocol.ID{}
+			}
+			_, oneWay := m.(*protocol.Notification)
+			if text := id.String(); m != nil && (id.IsZero() != oneWay || !oneWay && !json.Valid([]byte(text)) ||
+				!reflect.ValueOf(m).Elem().IsZero()) {
+				t.Fatalf("beside an error: id %s of %#v", text, m)
 			}
 			return
 		}

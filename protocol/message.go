@@ -54,16 +54,23 @@ func (*Request) isMessage()      {}
 func (*Notification) isMessage() {}
 func (*Response) isMessage()     {}
 
-// DecodeMessage reads one JSON-RPC message. The returned message aliases data.
+// DecodeMessage reads one JSON-RPC message. The returned message aliases data, unless text in data
+// is not well-formed Unicode: it is read as U+FFFD where no safety depends on it, see [careOf].
 //
 // A failure is an [*Error] with code [CodeParseError] when data is not strict JSON, or
-// [CodeInvalidRequest] when it is not a message. In the second case the message is not nil if an id
-// could be read: it is then a [*Request] that holds nothing but that ID, so that the refusal can
-// echo it.
+// [CodeInvalidRequest] when it is not a message. The message is not nil then if it can be told what
+// it was to be: a [*Request] or, for a result or an error without a method, a [*Response], which
+// holds nothing but the ID, so that the refusal can name what it refuses, or an empty
+// [*Notification], which is answered by nobody.
 func DecodeMessage(data []byte) (Message, error) {
 	var raw messageMembers
-	if err := jsonx.CheckMembers(data, raw.readMember); err != nil {
-		return nil, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
+	err := jsonx.CheckMembers(data, raw.readMember)
+	if e, ok := err.(*jsonx.SyntaxError); ok && e.IsText() && jsonx.KindOf(data) == jsonx.Object {
+		err = jsonx.CheckMembers(jsonx.Repair(data, careOf), raw.readMember)
+	}
+	if err != nil {
+		return refusedMessage(data),
+			&Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	if jsonx.KindOf(data) != jsonx.Object {
 		return nil, &Error{
@@ -73,13 +80,80 @@ func DecodeMessage(data []byte) (Message, error) {
 	}
 	m, err := raw.decodeMessage()
 	if err != nil {
-		refusal := &Error{Code: CodeInvalidRequest, Message: "invalid request: " + err.Error()}
-		if id, idErr := ParseID(raw.id); raw.id != nil && idErr == nil {
-			return &Request{ID: id}, refusal
-		}
-		return nil, refusal
+		return refusedMessage(data),
+			&Error{Code: CodeInvalidRequest, Message: "invalid request: " + err.Error()}
 	}
 	return m, nil
+}
+
+// refusedMessage returns what [DecodeMessage] returns beside an error.
+func refusedMessage(data []byte) Message {
+	var ids, methods, answers int
+	var id ID
+	whole := jsonx.OuterMembers(data, func(key, value []byte) {
+		switch string(key) {
+		case "id":
+			if ids++; jsonx.Check(value) == nil {
+				id, _ = ParseID(value)
+			}
+		case "method":
+			methods++
+		case "result", "error":
+			answers++
+		}
+	})
+	switch {
+	case whole && ids == 0 && methods == 1 && answers == 0:
+		return &Notification{}
+	case ids != 1 || id.IsZero():
+		return nil
+	case answers > 0 && methods == 0:
+		return &Response{ID: id.Value()}
+	}
+	return &Request{ID: id}
+}
+
+// Within an error, data may hold the URLs that a person is to visit.
+const inError jsonx.Care = 1 << 7
+
+// Within what belongs to tools, names of members mean nothing to the protocol.
+const ofTools jsonx.Care = 1 << 6
+
+// careOf is the rule of [jsonx.Repair] for messages. Broken text is refused, not repaired, in ids,
+// names, URIs, states and answers, which are compared or passed on.
+func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
+	const keepAll = jsonx.KeepText | jsonx.KeepNames
+	if parent&^inError == keepAll || parent == ofTools {
+		return parent
+	}
+	isText, outer := first == '"', depth == 2 // a member of params, result or error
+	switch string(name) {
+	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "requestState", "action",
+		"cursor", "nextCursor", "taskId", "requestId", "elicitationId", "progressToken",
+		MetaProtocolVersion, MetaSubscriptionID:
+		if isText {
+			return jsonx.KeepText
+		}
+	case "inputResponses", "resourceSubscriptions":
+		return keepAll
+	case "content": // of an answer; that of a tool is a list
+		if outer && first == '{' {
+			return keepAll
+		}
+	case "inputRequests":
+		return jsonx.KeepNames
+	case "error":
+		if depth == 1 {
+			return inError
+		}
+	case "structuredContent":
+		return ofTools
+	case "arguments", "data":
+		if outer && parent != inError {
+			return ofTools
+		}
+	}
+	return parent & inError
 }
 
 // messageMembers are the raw members of a message; nil means absent.

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,17 +45,21 @@ func TestMalformedMessages(t *testing.T) {
 	for _, test := range []struct {
 		name, raw string
 		code      int64
-		id        string // echoed; empty: none
+		id        string // echoed; empty: none; "-": of a notification
 	}{
 		{"empty", ``, parse, ""},
-		{"cut short", `{"jsonrpc":"2.0","id":1,`, parse, ""},
-		{"two values", `{"jsonrpc":"2.0","id":1,"method":"m"}{}`, parse, ""},
-		{"duplicate method", `{"jsonrpc":"2.0","id":1,"method":"m","method":"m"}`, parse, ""},
+		{"cut short", `{"jsonrpc":"2.0","id":1,`, parse, "1"},
+		{"cut within the id", `{"jsonrpc":"2.0","method":"m","id":1`, parse, ""},
+		{"id that is not UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"m\"}", parse, ""},
+		{"cut within the result", `{"jsonrpc":"2.0","id":1,"result":{"a":[`, parse, "1"},
+		{"NaN", `{"result":{"structuredContent":{"v":NaN}},"jsonrpc":"2.0","id":1}`, parse, "1"},
+		{"two values", `{"jsonrpc":"2.0","id":1,"method":"m"}{}`, parse, "1"},
+		{"duplicate method", `{"jsonrpc":"2.0","id":1,"method":"m","method":"m"}`, parse, "1"},
 		{"duplicate id, escaped", `{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"m"}`, parse, ""},
-		{"duplicate deep inside", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":1,"b":2}]}}`, parse, ""},
-		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", parse, ""},
-		{"lone surrogate", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, parse, ""},
-		{"too deep", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}}`, parse, ""},
+		{"duplicate deep inside", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":1,"b":2}]}}`, parse, "1"},
+		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", parse, "1"},
+		{"lone surrogate", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, parse, "1"},
+		{"too deep", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}}`, parse, "1"},
 		{"byte order mark", "\ufeff{}", parse, ""},
 		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"m"}]`, invalid, ""},
 		{"empty batch", `[]`, invalid, ""},
@@ -75,7 +80,10 @@ func TestMalformedMessages(t *testing.T) {
 		{"id too long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 600) + `","method":"m"}`,
 			invalid, ""},
 		{"params array", `{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, invalid, "1"},
-		{"notification with params string", `{"jsonrpc":"2.0","method":"m","params":"p"}`, invalid, ""},
+		{"notification with params string", `{"jsonrpc":"2.0","method":"m","params":"p"}`, invalid, "-"},
+		{"notification with a list", `{"jsonrpc":"2.0","method":"m","params":[]}`, invalid, "-"},
+		{"notification, cut", `{"jsonrpc":"2.0","method":"m","params":{}`, parse, ""},
+		{"notification with NaN", `{"jsonrpc":"2.0","method":"m","params":{"a":NaN}}`, parse, "-"},
 		{"method and result", `{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`, invalid, "1"},
 		{"method and error", `{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, invalid, "1"},
 		{"result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}`, invalid, "1"},
@@ -100,13 +108,91 @@ func TestMalformedMessages(t *testing.T) {
 				}
 				return
 			}
-			want, _ := protocol.ParseID([]byte(test.id))
-			if got, ok := m.(*protocol.Request); !ok ||
-				!reflect.DeepEqual(got, &protocol.Request{ID: want}) {
-				t.Errorf("message %#v, want a request that holds the id %s alone", m, test.id)
+			id, _ := protocol.ParseID([]byte(test.id))
+			var want protocol.Message = &protocol.Request{ID: id}
+			if test.id == "-" {
+				want = &protocol.Notification{}
+			} else if !strings.Contains(test.raw, `"method"`) && (strings.Contains(test.raw, `"result"`) ||
+				strings.Contains(test.raw, `"error"`)) {
+				want = &protocol.Response{ID: id}
+			}
+			if !reflect.DeepEqual(m, want) {
+				t.Errorf("message %#v, want %#v", m, want)
 			}
 		})
 	}
+}
+
+// In raw, $ is text that is not Unicode. Want empty: refused.
+var brokenTexts = []struct{ raw, want string }{
+	{`"result":{"content":[{"type":"text","text":"cut $"}]}`, "OK"},
+	{`"result":{"content":[{"type":"resource_link","uri":"x:$","name":"n"}]}`, ""},
+	{`"result":{"tools":[{"name":"t","description":"$","inputSchema":{"properties":{"name":{"title":"$"}}}}]}`, "OK"},
+	{`"result":{"tools":[{"name":"$"}]}`, ""},
+	{`"result":{"structuredContent":{"name":"$","uri":["$"],"$":{"id":"$"}}}`, "OK"},
+	{`"result":{"structuredContent":{"$":1,"a":{},"$":2}}`, ""},
+	{`"result":{"structuredContent":{"\ufffd":1,"$":2}}`, ""},
+	{`"result":{"structuredContent":{"a":"$","b":NaN}}`, ""},
+	{`"result":{"requestState":"$"}`, ""},
+	{`"result":{"inputRequests":{"k":{"params":{"message":"$"}}}}`, "OK"},
+	{`"result":{"inputRequests":{"$":{}}}`, ""},
+	{`"result":{"inputRequests":{"k":{"params":{"message":"$","url":"$"}}}}`, ""},
+	{`"result":{"action":"accept","content":{"text":"$"}}`, ""},
+	{`"result":{"action":"accept","content":{"list":["$"]}}`, ""},
+	{`"result":{"action":"accept","content":{"$":1}}`, ""},
+	{`"error":{"code":1,"message":"$","data":"$"}`, "OK"},
+	{`"error":{"code":1,"message":"m","data":{"elicitations":[{"url":"$"}]}}`, ""},
+	{`"method":"tools/call","params":{"name":"t","arguments":{"name":"$","$":["$",{"method":"$"}]}}`, "OK"},
+	{`"method":"tools/call","params":{"name":"$"}`, ""},
+	{`"method":"tools/call","params":{"name":"t","inputResponses":{"k":{"content":{"a":["$"]}}}}`, ""},
+	{`"method":"tools/call","params":{"name":"t","inputResponses":{"$":{}}}`, ""},
+	{`"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["$"]}}`, ""},
+	{`"method":"notifications/message","params":{"level":"info","data":{"uri":"$"}}`, "OK"},
+	{`"method":"$"`, ""},
+	{`"method":"m","params":{"x":["$"],"uri":"x:y"}`, "OK"},
+}
+
+func TestBrokenText(t *testing.T) {
+	for _, broken := range []string{"\xff", "\xb0\xa1", `\ud83d`, `\udc00`, `\ud800\ud800`,
+		"\xed\xa0\x80"} {
+		n := len([]rune(broken)) // of replacements
+		if broken[0] == '\\' {
+			n = len(broken) / len(`\ud83d`)
+		}
+		for _, test := range brokenTexts {
+			head := `{"jsonrpc":"2.0","id":1,`
+			mended := strings.Repeat("\ufffd", n)
+			raw := head + strings.NewReplacer("$", broken, `\ufffd`, mended).Replace(test.raw) + "}"
+			m, err := protocol.DecodeMessage([]byte(raw))
+			if test.want == "" {
+				wantCode(t, err, protocol.CodeParseError)
+				switch m := m.(type) {
+				case *protocol.Request:
+					err = idMustBe1(m.ID)
+				case *protocol.Response:
+					err = idMustBe1(m.ID)
+				default:
+					err = fmt.Errorf("%#v", m)
+				}
+				if err != nil {
+					t.Errorf("%s: refused with %v", raw, err)
+				}
+				continue
+			}
+			sound := head + strings.ReplaceAll(test.raw, "$", mended) + "}"
+			want, soundErr := protocol.DecodeMessage([]byte(sound))
+			if err != nil || soundErr != nil || !reflect.DeepEqual(m, want) {
+				t.Errorf("%s: got %#v, %v", raw, m, err)
+			}
+		}
+	}
+}
+
+func idMustBe1(id protocol.ID) error {
+	if id != protocol.IntID(1) {
+		return fmt.Errorf("id %s", id)
+	}
+	return nil
 }
 
 func TestRefusalsAreShort(t *testing.T) {

@@ -18,11 +18,10 @@ import (
 // An Outcome tells how a question was answered, if it was.
 type Outcome int
 
-// The outcomes. Missing is the zero value: a question that was not asked, or
-// not answered. Invalid is an answer that does not fit the question; asking
-// again is the usual reaction to both. Unseen is a decline or cancel that came
-// sooner than [Options].MinHumanTime: it refuses as they do, but the client
-// answered without showing the question, and nobody was asked.
+// The outcomes. Missing is the zero value: a question that was not asked, or not answered. Invalid
+// is an answer that does not fit the question; asking again is the usual reaction to both. Unseen
+// is a decline or cancel that came sooner than [Options].MinHumanTime: it refuses as they do, but
+// the client answered without showing the question, and nobody was asked.
 const (
 	Missing Outcome = iota
 	Accepted
@@ -47,8 +46,7 @@ func (o Outcome) toDecision() event.Decision { return event.Decision(o.String())
 // A Reply is the answer to one question.
 type Reply[T any] struct {
 	Outcome Outcome
-	// Content is the person's input, defaults filled in. It is set when
-	// Outcome is Accepted.
+	// Content is the person's input, defaults filled in. It is set when Outcome is Accepted.
 	Content T
 	// Round is the round with which the answer came, 0 when Missing.
 	Round int
@@ -82,8 +80,8 @@ type answer struct {
 	announced     bool // an unsolicited one, or one given in place, has been reported
 }
 
-// asRefusal returns the refusal that the answer is, nil if it is none. Whatever refuses asks here,
-// so that no outcome which refuses is forgotten anywhere.
+// asRefusal returns the refusal that the answer is, nil if it is none. All code that looks for
+// refusals calls it.
 func (a *answer) asRefusal() error {
 	switch a.outcome {
 	case Declined:
@@ -115,11 +113,9 @@ func Answer[T any](ctx context.Context, key string) Reply[T] {
 	return answerForm(ctx, key, typed.form, typed.decoder)
 }
 
-// AcceptedContent returns the accepted, schema-valid content of the answer to
-// the form question key. It reports false in every other case; [Answer] tells
-// those apart. Where the host accepts unsolicited answers ([Call].AcceptUnsolicited)
-// it reports true for those as well, and only [Answer] tells that nothing proves
-// the question was asked.
+// AcceptedContent returns the accepted, schema-valid content of the answer to the form question
+// key, and false in every other case; [Answer] tells those apart. Where the host accepts
+// unsolicited answers ([Call].AcceptUnsolicited) it is true for those as well.
 func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	reply := Answer[T](ctx, key)
 	return reply.Content, reply.Outcome == Accepted
@@ -169,8 +165,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	}
 	decoded, err := decoder.Decode(content)
 	if err != nil {
-		// Two types may share a schema and not a range. The decoder's error
-		// would quote the value.
+		// Two types may share a schema and not a range. The decoder's error would quote the value.
 		runFrom(ctx).failDecode(key)
 		var zero T
 		reply.Outcome, reply.Err = Invalid, fmt.Errorf("the content does not decode into %T", zero)
@@ -180,9 +175,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	return reply
 }
 
-// readAnswer finds the answer to key, checks its kind, and calls check if it is accepted.
-// check returns the content to read: it is called with the mutex held. All reading of answers
-// goes through here.
+// readAnswer finds the answer to key, checks its kind, and calls check, with the mutex held, if it
+// is accepted: that returns the content to read. All reading of answers goes through here.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
@@ -230,9 +224,9 @@ func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.outcome, a.content, a.malformed = outcome, content, err
 }
 
-// interpret reads a bare result as the answer to a question of the given kind. It checks the
-// shape and no form schema. The content of an accepted form is the object of its values, an
-// empty one if absent; of sampling and roots it is the whole result.
+// interpret reads a bare result as the answer to a question of the given kind. It checks the shape
+// and no form schema. The content of an accepted form is the object of its values; of sampling and
+// roots it is the whole result.
 func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
@@ -263,7 +257,7 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 
 // interpretAfter is interpret for an answer to a question of this flow, which came after the time
 // waited. A refusal that no person can have given in that time is Unseen, and its content the
-// action. An accept counts however fast it is: a program may fill in a form on purpose.
+// action. An accept counts at any time: a program may fill in a form on purpose.
 func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)

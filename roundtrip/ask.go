@@ -10,42 +10,36 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Ask puts a form that is derived from the struct T to the person and returns
-// what they entered, defaults filled in. See [Form] for the grammar.
+// Ask puts a form that is derived from the struct T to the person and returns what they entered,
+// defaults filled in. See [Form] for the grammar.
 //
-// In a modern revision Ask does not wait. Where the answer is not there yet, it
-// returns [ErrPending], the context of the handler is cancelled with that
-// cause, and the funnel asks, whatever the handler goes on to return. With the
-// answer the request comes back and the handler runs again from its start: all
-// code before an Ask runs once more in every round, and what it does must bear
-// that ([Memo] keeps what was computed, [IdempotencyKey] tells others that it
-// is the same again). On a connection of a legacy revision Ask waits for the
-// person, at most for the funnel's HumanTimeout.
+// In a modern revision Ask does not wait. Without an answer it returns [ErrPending], cancels the
+// context of the handler with that cause, and the funnel asks, whatever the handler returns. With
+// the answer the handler runs again from its start: all code before an Ask runs once more in every
+// round ([Memo] keeps what was computed, [IdempotencyKey] tells others that it is the same again).
+// On a connection of a legacy revision Ask waits for the person, at most for the funnel's
+// HumanTimeout.
 //
-// The key names the question in the flow and must be the same in every round;
-// two questions under one key in one run of the handler are an error. So is a
-// question that changes: its answer is asked for once more when kind, form or
-// wording differ from what was answered, and if it differs again the flow ends
-// with an error that names the key. [Reworded] allows for wording.
+// The key names the question in the flow and must be the same in every round; two questions under
+// one key in one run of the handler are an error. An answer to a question of another kind, form or
+// wording is asked for once more; if the question differs again the flow ends with an error that
+// names the key. [Reworded] allows for wording.
 //
-// An answer that does not fit the form is asked for once more, with the reason in
-// front of the message: "Amount must be at least 0.01. How much?". After
-// 3 of them in a row the flow ends with an error that names the
-// rule. So it is in guard style.
+// An answer that does not fit the form is asked for once more, with the reason in front of the
+// message: "Amount must be at least 0.01. How much?". After 3 of them in a row the flow ends with
+// an error that names the rule. So it is in guard style.
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
-// that refuses without showing the question an [*UnseenError]. Returned by the
-// handler they end the flow with words that people can read: as an error result of
-// a tool, elsewhere as code 23220, and 23225 where nobody has seen the question.
-// Outside of a handler Ask returns [ErrNoRound]. Calls may overlap; questions that
-// goroutines ask at the same time are asked in one round. A flow asks in as many
-// rounds as the funnel's Limits.Rounds allows.
+// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client that refuses
+// without showing the question an [*UnseenError]. Returned by the handler they end the flow with
+// words that people can read: as an error result of a tool, elsewhere as code 23220, and 23225
+// where nobody has seen the question. Outside of a handler Ask returns [ErrNoRound]. Calls may
+// overlap; questions that goroutines ask at the same time are asked in one round. A flow asks in as
+// many rounds as the funnel's Limits.Rounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return newFormAsk[T](key, message, opts).ask(ctx)
 }
 
-// Ask asks the question with a message for the person, as the function [Ask]
-// does.
+// Ask asks the question with a message for the person, as the function [Ask] does.
 func (q *FormQuestion[T]) Ask(ctx context.Context, message string,
 	opts ...QuestionOption) (T, error) {
 	return q.newAsk(message, opts).ask(ctx)
@@ -81,34 +75,28 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 	return result.Roots, nil
 }
 
-// Ask asks any question in flow style. It returns what was accepted: the
-// content of a form with its defaults filled in, an empty object for a visit to
-// a URL, the whole result of sampling and roots. The schema of an [ElicitSchema] does
-// not travel in the state, since the handler brings it in every round; so Ask alone can
-// read the answer, and [RawAnswer] cannot.
+// Ask asks any question in flow style. It returns what was accepted: the content of a form with its
+// defaults filled in, an empty object for a visit to a URL, the whole result of sampling and roots.
+// The schema of an [ElicitSchema] does not travel in the state, since the handler brings it in
+// every round; so Ask alone can read the answer, and [RawAnswer] cannot.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	return askDecoded(ctx, &inquiry{question: q.applyOptions(opts)},
 		func(raw []byte) (json.RawMessage, error) { return bytes.Clone(raw), nil })
 }
 
-// Reworded, for flow style, takes an answer for that to the question even if the message, the
-// URL or the text for the model have changed since. Without it the person is
-// asked again, once: consent to one text is no consent to another. Kind and
-// form must be the same always.
+// Reworded, for flow style, takes an answer for that to the question even if the message, the URL
+// or the text for the model have changed since. Without it the person is asked again, once: consent
+// to one text is no consent to another. Kind and form must be the same always.
 func Reworded() QuestionOption {
 	return questionOption(func(q *Question) { q.reworded = true })
 }
 
-// IfPossible has a question of flow style fail instead of ending the flow where
-// nobody can be asked: the call that asks returns a [*PushError] then, and the
-// handler goes on. On a connection of a legacy revision it returns other failures
-// to ask as well: the client's *protocol.Error, or an error without a type of its own, as where
-// nobody answers in time. A person who refuses a form or a link gives a [*DeclinedError] or a
-// [*CancelledError], and a client that shows it to nobody an [*UnseenError], as ever. A handler may
-// take every error for "no answer": in a round that asks, where it is [ErrPending], what the
-// handler returns is thrown away.
-//
-// Where only the client's capabilities matter [CanAsk] is simpler.
+// IfPossible has a question of flow style fail instead of ending the flow where nobody can be
+// asked: the call that asks returns a [*PushError], and the handler goes on. On a connection of a
+// legacy revision it also returns other failures to ask: the client's *protocol.Error, or an error
+// without a type of its own, as where nobody answers in time. Refusals are as ever. A handler may
+// treat every error as "not answered": in a round that asks, where it is [ErrPending], the
+// handler's result is thrown away. Where only the client's capabilities matter [CanAsk] is simpler.
 func IfPossible() QuestionOption {
 	return questionOption(func(q *Question) { q.optional = true })
 }
@@ -189,12 +177,10 @@ func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
 	return a.content, nil
 }
 
-// CanAsk reports whether a question of a kind can be put to the client of the
-// handler that ctx is of, in its revision and with the capabilities that it
-// declares: for handlers that can do without. It is false outside of a handler.
-// A question that uses more than its kind, such as tools in sampling or a format
-// that an older revision does not know, may be refused all the same; [IfPossible]
-// covers those, too.
+// CanAsk reports whether a question of a kind can be put to the client of the handler that ctx is
+// of, in its revision and with the capabilities that it declares. It is false outside of a handler.
+// A question that uses more than its kind, such as tools in sampling or a format that an older
+// revision does not know, may still be refused; [IfPossible] covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
 	return r != nil && q != nil && r.askingMode().checkAskable(&r.questioner, q) == nil

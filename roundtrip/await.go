@@ -44,31 +44,26 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //		return nil, err
 //	}
 //
-// done reports whether the visit is finished. It is called at once, then about every
-// second, and not any more in later rounds once it has said so. It may also wait
-// for what tells it, such as a callback that closes a channel: its context ends
-// when the request is not held any longer, and what it returns then counts. An
-// error of done ends Await.
+// done reports whether the visit is finished. It is called at once, then about every second, and
+// not in later rounds once it has returned true. It may block: its context ends when the request is
+// not held any longer, and what it returns then counts. An error of done ends Await.
 //
-// In a modern revision the request is held for up to 25 s. Then the
-// client is asked for the same visit again, with "Not finished yet." in front. These rounds do
-// not count toward the funnel's Limits.Rounds: the flow ends after its HumanTimeout, from when
-// the person agreed. In a session Await waits in place, for as long; clients of revision
-// 2025-11-25 are notified when the visit is finished (client/elicitation, "Completion
-// Notifications"). While it holds the call waits for a person, see [WatchWaiting]; where too many
-// calls wait already a request of a modern revision is not held.
+// In a modern revision the request is held for up to 25 s. Then the client is asked for the same
+// visit again, with "Not finished yet." in front. These rounds do not count toward the funnel's
+// Limits.Rounds: the flow ends after its HumanTimeout, from when the person agreed. In a session
+// Await waits in place, for as long; clients of revision 2025-11-25 are notified when the visit is
+// finished (client/elicitation, "Completion Notifications"). The call waits for a person meanwhile,
+// see [WatchWaiting]; where too many calls wait a request of a modern revision is not held.
 //
-// A request that ends while Await waits has no outcome. Await ends the run: further calls of
-// this package fail, and the handler's result is dropped. With a [store.Guard] the same
-// request can be sent again where the run did nothing before that must not be repeated: kept a
-// new [Memo], pushed a question, or called [OnCommit].
+// A request that ends while Await waits has no outcome: the run ends, further calls of this package
+// fail, and the handler's result is dropped. With a [store.Guard] the same request can be sent
+// again where the run had not kept a new [Memo], pushed a question, or called [OnCommit].
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client
-// that refuses without showing the question an [*UnseenError]. Whatever a
-// handler makes of an error that means that the visit is not finished, it does not
-// get to complete in that run. A key under which something else than a visit was
-// answered is a mistake of the server, which ends the flow with an internal error.
-// Calls may overlap.
+// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client that refuses
+// without showing the question an [*UnseenError]. A handler cannot complete in a run in which a
+// visit is not finished, whatever it makes of the error. A key under which something else than a
+// visit was answered is a mistake of the server, which ends the flow with an internal error. Calls
+// may overlap.
 func Await(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -107,7 +102,6 @@ func (r asker) lookAtVisit(ctx context.Context, key string,
 	return false, nil
 }
 
-// refusalOf returns the refusal of the question key, nil if there is none.
 func (r *run) refusalOf(key string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +140,6 @@ func (r asker) beginAwait(key string, misused bool) (bool, error) {
 	return false, nil
 }
 
-// wasAskedLocked reports whether the question has been asked in this flow.
 func (r *run) wasAskedLocked(key string) bool {
 	return r.findAnswerLocked(key) != nil ||
 		slices.ContainsFunc(r.asked(), func(q claims.Question) bool { return q.Key == key }) ||
@@ -207,7 +200,6 @@ func (r asker) holdVisit(ctx context.Context, key string,
 	return false, p.askingMode().endVisit(r, key, context.Cause(&w.Context))
 }
 
-// refuseVisit returns the refusal for a visit that was not finished in time.
 func refuseVisit(key string, cause error) *refusal {
 	if errors.Is(cause, waiting.ErrClosing) {
 		return cannotAsk(cause)
@@ -282,9 +274,8 @@ type unfinishedVisit struct {
 	again bool // it had been agreed to, so the link is shown once more
 }
 
-// explainUnfinished puts in front of visits that are asked for again that they are
-// not finished. It changes copies: the words are the author's, and what the flow
-// remembers of them stays.
+// explainUnfinished puts in front of visits that are asked for again that they are not finished. It
+// changes copies: the words are the author's, and what the flow remembers of them stays.
 func (r responder) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		visit, ok := q.Request.(*protocol.ElicitURL)
@@ -297,8 +288,6 @@ func (r responder) explainUnfinished(requests protocol.InputRequests) protocol.I
 	})
 }
 
-// wasAgreedTo reports whether the person agreed to a visit that has not been finished in this
-// run.
 func (r *run) wasAgreedTo(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,27 +325,89 @@ type visitTable struct {
 	ids map[string]string // by the key of the question
 }
 
-// noteVisits records the ids of the visits among questions that are about to be asked.
 func (t *visitTable) noteVisits(requests protocol.InputRequests) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, q := range requests {
-		visit, ok := q.Request.(*protocol.ElicitURL)
-		if !ok {
-			continue
+		if visit, ok := q.Request.(*protocol.ElicitURL); ok {
+			if t.ids == nil {
+				t.ids = map[string]string{}
+			}
+			t.ids[q.Key] = visit.ElicitationID
 		}
-		t.mu.Lock()
-		if t.ids == nil {
-			t.ids = map[string]string{}
-		}
-		t.ids[q.Key] = visit.ElicitationID
-		t.mu.Unlock()
 	}
 }
 
-// takeID removes and returns an id, empty if there is none.
 func (t *visitTable) takeID(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := t.ids[key]
 	delete(t.ids, key)
 	return id
+}
+
+// repeatHandler takes the handler's result. A handler that returns the URL elicitation error for
+// visits to which the person has just agreed is called again while the request is held, as [Await]
+// holds it: asking for them at once would use up the rounds of the flow. It runs after one second,
+// then after twice as long each time. Between its runs the call waits.
+func (r asker) repeatHandler(handler Handler, result protocol.Result,
+	err error) (protocol.Result, error) {
+	repeated := r.repeatedVisits(err)
+	began := time.Now()
+	for pause := visitPoll; len(repeated) > 0; pause *= 2 {
+		left := maxVisitHold - time.Since(began)
+		until := time.Now().Add(min(pause, left))
+		passed, failed := left > 0, error(nil)
+		if passed {
+			passed, failed = r.holdVisit(&r.ctx, repeated[0], func(context.Context) (bool, error) {
+				return !time.Now().Before(until), nil
+			})
+		}
+		switch {
+		case failed != nil:
+			return nil, failed
+		case !passed: // held long enough, or too many calls wait
+			r.noteUnfinished(repeated)
+			return result, err
+		}
+		result, err = handler(&r.ctx)
+		repeated = r.repeatedVisits(err)
+	}
+	return result, err
+}
+
+// repeatedVisits returns the keys of the visits that err asks for, if it is a URL elicitation error
+// and the answers of this round agreed to each of them, nil for anything else. A handler in flow
+// style has [Await].
+func (r asker) repeatedVisits(err error) (keys []string) {
+	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
+	if !ok || urls == nil || !r.askingMode().returnsQuestions() {
+		return nil
+	}
+	questions, wrong := urlQuestions(urls)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wrong != nil || r.flow != nil {
+		return nil
+	}
+	for _, q := range questions {
+		a := r.findAnswerLocked(q.key)
+		if a == nil || a.round != r.number || a.outcome != Accepted || !a.mark.Set ||
+			!a.matchesLocked(&q) {
+			return nil
+		}
+		keys = append(keys, q.key)
+	}
+	return keys
+}
+
+// noteUnfinished records that the visits timed out, for the text with which they are asked for
+// again.
+func (r asker) noteUnfinished(keys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.startFlowLocked()
+	for _, key := range keys {
+		r.flow.unfinished = append(r.flow.unfinished, unfinishedVisit{key, true})
+	}
 }

@@ -18,48 +18,54 @@ type Deployment struct {
 	Reason string `json:"reason" minLength:"2" maxLength:"200"`
 }
 
-// BenchmarkDo takes a call through the funnel, sealed: the leg that asks, the
-// leg that completes, and one that neither asks nor resumes.
+// BenchmarkDo takes a call through the funnel, sealed: the leg that asks and the leg that
+// completes, in each style, and one that neither asks nor resumes.
 func BenchmarkDo(b *testing.B) {
 	question := roundtrip.MustQuestion[Deployment]("deploy")
 	done := &protocol.CallToolResult{
 		Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
-	handler := func(ctx context.Context) (protocol.Result, error) {
+	guard := func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := question.AcceptedContent(ctx); ok {
 			return done, nil
 		}
 		return roundtrip.InputRequired(question.Elicit("Deploy?")), nil
 	}
+	flow := func(ctx context.Context) (protocol.Result, error) {
+		if _, err := question.Ask(ctx, "Deploy?"); err != nil {
+			return nil, err
+		}
+		return done, nil
+	}
 	for _, bench := range []struct {
 		name    string
-		opts    roundtrip.Options
-		answer  string
+		answers bool
 		handler roundtrip.Handler
 	}{
-		{"leg 1", roundtrip.Options{}, "", handler},
-		{"leg 2", roundtrip.Options{}, `{"action":"accept","content":{"region":"us","reason":"now"}}`, handler},
-		{"one leg", roundtrip.Options{}, "",
-			func(context.Context) (protocol.Result, error) { return done, nil }},
+		{"leg 1", false, guard}, {"leg 2", true, guard},
+		{"flow style leg 1", false, flow}, {"flow style leg 2", true, flow},
+		{"one leg", false, func(context.Context) (protocol.Result, error) { return done, nil }},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			funnel, err := roundtrip.NewFunnel(&bench.opts)
+			funnel, err := roundtrip.NewFunnel(nil)
 			if err != nil {
 				b.Fatal(err)
 			}
 			call := toolCall()
-			call.Arguments = json.RawMessage(`{"env":"prod","service":"billing","version":"1.22.3","dryRun":false}`)
-			if bench.answer != "" {
+			call.Arguments = json.RawMessage(
+				`{"env":"prod","service":"billing","version":"1.22.3","dryRun":false}`)
+			if bench.answers {
 				first, err := funnel.Do(b.Context(), call, bench.handler)
 				if err != nil {
 					b.Fatal(err)
 				}
 				call.State = first.(*protocol.InputRequiredResult).RequestState
-				call.Responses = answers("deploy", bench.answer)
+				call.Responses = answers("deploy",
+					`{"action":"accept","content":{"region":"us","reason":"now"}}`)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				result, err := funnel.Do(b.Context(), call, bench.handler)
-				if err != nil || (bench.answer != "" && result != protocol.Result(done)) {
+				if err != nil || (bench.answers && result != protocol.Result(done)) {
 					b.Fatal(show(result), err)
 				}
 			}
@@ -150,43 +156,4 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 		}
 	}
 	b.ReportMetric(float64(len(text)), "state-B") // Loop forgets what is reported before
-}
-
-// BenchmarkAsk takes a leg of the smallest flow, to be held against
-// BenchmarkDo, which is the same in guard style.
-func BenchmarkAsk(b *testing.B) {
-	question := roundtrip.MustQuestion[Deployment]("deploy")
-	done := &protocol.CallToolResult{
-		Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if _, err := question.Ask(ctx, "Deploy?"); err != nil {
-			return nil, err
-		}
-		return done, nil
-	}
-	for _, answer := range []string{"", `{"action":"accept","content":{"region":"us","reason":"now"}}`} {
-		b.Run(map[bool]string{true: "leg 1", false: "leg 2"}[answer == ""], func(b *testing.B) {
-			funnel, err := roundtrip.NewFunnel(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			call := toolCall()
-			call.Arguments = json.RawMessage(`{"env":"prod","service":"billing","version":"1.22.3","dryRun":false}`)
-			if answer != "" {
-				first, err := funnel.Do(b.Context(), call, handler)
-				if err != nil {
-					b.Fatal(err)
-				}
-				call.State = first.(*protocol.InputRequiredResult).RequestState
-				call.Responses = answers("deploy", answer)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				result, err := funnel.Do(b.Context(), call, handler)
-				if err != nil || (answer != "" && result != protocol.Result(done)) {
-					b.Fatal(show(result), err)
-				}
-			}
-		})
-	}
 }

@@ -23,14 +23,12 @@ const (
 // whether the token was renewed or is somebody else's.
 var errCredential = errors.New("principal; credentials may have been renewed")
 
-// bindPrincipal returns whom a state of a flowRun is for: the principal of the call, or, where the
-// host knows none, the holder of the credential. That is a MAC of the credential under the
-// id of the flowRun, which is random and known to nobody but those who can open the state: so it
-// is the same on all replicas and outlives a change of keys, nothing can be compared with
-// that of another flow, and the credential itself is in no state.
-//
-// What is counted by principal goes by that of the call: whoever invents credentials is one
-// anonymous caller.
+// bindPrincipal returns whom a state of a flow is for: the principal of the call, or, where the
+// host knows none, the holder of the credential: a MAC of it under the id of the flow, which is
+// random and known only to those who can open the state. So it is the same on all replicas and
+// outlives a change of keys, cannot be compared with that of another flow, and the credential
+// itself is in no state. Quotas by principal use that of the call: whoever invents credentials is
+// one anonymous caller.
 func (e *exchange) bindPrincipal(flow [16]byte) protocol.Principal {
 	if !e.call.Principal.Anonymous() || e.call.Credential == "" {
 		return e.call.Principal
@@ -49,7 +47,6 @@ func digestCredential(flow [16]byte, credential string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// rejectPrincipal returns why a state of another principal is refused.
 func (e *exchange) rejectPrincipal(c *claims.Claims) *rejection {
 	if c.Principal.Issuer == credentialIssuer {
 		return &rejection{words.ReasonPrincipal, errCredential}

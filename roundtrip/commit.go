@@ -8,28 +8,23 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// cleanupTime is how long the context of [CleanupContext] lives, and that of
-// functions given to [OnCommit]. It is enough to roll a transaction back and
-// does not hold up the answer for long.
+// cleanupTime is enough to roll a transaction back, and does not hold up the answer for long.
 const cleanupTime = 5 * time.Second
 
-// CleanupContext returns a context for what must happen although the handler's
-// context has ended, be it because the round is pending: releasing locks,
-// rolling back. It has the values of ctx, is not cancelled with it, and ends
-// after 5 s or with the function returned, which must be called.
+// CleanupContext returns a context for what must happen although the handler's context has ended:
+// releasing locks, rolling back. It has the values of ctx, is not cancelled with it, and ends after
+// 5 s or with the function returned, which must be called.
 func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }
 
-// OnCommit has fn run after the handler has completed the flow, its result has
-// passed all checks, and a [store.Guard], if there is one, has recorded it: at most
-// once for every outcome that is handed to the client, never in a round that
-// asks or begins a task, nor when the handler fails or returns an error result. A guard that
-// cannot record the outcome changes nothing, since the client gets it and the
-// state is spent already. Functions run in
-// the order in which they were given, in a context as of [CleanupContext],
-// before the result is sent. A panic is recovered and reported; the outcome
-// stands. Outside of a round OnCommit returns [ErrNoRound] and fn never runs.
+// OnCommit has fn run after the handler has completed the flow, its result has passed all checks,
+// and a [store.Guard], if there is one, has recorded it: at most once for every outcome that is
+// handed to the client, never in a round that asks or begins a task, nor when the handler fails or
+// returns an error result. A guard that cannot record the outcome changes nothing: the client gets
+// it, and the state is spent. Functions run in order, in a context as of [CleanupContext], before
+// the result is sent. A panic is recovered and reported; the outcome stands. Outside of a round
+// OnCommit returns [ErrNoRound].
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	r := runFrom(ctx)
 	if r == nil {

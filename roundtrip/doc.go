@@ -1,12 +1,11 @@
-// Package roundtrip lets a handler ask the person behind the client something
-// in the middle of a call, written once for every way the protocol has of
-// asking.
+// Package roundtrip lets a handler ask the person behind the client something in the middle of a
+// call, written once for every way the protocol has of asking.
 //
 // # Asking
 //
-// A handler of tools/call, prompts/get or resources/read returns what it still
-// needs. The client asks the person and sends the same request again, with the
-// answers; the handler runs again from its start and finds them:
+// A handler of tools/call, prompts/get or resources/read returns what it still needs. The client
+// asks the person and sends the same request again, with the answers; the handler runs again from
+// its start and finds them:
 //
 //	type Confirmation struct {
 //		Reason string `json:"reason" jsonschema:"why now?"`
@@ -26,20 +25,19 @@
 //		}
 //	}
 //
-// This is the guard style: whatever is missing is asked for, and code behind
-// the guard runs only with an answer that was accepted and fits the form.
-// Everything before the guard runs once a round, so effects belong behind it.
-// [AcceptedContent] is the short form where a refusal needs no words of its
-// own; a handler that then repeats the refused question ends the flow rather
-// than nagging, unless the question has the option [AskAgain].
+// This is the guard style: whatever is missing is asked for, and code behind the guard runs only
+// with an answer that was accepted and fits the form. Everything before the guard runs once a
+// round, so effects belong behind it. [AcceptedContent] is the short form where a refusal needs no
+// words of its own; a handler that then repeats the refused question ends the flow rather than
+// nagging, unless the question has the option [AskAgain].
 //
 // Answers accumulate: in the third round the first answer is still there.
 // [WithState] keeps data of the author's own beside them.
 //
 // # Straight-line code
 //
-// Where one question depends on the answer to another, a handler reads better as
-// code that waits. This is the flow style:
+// Where one question depends on the answer to another, a handler reads better as code that waits.
+// This is the flow style:
 //
 //	region, err := roundtrip.Ask[Region](ctx, "region", "Which region?")
 //	if err != nil {
@@ -47,71 +45,59 @@
 //	}
 //	size, err := roundtrip.Ask[Size](ctx, "size", "How large, in "+region.Name+"?")
 //
-// On a connection of a legacy revision [Ask] does wait. In a modern one it
-// returns [ErrPending] and the handler's context ends; with the answer the
-// handler is run again from its start, and the same Ask returns it. That a round
-// asks is noted in the round. What the handler makes of the error is not looked
-// at, so a guard that swallows it lets nothing through: a result that is returned
-// in a round which asks is thrown away.
+// On a connection of a legacy revision [Ask] waits. In a modern one it returns [ErrPending] and the
+// handler's context ends; with the answer the handler runs again from its start, and the same Ask
+// returns it. A result that is returned in a round which asks is thrown away, whatever the handler
+// makes of the error, so a guard that swallows it lets nothing through.
 //
-// Replay has rules. All code before an Ask runs again in every round: effects
-// belong behind the last one, or in [OnCommit], which runs when the flow has
-// completed. A handler must ask the same questions again; the sealed journal
-// holds key, kind, form and wording, asks a question that changed once more and
-// then gives up. What is random, costly or changes with time goes through
-// [Memo]. A leg can be run twice, when its response is lost or its state sent
-// again, so a payment takes an [IdempotencyKey]; with other answers, too, unless
-// there is a [store.Guard], so the key names the amount. And no library can stop code
-// that takes neither context nor error into account: it will run in a round that
-// asks, although nobody is told that it succeeded.
+// Replay has rules. All code before an Ask runs again in every round: effects belong behind the
+// last one, or in [OnCommit], which runs when the flow has completed. A handler must ask the same
+// questions again. What is random, costly or changes with time goes through [Memo]. A leg can be
+// run twice, when its response is lost or its state sent again, so a payment takes an
+// [IdempotencyKey]; with other answers, too, unless there is a [store.Guard], so the key names the
+// amount. And no library can stop code that takes neither context nor error into account: it runs
+// in a round that asks, although nobody is told that it succeeded.
 //
-// [FlowVersion] tells flows that began under other code. Both styles may be used in one
-// handler, and a flow that asks several questions at once returns them, as guard style
-// does. What a handler returns with [WithState] in a round that asks is kept: it is the
-// handler's word, not the person's, so it must not say that somebody agreed before they
-// did. And a question that the handler itself withdraws on a connection of a legacy
-// revision, by a context of its own that ends, is one that it chose to do without.
+// [FlowVersion] tells flows that began under other code. Both styles may be used in one handler,
+// and a flow that asks several questions at once returns them, as guard style does. What a handler
+// returns with [WithState] in a round that asks is kept: it is the handler's word, so it must not
+// say that somebody agreed before they did.
 //
 // # When nobody can be asked
 //
-// A question that cannot be put to the client, or that nobody answers, ends the
-// call with a refusal that says why, in both styles and also for hosts that push
-// ([PushRequest]): a handler that drops the error does not get to say that it went
-// on. [event.PushFailed] tells the observer. A handler that can do without an answer
-// looks first, with [CanAsk], or says so with [IfPossible].
+// A question that cannot be put to the client, or that nobody answers, ends the call with a refusal
+// that says why, in both styles and for hosts that push ([PushRequest]), also if the handler drops
+// the error. [event.PushFailed] tells the observer. A handler that can do without an answer looks
+// first, with [CanAsk], or says so with [IfPossible].
 //
 // A person who agrees to visit a URL is not done there. [Await] waits for that.
 //
 // # What the client carries, and what sealing proves
 //
-// Nothing waits on the server between two rounds. What a flow knows travels
-// through the client as requestState, which the protocol declares to be an
-// attacker's input. rondo therefore seals it (AES-256-GCM) and binds it to the
-// principal, the method, the tool, prompt or resource, the arguments, the
-// audience and a time; state that does not fit is refused with one error that
-// tells an attacker nothing. So a handler may rely on this: the answers it
-// reads were given to questions that this flow asked of this caller.
+// Nothing waits on the server between two rounds. What a flow knows travels through the client as
+// requestState, which the protocol declares to be an attacker's input. rondo therefore seals it
+// (AES-256-GCM) and binds it to the principal, the method, the tool, prompt or resource, the
+// arguments, the audience and a time; state that does not fit is refused with one error that tells
+// an attacker nothing. So a handler may rely on this: the answers it reads were given to questions
+// that this flow asked of this caller.
 //
-// Sealing does not make a state single-use: until it expires, the same client
-// can present it again, and the handler runs again. Where that matters,
-// configure a [store.Guard]. Nor does it prove that a person answered, which is the
-// client's word. The states of anonymous HTTP callers are bearer tokens:
-// whoever holds one may continue the flow.
+// Sealing does not make a state single-use: until it expires, the same client can present it again,
+// and the handler runs again. Where that matters, configure a [store.Guard]. Nor does it prove that
+// a person answered, which is the client's word. The states of anonymous HTTP callers are bearer
+// tokens: whoever holds one may continue the flow.
 //
-// The key decides who can open a state. Without a configured [keys.Sealer] it is
-// random and dies with the process; give replicas a shared one with
-// [keys.KeyringFromEnv]. Services that share a key are told apart by
-// [Options].Audience, which is required then.
+// The key decides who can open a state. Without a configured [keys.Sealer] it is random and dies
+// with the process; give replicas a shared one with [keys.KeyringFromEnv]. Services that share a
+// key are told apart by [Options].Audience, which is required then.
 //
 // # When a person takes time
 //
-// In modern revisions the question is returned and the answer comes with another
-// request, so a call waits for a person in [Await] alone. On a connection of a
-// legacy revision it waits while its question is with the client. It does not work
-// meanwhile, so what limits or measures work leaves that time out; [WatchWaiting]
-// tells middleware of an author's own. Calls that wait have limits of their own, see
-// [Options].Limits.Waiting, and send heartbeats to callers that asked for progress.
-// A server that shuts down does not wait for them.
+// In modern revisions the question is returned and the answer comes with another request, so a call
+// waits for a person in [Await] alone. On a connection of a legacy revision it waits while its
+// question is with the client. Limits and metrics of work leave that time out; [WatchWaiting] tells
+// middleware of an author's own. Calls that wait have limits of their own, see
+// [Options].Limits.Waiting, and send heartbeats to callers that asked for progress. A server that
+// shuts down does not wait for them.
 //
 // # Clocks that can run out on a person
 //
@@ -215,16 +201,14 @@
 //
 // # The funnel
 //
-// [Funnel] is where all of this happens, free of any transport: package server
-// sits on it, and so can gateways and hosts of other SDKs. Its observer
-// sees what clients do not: why a state was refused, which answers were
-// dropped, what a handler did wrong.
+// [Funnel] is where all of this happens, free of any transport: package server sits on it, and so
+// can gateways and hosts of other SDKs. Its observer sees what clients do not: why a state was
+// refused, which answers were dropped, what a handler did wrong.
 //
 // # Two styles, one vocabulary
 //
-// A reader who knows one style can guess the other: the function of flow style has
-// Ask where that of guard style has the verb of the protocol. Both take the same
-// options: [AskAgain], [AnswerWithin].
+// The function of flow style has Ask where that of guard style has the verb of the protocol. Both
+// take the same options: [AskAgain], [AnswerWithin].
 //
 //	guard style                 flow style
 //	[Elicit]                      [Ask]
@@ -248,10 +232,9 @@
 //
 // # Concurrency and contexts
 //
-// A round travels in the context of the handler, so the helpers work under any
-// host's handler signature, and may be called from several goroutines as long
-// as the handler runs. Outside a round they report that there is no answer, or
-// [ErrNoRound]. The context ends with the request, when the round is pending, and
-// when the handler returns, whichever is first; [CleanupContext] gives what must
-// happen all the same a few seconds more.
+// A round travels in the context of the handler, so the helpers work under any host's handler
+// signature, and may be called from several goroutines as long as the handler runs. Outside a round
+// they report that there is no answer, or [ErrNoRound]. The context ends with the request, when the
+// round is pending, and when the handler returns, whichever is first; [CleanupContext] gives what
+// must happen all the same a few seconds more.
 package roundtrip

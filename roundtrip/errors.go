@@ -18,14 +18,13 @@ import (
 // and after the handler has returned.
 var ErrNoRound = errors.New("there is no round to ask in")
 
-// ErrPending is returned, wrapped with the keys, by the calls of flow style in a
-// round that is going to ask, and is the cause with which the handler's context
-// ends then. Handlers return it or anything else: the funnel does not look.
+// ErrPending is returned, wrapped with the keys, by the calls of flow style in a round that is
+// going to ask, and is the cause with which the handler's context ends then. Handlers may return it
+// or anything else.
 var ErrPending = errors.New("the question is being asked; the handler runs again with the answer")
 
-// ErrNotFinished is returned by [Await] in guard style while a visit is not
-// finished, and before it has been asked for: the handler returns the question
-// then.
+// ErrNotFinished is returned by [Await] in guard style while a visit is not finished, and before it
+// has been asked for: the handler returns the question then.
 var ErrNotFinished = errors.New("the visit is not finished")
 
 // A DeclinedError means that the person declined the question Key.
@@ -34,8 +33,7 @@ type DeclinedError struct{ Key string }
 // Error names the question.
 func (e *DeclinedError) Error() string { return "declined: " + e.Key }
 
-// A CancelledError means that the person dismissed the question Key without
-// deciding.
+// A CancelledError means that the person dismissed the question Key without deciding.
 type CancelledError struct{ Key string }
 
 // Error names the question.
@@ -53,7 +51,7 @@ type UnseenError struct {
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
 // A journalError means that the handler does not ask the same in every round, or
-// asks twice under one key. The flowRun ends: whatever the handler returns, the
+// asks twice under one key. The flow ends: whatever the handler returns, the
 // client gets an internal error, and the observer a [event.ServerBug] with this.
 type journalError struct {
 	key     string
@@ -67,8 +65,7 @@ func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, 
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
-	// Missing is what the client would have to declare; zero when that is not
-	// the cause.
+	// Missing is what the client would have to declare; zero when that is not the cause.
 	Missing protocol.ClientCapabilities
 
 	client string // the text for the client; empty: a general one
@@ -99,9 +96,6 @@ func findRefusal(err error) error {
 	return nil
 }
 
-// defaultQuotaRetry is when to come back where a guard or store does not say.
-const defaultQuotaRetry = time.Second
-
 // reportUnserved reports why a guard or a store could not serve a request, and returns what
 // the client learns: when to send it again, or, where the handler has done what must not be
 // repeated, that the outcome is not known. Any other err is a mistake of the server.
@@ -121,7 +115,7 @@ func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Erro
 	}
 	after := full.RetryAfter
 	if after <= 0 {
-		after = defaultQuotaRetry
+		after = copyRetryAfter
 	}
 	r.observe(ctx, event.QuotaExceeded{Where: r.where, Resource: full.Resource, Limit: full.Limit,
 		RetryAfter: after})

@@ -71,7 +71,7 @@ func (r *run) activeFlowLocked() (*flowRun, error) {
 }
 
 // versionedFlowLocked is activeFlowLocked for calls that read what earlier rounds left, or add
-// to it: from then on the version of the flowRun is fixed, see [FlowVersion].
+// to it: from then on the version of the flow is fixed, see [FlowVersion].
 func (r *run) versionedFlowLocked() (*flowRun, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
@@ -220,15 +220,12 @@ func noRound(ctx context.Context) error {
 	}
 	if CalledByHandler() {
 		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the "+
-			"context that the handler was called with, "+
-			"not context.Background()", ErrNoRound)
+			"context that the handler was called with, not context.Background()", ErrNoRound)
 	}
 	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or "+
-		"resources/read; "+
-		"pass on the one that the handler was called with", ErrNoRound)
+		"resources/read; pass on the one that the handler was called with", ErrNoRound)
 }
 
-// errReturned is the error of calls in flow style after the handler's return.
 func errReturned() error {
 	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask",
 		ErrNoRound)

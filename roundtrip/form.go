@@ -61,16 +61,14 @@ func (q *FormQuestion[T]) Answer(ctx context.Context) Reply[T] {
 	return answerForm(ctx, q.key, q.form, q.decoder)
 }
 
-// AcceptedContent returns the accepted content, as the function
-// [AcceptedContent] does.
+// AcceptedContent returns the accepted content, as the function [AcceptedContent] does.
 func (q *FormQuestion[T]) AcceptedContent(ctx context.Context) (T, bool) {
 	reply := q.Answer(ctx)
 	return reply.Content, reply.Outcome == Accepted
 }
 
-// A FormOption changes how a form is checked. It goes where a form is made: into
-// [MustQuestion], [NewQuestion], [Form] and [ElicitSchema]. Elsewhere it is a
-// mistake, and the question fails as other mistakes do.
+// A FormOption changes how a form is checked. It goes into [MustQuestion], [NewQuestion], [Form]
+// and [ElicitSchema]; anywhere else the question fails.
 type FormOption interface {
 	QuestionOption
 	applyToForm(*form.Options)
@@ -85,19 +83,17 @@ func (o formOption) applyTo(q Question) Question {
 	return q
 }
 
-// AllowSecrets permits field names that look like secrets (password, token,
-// API key, card number). Form answers pass through the client in the clear;
-// the protocol forbids asking for secrets this way and [ElicitURL] is what it
-// offers instead, so use this only for a name that is misunderstood.
+// AllowSecrets permits field names that look like secrets (password, token, API key, card number).
+// Form answers pass through the client in the clear, and the protocol forbids asking for secrets
+// this way, so use this only for a name that is misunderstood; [ElicitURL] is for secrets.
 func AllowSecrets() FormOption {
 	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
-// OmitFields leaves fields out of the form of a struct, by their names in the form: what the
-// caller has said already is not asked for again. In what is returned they are zero. It goes into
-// [Form], and into [NewQuestion] where it is known at run time which fields are missing; such a
-// question must have the same fields in every round. A name that no field has, or that is given
-// twice, is an error.
+// OmitFields leaves fields out of the form of a struct, by their names in the form: what the caller
+// has said already is not asked for again. In what is returned they are zero. It goes into [Form],
+// and into [NewQuestion] where the missing fields are known at run time; such a question must have
+// the same fields in every round. A name that no field has, or that is given twice, is an error.
 func OmitFields(names ...string) FormOption {
 	return formOption(func(o *form.Options) { o.Omit = append(o.Omit, names...) })
 }
@@ -116,12 +112,11 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 	return form.Derive(reflect.TypeFor[T](), formOptions(opts))
 }
 
-// Form returns the schema that the struct T is asked with, for programs that
-// want to show it, to test it, or to change it for [ElicitSchema]. Exported fields
-// become properties named as encoding/json names them; strings, booleans, numbers
-// (json.Number keeps their spelling), string enums and lists of enum values can be asked
-// for, nothing nested. A field is required unless it is a pointer or omits empty values.
-// These tags refine a field:
+// Form returns the schema that the struct T is asked with, for programs that want to show it, to
+// test it, or to change it for [ElicitSchema]. Exported fields become properties named as
+// encoding/json names them; strings, booleans, numbers (json.Number keeps their spelling), string
+// enums and lists of enum values can be asked for, nothing nested. A field is required unless it is
+// a pointer or omits empty values. These tags refine a field:
 //
 //	jsonschema:"description"      what to enter
 //	title:"Region"                a label
@@ -131,10 +126,9 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 //	format:"email"                email, uri, date or date-time
 //	minLength, maxLength, minimum, maximum, minItems, maxItems
 //
-// A tag that looks like one of these and is not ("minumum", "min", "pattern",
-// "required"), and one that makes no sense, is an error: it would be a bound that
-// does not hold. Tags of other libraries are left alone. The error names type,
-// field and tag.
+// A tag that looks like one of these and is not ("minumum", "min", "pattern", "required"), and one
+// that makes no sense, is an error: it would be a bound that does not hold. Tags of other libraries
+// are left alone. The error names type, field and tag.
 func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	f, err := deriveForm[T](opts)
 	if err != nil {
@@ -143,9 +137,8 @@ func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	return f.Schema(), nil
 }
 
-// forms holds the forms that Elicit and Answer derive inside handlers, one a
-// type. It is the package's only state: a cache of pure results, bounded by
-// the number of types in the program.
+// forms holds the forms that Elicit and Answer derive inside handlers, one a type. It is the
+// package's only state: a cache of pure results, bounded by the number of types in the program.
 var forms sync.Map // reflect.Type → *typedForm
 
 type typedForm[T any] struct {

@@ -12,11 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Funnel is the path that every multi round-trip request takes from its
-// arrival to its answer: state is opened and bound, answers are sorted, the
-// handler runs, its outcome is checked, capabilities are gated and new state
-// is sealed. It is free of transports; servers, gateways and hosts of other
-// SDKs sit on it. A Funnel may be used concurrently.
+// A Funnel is the path that every multi round-trip request takes from its arrival to its answer:
+// state is opened and bound, answers are sorted, the handler runs, its outcome is checked,
+// capabilities are gated and new state is sealed. It is free of transports. A Funnel may be used
+// concurrently.
 type Funnel struct {
 	opts      Options
 	silent    bool // nobody observes
@@ -27,9 +26,8 @@ type Funnel struct {
 	bugs      targetSet // whose handlers are known to ask something else in each round
 }
 
-// NewFunnel returns a funnel; nil options are the defaults, and the options are
-// copied. It fails when one is negative that has no meaning then, and when there is
-// a shared key and no Audience.
+// NewFunnel returns a funnel; nil options are the defaults, and the options are copied. It fails
+// when one is negative that has no meaning then, and when there is a shared key and no Audience.
 func NewFunnel(options *Options) (*Funnel, error) {
 	var opts Options
 	if options != nil {
@@ -58,10 +56,9 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
 }
 
-// Do takes call through the funnel. The result is ready to be encoded; an
-// error is always an [*protocol.Error] and goes to the client as it is.
-// Panics of handler are recovered. Handler is not called at all when the call
-// carries a state that is refused.
+// Do takes call through the funnel. The result is ready to be encoded; an error is always an
+// [*protocol.Error] and goes to the client as it is. Panics of handler are recovered. Handler is
+// not called at all when the call carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
@@ -91,9 +88,8 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //
 // What differs between the eras is asked of the askingMode (askingmode.go).
 //
-// Only the goroutine that serves the call uses the fields below the embedded
-// ones. Goroutines that the handler started may outlive its run: they get a
-// questioner of their own.
+// Only the goroutine that serves the call uses the fields below the embedded ones. Goroutines that
+// the handler started may outlive its run: they get a questioner of their own.
 type exchange struct {
 	questioner
 
@@ -110,11 +106,10 @@ type exchange struct {
 	unrecorded bool // what goes out is no outcome
 }
 
-// serveCall is the loop of the drawing. In a legacy revision the handler runs again
-// with the answers until it is done. The state between two of its runs is
-// encoded, limited and read as if the client had carried it, so that a handler
-// which works here works there; it stays with the call, so it is neither sealed
-// nor claimed.
+// serveCall is the loop of the drawing. In a legacy revision the handler runs again with the
+// answers until it is done. The state between two of its runs is encoded, limited and read as if
+// the client had carried it, so that a handler which works here works there, but neither sealed nor
+// claimed.
 func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}

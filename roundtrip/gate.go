@@ -47,8 +47,16 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 			return err
 		}
 	}
-	if err := p.checkEncodable(d); err != nil {
-		return err
+	// Encoding that can fail is tried here, so that the mistake is reported with its key. Forms
+	// derived by this package always encode. The latest revision is used, because what only an
+	// older one cannot carry is no mistake.
+	for _, q := range d.questions {
+		if q.form != nil && !q.carryForm {
+			continue
+		}
+		if _, err := protocol.AppendInputRequest(nil, protocol.Latest, q.request); err != nil {
+			return fmt.Errorf("question %q: %w", q.key, err)
+		}
 	}
 	return p.checkURLs(d.questions)
 }
@@ -77,21 +85,6 @@ func (d *draft) restoreFrom(old *draft) {
 			}
 		}
 	}
-}
-
-// checkEncodable encodes the questions for which that can fail, so that the mistake is
-// reported with its key. Forms derived by this package always encode. The latest revision is
-// used, because what only an older one cannot carry is no mistake.
-func (p *questioner) checkEncodable(d *draft) error {
-	for _, q := range d.questions {
-		if q.form != nil && !q.carryForm {
-			continue
-		}
-		if _, err := protocol.AppendInputRequest(nil, protocol.Latest, q.request); err != nil {
-			return fmt.Errorf("question %q: %w", q.key, err)
-		}
-	}
-	return nil
 }
 
 // readHandBuilt reads a result that an author or a gateway filled in itself. Its
@@ -148,9 +141,8 @@ func (r responder) repeatsRefusedQuestion(d *draft) error {
 	return nil
 }
 
-// checkURLs refuses the first question that asks for a visit to a URL which must
-// not be sent (client/elicitation, "Safe URL Handling"). The error is an
-// [*urlrule.Refusal].
+// checkURLs refuses the first question that asks for a visit to a URL which must not be sent
+// (client/elicitation, "Safe URL Handling"). The error is an [*urlrule.Refusal].
 func (p *questioner) checkURLs(questions []Question) error {
 	allow := urlrule.Hook(p.funnel.opts.AllowURL)
 	for _, q := range questions {
@@ -258,8 +250,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 }
 
 // downgradeQuestion returns the question as the revision of the call can carry it, or why it
-// cannot.
-// The author's value is not changed.
+// cannot. The author's value is not changed.
 func (p *questioner) downgradeQuestion(
 	question protocol.InputRequest,
 ) (protocol.InputRequest, error) {

@@ -16,17 +16,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// claimState claims the state with the guard, if there is one. It is called after everything
-// about the state has been verified and before its answers are used, so a refused request
-// never spends a state.
+// claimState claims the state with the guard, if there is one, after everything about the state has
+// been verified and before its answers are used: a refused request never spends a state. c was
+// decoded from plaintext.
 //
-// A claim has one of three ends. commitClaim records the result of the run, questions
-// included: an exact replay, with the same state and the same answers, gets that result again
-// without a run of the handler. endClaim gives the claim up, to the same answers, if the handler
-// never started or has done nothing that must not be repeated, and otherwise leaves the state
-// spent: an exact replay learns that the outcome is not known. While the claim is open, a copy of
-// the request is refused as busy, to come back soon; any other request with the state is
-// refused as replayed. c was decoded from plaintext.
+// A claim has one of three ends. commitClaim records the result of the run, questions included: an
+// exact replay, with the same state and answers, gets it again without a run of the handler.
+// endClaim gives the claim up, to the same answers, if the handler never started or has done
+// nothing that must not be repeated, and otherwise leaves the state spent: an exact replay learns
+// that the outcome is not known. While the claim is open, a copy of the request is refused as busy,
+// and any other request with the state as replayed.
 func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
 	protocol.Result, error) {
 	guard := r.funnel.opts.Guard
@@ -70,8 +69,7 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 				return begun, nil
 			}
 		}
-		r.observe(ctx,
-			event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
+		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: c.Round + 1, How: words.EndReplayed})
 		return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 	}
 	return nil, r.reportRejection(ctx, &rejection{reason: words.ReasonReplayed})
@@ -87,7 +85,8 @@ func (e *exchange) reserveRoom(pool any) {
 	}
 }
 
-// copyRetryAfter is when to send such a copy again: most rounds take less.
+// copyRetryAfter is when to send such a copy again: most rounds take less. It is also for guards
+// and stores that do not say when.
 const copyRetryAfter = time.Second
 
 // refuseCopy is the error for a copy of a request that is still being served. Everything about
@@ -98,9 +97,9 @@ func refuseCopy() *protocol.Error {
 		copyRetryAfter)
 }
 
-// commitClaim records the outcome of a claimed state. Only results are recorded: an
-// error means that nothing is known to have happened. A handler that found scopes lacking says that
-// nothing has: the client comes back with the same state and a larger grant.
+// commitClaim records the outcome of a claimed state. Errors are not recorded: nothing is known to
+// have happened. Where scopes were lacking nothing has, and the claim is given up: the client comes
+// back with the same state and a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
 		return
@@ -120,10 +119,9 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	e.endClaim(ctx, data)
 }
 
-// endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Without one
-// it is given up if the handler never started, or has done nothing that must not be repeated. The
-// client may have gone, so the context is not cancelled with the call's: the guard must learn
-// that the state is spent.
+// endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Then it is
+// given up if the handler never started, or has done nothing that must not be repeated. The context
+// is not cancelled with the call's: the guard must learn that the state is spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 	claim := e.dropClaim()
 	if claim == nil {
@@ -141,6 +139,7 @@ func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 const (
 	resourceGuard = "guard"
 	resourceStore = "store"
+	resourceTasks = "tasks"
 )
 
 // A storeError means that a guard or a store could not be asked.
@@ -151,7 +150,6 @@ type storeError struct {
 
 func (e *storeError) Unwrap() error { return e.error }
 
-// observeStore reports a guard or a store that failed, unless err is nil or the request has ended.
 func (e *exchange) observeStore(ctx context.Context, err error, resource, operation string) {
 	if err != nil && ctx.Err() == nil {
 		e.observe(ctx, event.StoreFailed{Where: e.where, Resource: resource,
@@ -164,9 +162,8 @@ const outcomeUnknownText = "the outcome is not known: the request ended before i
 	"that was recorded; find out what it did before you start the call again"
 
 // giveClaimUp has the claim given up to the same answers if nothing ran that must not run twice,
-// and reports whether the request can be sent again. The handler has returned. In guard style
-// what follows an answer runs because of this state, so that only a run which flow style has
-// suspended gives a claim up: its code runs again in any case.
+// and reports whether the request can be sent again. The handler has returned. In guard style the
+// code behind an answer has run, so only a run that flow style has suspended gives a claim up.
 func (r responder) giveClaimUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -515,21 +515,6 @@ func consents(ctx context.Context, key string) bool {
 	return ok
 }
 
-// asksFor is a handler in flow style that asks for a reason under each key, and says them.
-func asksFor(keys ...string) roundtrip.Handler {
-	return func(ctx context.Context) (protocol.Result, error) {
-		var reasons []string
-		for _, key := range keys {
-			reason, err := reasonOf(ctx, key)
-			if err != nil {
-				return nil, err
-			}
-			reasons = append(reasons, reason)
-		}
-		return say(strings.Join(reasons, " "))
-	}
-}
-
 // reasonOf is the shortest flow: one question.
 func reasonOf(ctx context.Context, key string) (string, error) {
 	c, err := roundtrip.Ask[Confirmation](ctx, key, key+" ?")

@@ -11,13 +11,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askInPlace puts a question to the client of a legacy revision and waits until it is
-// answered. Gate, limits and validation are the same as for questions that are returned. A
-// failure to ask ends the run, because a handler might take the error for an answer.
+// askInPlace puts a question to the client of a legacy revision and waits for the answer, with the
+// same gate, limits and validation as for questions that are returned. A failure to ask ends the
+// run, because a handler might take the error for an answer.
 //
-// Its frame, and those of what it calls, are on the stack of every call that waits. So
-// whatever runs before a question is sent, or after its answer, is in functions that are not
-// inlined.
+// Its frame, and those of what it calls, are on the stack of every call that waits. So whatever
+// runs before a question is sent, or after its answer, is in functions that are not inlined.
 func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	waits, done := r.waitingContext(ctx)
 	defer done()
@@ -39,10 +38,9 @@ func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	return nil
 }
 
-// readInPlace decides what follows from the answer to the question asked, or from a failure
-// to ask: an error, or that it is asked again. ignored is how many times in a row the
-// answer could not be used. It is not inlined: it would take 300 bytes of the stack of a call
-// that waits.
+// readInPlace decides what follows from the answer to the question, or from a failure to ask: an
+// error, or that it is asked again. ignored is how many times in a row the answer could not be
+// used. Inlined it would take 300 bytes of the stack of a call that waits.
 //
 //go:noinline
 func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
@@ -82,15 +80,13 @@ func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// inPlaceSlack is how many times Limits.Rounds a run may ask in place, one question after the
-// other. Questions of several goroutines are one round in replay. In place they may follow one
-// another, if the client answers at once.
+// inPlaceSlack is how many times Limits.Rounds a run may ask in place: questions of several
+// goroutines, one round in replay, may follow one another there.
 const inPlaceSlack = 8
 
-// beginInPlace counts the rounds of a run that asks in place, so that a run which does not
-// converge ends. Questions that are put before any of them is answered are one round; one
-// question may be put as often as in replay. It returns a questioner of its own, because a
-// goroutine that the handler left behind must not use that of the exchange, which goes on.
+// beginInPlace counts the rounds of a run that asks in place, so that a run which does not converge
+// ends. Questions that are put before any of them is answered are one round; one question may be
+// put as often as in replay. It returns a questioner of its own, see newQuestioner.
 func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +110,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 		own := r.exchange.questioner
 		return &own, nil
 	}
-	text := gaveUp(limit, missing.key, r.answeredKeysLocked(),
-		r.lastFaultTextLocked(missing))
+	text := gaveUp(limit, missing.key, r.answeredKeysLocked(), r.lastFaultTextLocked(missing))
 	return nil, r.endLocked(&ending{err: errors.New(text),
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: words.EndRounds})
 }
@@ -153,8 +148,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 		dropped := event.Dropped{Key: q.key, Reason: words.DropMalformed}
 		r.dropped = append(r.dropped, dropped)
 		r.mu.Unlock()
-		p.observe(ctx,
-			event.AnswersDropped{Where: p.where, Dropped: []event.Dropped{dropped}})
+		p.observe(ctx, event.AnswersDropped{Where: p.where, Dropped: []event.Dropped{dropped}})
 		return false
 	}
 	a := &answer{
@@ -193,11 +187,8 @@ func (r asker) prepareInPlace(
 	return r.explainRepeats(requests), nil
 }
 
-// describeInPlace returns the event that reports the question, nil if nobody observes.
-//
-// It is not part of prepareInPlace, whose frame has 700 bytes: with all middleware around the
-// call these are what makes the runtime double the stack to 16 KiB, and a call that waits keeps
-// it.
+// describeInPlace returns the event that reports the question, nil if nobody observes. In the frame
+// of prepareInPlace it would make the runtime double the stack of a call that waits to 16 KiB.
 //
 //go:noinline
 func (p *questioner) describeInPlace(
@@ -209,13 +200,12 @@ func (p *questioner) describeInPlace(
 	return event.InputRequested{
 		Where: p.where, Kinds: requestKinds(requests),
 		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
-		Principal: p.call.Principal, Client: p.call.Client,
+		Principal: &p.call.Principal, Client: p.call.Client,
 	}
 }
 
-// failInPlace decides what a failure to ask means. A handler that withdraws its own question
-// may ask it again, and so may one that can do without an answer.
-// Any other failure ends the run.
+// failInPlace decides what a failure to ask means. A handler that withdraws its own question may
+// ask it again, and so may one that can do without an answer. Any other failure ends the run.
 func (r asker) failInPlace(ctx context.Context, missing *Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(missing.key)

@@ -23,12 +23,11 @@ type draft struct {
 	err       error
 }
 
-// InputRequired returns the outcome that asks the client for what is missing
-// (basic/patterns/mrtr). Return it from a handler of tools/call, prompts/get or
-// resources/read; when the answers are there the handler runs again from its
-// start. Questions are shown in the order given. At least one question or
-// [WithState] is needed; mistakes, such as a repeated key, become an internal
-// error for the client and are reported to the observer.
+// InputRequired returns the outcome that asks the client for what is missing (basic/patterns/mrtr).
+// Return it from a handler of tools/call, prompts/get or resources/read; when the answers are there
+// the handler runs again from its start. Questions are shown in the order given. At least one
+// question or [WithState] is needed; mistakes, such as a repeated key, become an internal error for
+// the client and are reported to the observer.
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
 	both := &draftedResult{}
 	d := &both.draft
@@ -55,14 +54,12 @@ type draftedResult struct {
 	request  [1]protocol.KeyedRequest
 }
 
-// buildResult makes r the result that carries the draft.
 func (d *draft) buildResult(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
 	rpc.Attach(r, d)
 	d.fillResult(r)
 	return r
 }
 
-// fillResult sets the questions and the state of r to those of the draft.
 func (d *draft) fillResult(r *protocol.InputRequiredResult) {
 	r.RequestState = protocol.RequestState{}
 	switch n := len(d.questions); {
@@ -81,11 +78,9 @@ type itemFunc func(*draft)
 
 func (f itemFunc) addTo(d *draft) { f(d) }
 
-// WithState keeps v, encoded as JSON, for the next rounds, where [State] reads
-// it. It replaces what was kept before; without it what was kept stays. It
-// travels through the client, sealed: the client can neither read nor change
-// it, but it is a copy of the past. Keep small what you put in, and nothing
-// whose value today matters.
+// WithState keeps v, encoded as JSON, for the next rounds, where [State] reads it. It replaces what
+// was kept before; without it what was kept stays. It travels through the client, sealed: the
+// client can neither read nor change it, but it is a copy of the past. Keep it small.
 func WithState(v any) Item {
 	return itemFunc(func(d *draft) {
 		data, err := jsonx.Marshal(v)

@@ -148,8 +148,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	before := 0
 	// no answer of use came
 	asked := r.asked()
-	if i := slices.IndexFunc(asked,
-		func(q claims.Question) bool { return q.Key == key }); i >= 0 {
+	if i := slices.IndexFunc(asked, func(q claims.Question) bool { return q.Key == key }); i >= 0 {
 		before = asked[i].Mark.Invalid
 	}
 	for _, d := range r.dropped {
@@ -160,8 +159,8 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flow in which the question got 3 invalid answers in a
-// row, empty if it did not. A person who read the reason twice does not find the answer the third
+// tooOftenInvalid returns the text that ends a flow in which the question got 3 invalid answers in
+// a row, empty if it did not. A person who read the reason twice does not find the answer the third
 // time, or their client cannot give it.
 func (r *run) tooOftenInvalid(q *Question) string {
 	fault, n := r.faultOf(q.key)
@@ -173,7 +172,7 @@ func (r *run) tooOftenInvalid(q *Question) string {
 		fault.Rule, fault.Words)
 }
 
-// lastFaultTextLocked says what was wrong with the last answer to a question that a flowRun
+// lastFaultTextLocked says what was wrong with the last answer to a question that a flow
 // gives up on, in a clause to be put behind a text.
 func (r *run) lastFaultTextLocked(q *Question) string {
 	fault, _ := r.faultOfLocked(q.key)
@@ -196,9 +195,8 @@ func (r *run) lastFaultText(questions []Question) string {
 	return ""
 }
 
-// explainRepeats puts the reason in front of each form that is asked again because its answer
-// was invalid. The author's requests are not changed, and the reason is not part of the prompt
-// digest.
+// explainRepeats puts the reason in front of each form that is asked again because its answer was
+// invalid. The author's requests are not changed, and the reason is not part of the prompt digest.
 func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		asks, ok := q.Request.(*protocol.ElicitForm)

@@ -83,8 +83,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	return nil, errMissing
 }
 
-// otherApp returns another version of the application that took part in the flowRun, empty for
-// none.
+// otherApp returns another version of the application that took part in the flow, empty for none.
 func (r *run) otherApp() string {
 	switch {
 	case r.prior == nil:
@@ -95,7 +94,7 @@ func (r *run) otherApp() string {
 	return r.prior.OtherApp
 }
 
-// versionsText tells a person why a flowRun ends in which two versions ask differently.
+// versionsText tells a person why a flow ends in which two versions ask differently.
 func (r *run) versionsText() string {
 	return fmt.Sprintf("two versions of this server run side by side, %q and %q, and ask "+
 		"differently; no answer to one counts for the other; start the call again when one of "+
@@ -175,16 +174,14 @@ func (r *run) recordAnswerLocked(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
-// FlowVersion declares the version of the handler's flow. A round
-// whose state was sealed under another version starts over: answers and memos
-// are forgotten, [DroppedAnswers] lists the answers with the reason flow_version, and
-// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
-// flowRun which starts over for ever still ends, and an effect of the older version
-// is not repeated under another name.
+// FlowVersion declares the version of the handler's flow. A round whose state was sealed under
+// another version starts over: answers and memos are forgotten, [DroppedAnswers] lists the answers
+// with the reason flow_version, and everything is asked anew. Round number and [IdempotencyKey]
+// stay, so that a flow which starts over for ever still ends, and an effect is not repeated under
+// another name.
 //
-// Call it first, before questions are asked, or answers or [State] read; a later
-// call is an error. A flowRun that does not call it has the empty version. A version is at
-// most 64 bytes.
+// Call it first, before questions are asked, or answers or [State] read; a later call is an error.
+// Without it the version is empty. A version is at most 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -220,8 +217,7 @@ func (r *run) fixVersionLocked() {
 	}
 }
 
-// adoptVersionLocked sets the version of the run. What a run of another version left is
-// dropped.
+// adoptVersionLocked sets the version of the run. What a run of another version left is dropped.
 func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {

@@ -13,19 +13,15 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Memo runs fn once in a flow and returns in later rounds what it returned
-// then. The value is kept in the sealed state, as JSON, from the round on that
-// asks next; the copy that the first round gets has been through JSON as well,
-// so that all rounds see the same. An error of fn is returned and not kept. Keys
-// are the flow's, apart from those of questions; using one twice in one run of
-// the handler is an error.
+// Memo runs fn once in a flow and returns in later rounds what it returned then. The value is kept
+// in the sealed state, as JSON, from the next round on that asks; the first round gets a copy that
+// has been through JSON as well. An error of fn is returned and not kept. Keys of memos are apart
+// from those of questions; using one twice in one run of the handler is an error.
 //
-// Memo saves repetition and no more: a response that is lost on its way, or a
-// state that is presented again, runs fn again. What must not happen twice needs
-// an [IdempotencyKey], or a [store.Guard]. Fn is not run once the round is pending:
-// then Memo returns [ErrPending]. If fn itself asks, Memo also returns
-// ErrPending and stores nothing, so that a refusal which fn ignores is not kept
-// for all later rounds.
+// Memo saves repetition and no more: a response that is lost, or a state that is presented again,
+// runs fn again. What must not happen twice needs an [IdempotencyKey], or a [store.Guard]. While
+// the round is pending Memo returns [ErrPending] without running fn; if fn itself asks, Memo also
+// returns ErrPending and keeps nothing, so that a refusal which fn ignores is not kept.
 func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	r := runFrom(ctx)
@@ -100,7 +96,6 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	return nil, nil
 }
 
-// forgetMemo releases a key whose value was not kept.
 func (r *run) forgetMemo(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +116,6 @@ func (r *run) keepMemo(key string, value json.RawMessage) error {
 	return nil
 }
 
-// findMemoLocked returns the value kept under key, nil for none.
 func (r *run) findMemoLocked(key string) json.RawMessage {
 	for _, m := range r.memos {
 		if m.Key == key {
@@ -136,20 +130,18 @@ func (r *run) addMemoLocked(key string, value json.RawMessage) {
 	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 }
 
-// IdempotencyKey returns a name for the effect called key in this flow, to hand
-// to the system that performs the effect. It is the same in all rounds of the flow
-// and in all replays of them, on every replica, and is made from the random id
-// of the flow, which clients never see; the server's own log has it. It is 43
-// characters of base64url.
+// IdempotencyKey returns a name for the effect called key in this flow, to hand to the system that
+// performs the effect. It is the same in all rounds of the flow and in all replays of them, on
+// every replica, and is made from the random id of the flow, which clients never see; the server's
+// own log has it. It is 43 characters of base64url.
 //
-// Key must say all that the answers decide about the effect, such as the amount
-// that is charged. Without a [store.Guard] a client can present an earlier state of
-// the flow once more, with other answers: under a key that is the same for all
-// of them the bank would take the second, larger order for the first, which is
-// paid.
+// Key must name all that the answers decide about the effect, such as the amount that is charged:
+// without a [store.Guard] a client can present an earlier state once more, with other answers, and
+// under one key for all of them the bank would take the second, larger order for the first, which
+// is paid.
 //
-// The first leg of a flow that is sent twice begins two flows, with different
-// keys: ask before an effect that must not be repeated.
+// The first leg of a flow that is sent twice begins two flows, with different keys: ask before an
+// effect that must not be repeated.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	r := runFrom(ctx)
 	if r == nil {
@@ -173,4 +165,29 @@ func (r *run) flowIDLocked() [16]byte {
 		r.identified = true
 	}
 	return r.id
+}
+
+// nonceBytes makes a nonce too long to be guessed.
+const nonceBytes = 24
+
+// Nonce returns 32 random characters of base64url, the same in all rounds of a flow. It is
+// for what is part of a question and must be fresh, such as the state of an OAuth request
+// in the URL of a visit:
+//
+//	nonce, err := roundtrip.Nonce(ctx, "login")
+//	if err != nil {
+//		return err
+//	}
+//	err = roundtrip.AskURL(ctx, "login", "Sign in", loginURL+"?state="+nonce)
+//
+// A handler that draws random bytes itself asks something else each time it runs, and its
+// answer belongs to a question that is not asked any more. Nonce is a [Memo] under a key of
+// its own, made of name: using a name twice in one run of the handler is an error. The
+// nonce travels in the sealed state, which only servers with the key can read.
+func Nonce(ctx context.Context, name string) (string, error) {
+	return Memo(ctx, "nonce "+name, func(context.Context) (string, error) {
+		var random [nonceBytes]byte
+		rand.Read(random[:])
+		return base64.RawURLEncoding.EncodeToString(random[:]), nil
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/state/seal"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -78,8 +79,7 @@ func (e *exchange) openLocalState(
 	return r, nil
 }
 
-// openRun makes r a run of the exchange, the first of its flow until resumeFlow
-// says otherwise.
+// openRun makes r a run of the exchange, the first of its flow until resumeFlow says otherwise.
 func (e *exchange) openRun(
 	r *run, responses protocol.InputResponses, state protocol.RequestState,
 ) *run {
@@ -101,14 +101,14 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
-// locateEvents sets the flowRun and the round of the events that follow, which may say that the
+// locateEvents sets the flow and the round of the events that follow, which may say that the
 // state cannot be claimed. c has been verified.
 func (e *exchange) locateEvents(c *claims.Claims) {
 	e.where.Round = c.Round + 1
 	e.nameFlow(c.Flow)
 }
 
-// nameFlow sets the flowRun id of the events that follow.
+// nameFlow sets the flow id of the events that follow.
 func (e *exchange) nameFlow(flow [16]byte) {
 	if !e.funnel.silent {
 		e.where.Flow = string(hex.AppendEncode(make([]byte, 0, 32), flow[:]))
@@ -152,9 +152,8 @@ func (f *Funnel) PeekState(
 	return c.State, true
 }
 
-// verifyClaims decodes claims and checks everything that they are bound to. For an expired
-// state of a funnel with RestartExpired it resets the run and returns neither claims nor an
-// error.
+// verifyClaims decodes claims and checks everything that they are bound to. For an expired state of
+// a funnel with RestartExpired it resets the run and returns neither claims nor an error.
 func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	c, err := r.decodeClaims(plaintext)
 	if err != nil {
@@ -288,3 +287,26 @@ func invalidState(reference string) *protocol.Error {
 }
 
 func newReference() string { return uuid.NewString() }
+
+// sealReason maps a failure to open a token to the reason in the log.
+func sealReason(err error) event.Reason {
+	for _, m := range []struct {
+		err    error
+		reason event.Reason
+	}{
+		{keys.ErrMalformed, words.ReasonMalformed},
+		{seal.ErrTooLong, words.ReasonTooLong},
+		{seal.ErrAlphabet, words.ReasonMalformed},
+		{seal.ErrTruncated, words.ReasonMalformed},
+		{seal.ErrNonCanonical, words.ReasonMalformed},
+		{keys.ErrVersion, words.ReasonVersion},
+		{keys.ErrUnknownKey, words.ReasonUnknownKey},
+		{keys.ErrForeignEphemeral, words.ReasonForeignEphemeral},
+		{keys.ErrTampered, words.ReasonTampered},
+	} {
+		if errors.Is(err, m.err) {
+			return m.reason
+		}
+	}
+	return words.ReasonSealer
+}

@@ -19,6 +19,9 @@ const (
 	defaultMaxRounds = 8
 	// defaultMaxStateBytes keeps retries below what proxies allow.
 	defaultMaxStateBytes = 16 << 10
+	// hardMaxStateBytes is the longest requestState that any funnel sends or reads, whatever its
+	// options say: headers, proxies and clients have limits of their own.
+	hardMaxStateBytes = 64 << 10
 	// defaultRoundTTL is how long a person may take to answer one round.
 	defaultRoundTTL = time.Hour
 	// flowTTL is how long a flow may take in all, unless one round may take longer: a day, which is
@@ -63,16 +66,14 @@ type Options struct {
 	// RestartExpired guards against flows that cannot go on: one whose state is
 	// authentic but too old starts over, instead of the request being refused.
 	RestartExpired bool
-	// HumanTimeout is how long one question that is pushed to a client of a
-	// legacy revision may wait for its answer, or for the next sign of progress
-	// on it. 0: 10 minutes. The package comment lists the other clocks
-	// that may run out on a person.
+	// HumanTimeout is how long one question that is pushed to a client of a legacy revision may
+	// wait for its answer, or for the next sign of progress on it. 0: 10 minutes. The package
+	// comment lists the other clocks that may run out on a person.
 	HumanTimeout time.Duration
-	// MinHumanTime is the least time in which a person can have read a question: a
-	// decline or cancel that comes sooner is [Unseen]. In a session it runs from the
-	// time when the question was written, otherwise from that when the state was sealed.
-	// 0: 400 ms, but none for requests of the same process; negative: none. Unsolicited
-	// answers have no such time.
+	// MinHumanTime is the least time in which a person can have read a question: a decline or
+	// cancel that comes sooner is [Unseen]. In a session it runs from the time when the question
+	// was written, otherwise from that when the state was sealed. 0: 400 ms, but none for requests
+	// of the same process; negative: none. Unsolicited answers have no such time.
 	MinHumanTime time.Duration
 	// StateStore keeps states that pass Limits.StateBytes, up to 1 MiB each. Nil: such a
 	// flow ends with an error. Replicas must share it.
@@ -82,13 +83,11 @@ type Options struct {
 	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
 	// person's refusal they get that alone. Set it where strangers call the server.
 	HideErrors bool
-	// AllowURL decides whether the person may be asked to visit a URL; an error,
-	// which goes to the observer, refuses it. It can only refuse more: URLs that
-	// reach it are absolute, https or http to a loopback host, carry no user
-	// name and no control characters and have at most 8 KiB. What is refused
-	// ends the call with an internal error that names the question, and nothing
-	// is asked. Calls may overlap, and a URL may be seen several times. Nil:
-	// all of these are allowed.
+	// AllowURL decides whether the person may be asked to visit a URL; an error, which goes to the
+	// observer, refuses it. It can only refuse more: URLs that reach it are absolute, https or http
+	// to a loopback host, carry no user name and no control characters and have at most 8 KiB. What
+	// is refused ends the call with an internal error that names the question, and nothing is
+	// asked. Calls may overlap, and a URL may be seen several times. Nil: all of these are allowed.
 	AllowURL func(*url.URL) error
 }
 
@@ -96,23 +95,19 @@ type Options struct {
 type Limits struct {
 	// Rounds is how often a flow may ask, 0: 8.
 	Rounds int
-	// StateBytes bounds requestState, in both directions, before it is
-	// decoded. 0: 16 KiB; never more than 64 KiB. In
-	// legacy revisions, whose clients carry none, a state counts as long as a
+	// StateBytes bounds requestState, in both directions, before it is decoded. 0: 16 KiB; never
+	// more than 64 KiB. In legacy revisions, whose clients carry none, a state counts as long as a
 	// [keys.Keyring] would make it.
 	StateBytes int
-	// Waiting is how many calls that have begun to wait for a person may be
-	// unfinished. A call keeps its place until it ends, also while it runs on
-	// after an answer. Limits on what runs leave out a call while it waits; a call
-	// that would wait beyond this limit is refused with [protocol.CodeBusy] before
-	// anything is asked. 0: 4096, negative: no limit.
+	// Waiting is how many calls that have begun to wait for a person may be unfinished. A call
+	// keeps its place until it ends, also while it runs on after an answer. Limits on what runs
+	// leave out a call while it waits; a call that would wait beyond this limit is refused with
+	// [protocol.CodeBusy] before anything is asked. 0: 4096, negative: no limit.
 	Waiting int
-	// WaitingPerPrincipal is how many of them may be one authenticated
-	// principal's, 0: 256, negative: no limit. One session may have 64 of them, or a
-	// quarter if that is more.
-	// Anonymous callers have no limit each, since they cannot be told apart:
-	// together they may use all of Waiting, or all but a quarter once somebody
-	// has authenticated.
+	// WaitingPerPrincipal is how many of them may be one authenticated principal's, 0: 256,
+	// negative: no limit. One session may have 64 of them, or a quarter if that is more. Anonymous
+	// callers have no limit each, since they cannot be told apart: together they may use all of
+	// Waiting, or all but a quarter once somebody has authenticated.
 	WaitingPerPrincipal int
 }
 

@@ -16,9 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// decideOutcome turns the handler's result into the response, or into questions.
-// What the run has recorded in flow style comes first: a handler that swallows an error must
-// not complete.
+// decideOutcome turns the handler's result into the response, or into questions. What the run has
+// recorded in flow style comes first: a handler that swallows an error must not complete.
 func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)
@@ -31,17 +30,14 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 		}
 		return r.answerCutOff(ctx, false)
 	}
-	if err != nil {
-		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok &&
-			urls != nil {
-			var final bool
-			if result, err, final = r.askingMode().answerURLs(ctx, r, urls); final {
-				return result, err
-			}
+	if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+		var final bool
+		if result, err, final = r.askingMode().answerURLs(ctx, r, urls); final {
+			return result, err
 		}
 	}
-	if err != nil && refusedBy(err) {
-		return r.endInsteadOfAsking(ctx, endRefused(err, r.refusalText(err)))
+	if text, refused := r.refusalText(err); refused {
+		return r.endInsteadOfAsking(ctx, endRefused(err, text))
 	}
 	if err != nil {
 		r.reportFlowEnd(ctx, words.EndFailed)
@@ -140,7 +136,6 @@ func (r responder) joinQuestions(f *flowRun,
 	return joined, nil
 }
 
-// completes reports whether a handler's result is a success.
 func completes(result protocol.Result, err error) bool {
 	if err != nil {
 		return false
@@ -154,8 +149,7 @@ func completes(result protocol.Result, err error) bool {
 	return true
 }
 
-// refuseUnfinished ends a run that would complete although a visit is not
-// finished.
+// refuseUnfinished ends a run that would complete although a visit is not finished.
 func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
 	bug := fmt.Errorf("the handler completes although the visit %q is not finished", key)
 	r.mu.Lock()
@@ -218,11 +212,10 @@ func (r responder) unreadRefusals() (unread []*answer) {
 	return unread
 }
 
-// convertURLs turns the URL elicitation error of revision 2025-11-25, which
-// handlers written for it return, into questions: on the modern wire the error
-// code does not exist. Each question's key is the elicitation's id where that
-// is there and free, otherwise url-elicitation-N with the first free N from
-// its position on; the id itself is not sent.
+// convertURLs turns the URL elicitation error of revision 2025-11-25 into questions: on the modern
+// wire the code does not exist. Each question's key is the elicitation's id where that is there and
+// free, otherwise url-elicitation-N with the first free N from its position on; the id itself is
+// not sent.
 func (r responder) convertURLs(
 	e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	questions, err := urlQuestions(e)
@@ -309,25 +302,20 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 	return spelled
 }
 
-// refusedBy reports whether the handler failed because of a refusal, which is no failure of the
-// server. An error with a code of the author's choice stays what it is.
-func refusedBy(err error) bool {
-	if _, own := protocol.AsError(err); own {
-		return false // the author chose code and words
+// refusalText returns the text for a handler that failed because of a refusal, which is no failure
+// of the server; false for other errors, and for those with a code of the author's choice.
+func (e *exchange) refusalText(err error) (text string, ok bool) {
+	refused := findRefusal(err)
+	if _, own := protocol.AsError(err); own || refused == nil {
+		return "", false
 	}
-	return findRefusal(err) != nil
+	if e.funnel.opts.HideErrors {
+		return refused.Error(), true
+	}
+	return err.Error(), true
 }
 
-// refusalText returns the text that answers an error that is, or wraps, a refusal.
-func (e *exchange) refusalText(err error) string {
-	if !e.funnel.opts.HideErrors {
-		return err.Error()
-	}
-	return findRefusal(err).Error() // see refusedBy
-}
-
-// A refusal ends a flowRun. Tools get its text as an error result, other methods as a JSON-RPC
-// error.
+// A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC error.
 type refusal struct {
 	code int64
 	text string
@@ -337,8 +325,7 @@ type refusal struct {
 	always bool
 }
 
-// answerRefusal returns the response for a refusal, which may have a wire error of its
-// own.
+// answerRefusal returns the response for a refusal, which may have a wire error of its own.
 func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
@@ -346,8 +333,7 @@ func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
 	return r.refuseFlow(no.code, no.text)
 }
 
-// refuseFlow returns the response when a flowRun ends with a text for the person or the
-// model.
+// refuseFlow returns the response when a flow ends with a text for the person or the model.
 func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
@@ -355,7 +341,7 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// endRefused is the end of a flowRun that was refused with err. It tells a model what to do about
+// endRefused is the end of a flow that was refused with err. It tells a model what to do about
 // that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
 func endRefused(err error, text string) *ending {
 	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
@@ -380,8 +366,7 @@ func errorResult(text string) *protocol.CallToolResult {
 	}
 }
 
-// reportBug reports a mistake of the server, which ends the flowRun, and returns what the client
-// gets.
+// reportBug reports a mistake of the server, which ends the flow, and returns what the client gets.
 func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 	r.reportFlowEnd(ctx, words.EndFailed)
@@ -391,15 +376,14 @@ func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	return rules.InternalError()
 }
 
-// reportFlowEnd reports the end of a flowRun that took more than one round.
+// reportFlowEnd reports the end of a flow that took more than one round.
 func (r *run) reportFlowEnd(ctx context.Context, how event.FlowEnd) {
 	if r.prior != nil && !r.funnel.silent {
 		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: r.where.Round, How: how})
 	}
 }
 
-// reportFailure reports an error of the handler's own and returns the text that the client
-// gets.
+// reportFailure reports an error of the handler's own and returns the text that the client gets.
 func (r responder) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
 	e := event.HandlerFailed{Where: r.where, Err: err}

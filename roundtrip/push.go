@@ -32,7 +32,7 @@ const statePause = 250 * time.Millisecond
 func (r responder) pushReturned(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flowRun that starts over counts anew
+	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flow that starts over counts anew
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
@@ -160,7 +160,7 @@ var errHumanTimeout = errors.New("nobody answered in time")
 
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
 // timer cancels it. Progress of the client on the question restarts the timer, at most until
-// the flowRun ends. took is set.
+// the flow ends. took is set.
 func (p *questioner) pushQuestion(ctx *waiting.Context,
 	question protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
@@ -193,7 +193,7 @@ func (p *questioner) pushQuestion(ctx *waiting.Context,
 }
 
 // questionTimeout returns how long a question may wait from now on: HumanTimeout, or until the
-// flowRun ends if that is sooner.
+// flow ends if that is sooner.
 func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.wait == nil || p.wait.until.IsZero() {

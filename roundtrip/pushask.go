@@ -15,7 +15,7 @@ import (
 // inlined, for the stack of calls that wait.
 //
 //go:noinline
-func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAsk, error) {
+func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, error) {
 	r := askerFrom(ctx)
 	if r.run == nil {
 		return nil, noRound(ctx)
@@ -24,8 +24,8 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*requestAs
 	if err != nil {
 		return nil, err
 	}
-	a := &requestAsk{}
-	q := a.question()
+	a := &inquiry{}
+	q := &a.question
 	q.readRequest("push", request)
 	if q.err != nil {
 		return nil, r.endWithError(q.err)
@@ -67,8 +67,10 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	p.attachCall(ctx, r.funnel, r.call, nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.wait = r.ensureWaitLocked()
-	if r.closed {
+	if r.wait == nil && !r.closed {
+		r.wait = &callWait{}
+	}
+	if p.wait = r.wait; r.closed {
 		return p, nil
 	}
 	switch {
@@ -109,8 +111,6 @@ func (p *questioner) unreachableText() string {
 	return ""
 }
 
-// missingPush returns the error for a client that lacks capabilities, nil for one
-// that lacks none.
 func missingPush(method string, missing protocol.ClientCapabilities) *PushError {
 	if missing.IsZero() {
 		return nil

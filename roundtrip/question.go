@@ -11,10 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Question is one thing to ask, under a key that tells its answer apart. It
-// is built by [Elicit], [ElicitURL], [ElicitSchema], [CreateMessage], [ListRoots]
-// or a [FormQuestion], and passed to [InputRequired]. Questions are values:
-// the methods return changed copies.
+// A Question is one thing to ask, under a key that tells its answer apart. It is built by [Elicit],
+// [ElicitURL], [ElicitSchema], [CreateMessage], [ListRoots] or a [FormQuestion], and passed to
+// [InputRequired]. Questions are values: the methods return changed copies.
 type Question struct {
 	key       string
 	request   protocol.InputRequest
@@ -22,10 +21,10 @@ type Question struct {
 	expiresIn time.Duration
 	carryForm bool // the schema must travel in the state (ElicitSchema)
 	askAgain  bool
-	reworded  bool        // flowRun style: other words are the same question
-	fixed     bool        // flowRun style: another question under the key ends the flowRun
-	optional  bool        // flowRun style: the handler can do without an answer
-	mark      claims.Mark // flowRun style: which question this is
+	reworded  bool        // flow style: other words are the same question
+	fixed     bool        // flow style: another question under the key ends the flow
+	optional  bool        // flow style: the handler can do without an answer
+	mark      claims.Mark // flow style: which question this is
 	err       error       // found while building; reported by the funnel
 }
 
@@ -40,33 +39,28 @@ func (o questionOption) applyTo(q Question) Question {
 	return q
 }
 
-// AnswerWithin limits how long the client may take to answer, instead of the
-// funnel's default of an hour. With several questions in a round the shortest
-// of the limits that are set holds. A limit beyond the end of the flow (24
-// hours by default) is cut there. Where a question of flow style waits for its
-// answer, in a session, it has no effect.
+// AnswerWithin limits how long the client may take to answer, instead of the funnel's default of an
+// hour. Of several in a round the shortest holds, and none goes beyond the end of the flow (24
+// hours by default). It has no effect where Ask waits, in a session.
 func AnswerWithin(d time.Duration) QuestionOption {
 	return questionOption(func(q *Question) { q.expiresIn = d })
 }
 
-// AskAgain allows the question even though the person has declined or
-// cancelled it in this flow. It is not needed to have an answer corrected that does not fit, nor
-// for a loop, whose turns have keys of their own. Without it, repeating a refused question of guard
-// style ends the flow, because a handler that only checks for consent would nag
-// for ever, and one of flow style returns the refusal. With it [Ask] does not take
-// a refusal for an answer: the question is asked again, as often as the flow may
-// ask.
+// AskAgain asks again after a refusal in this flow. Without it, repeating a refused question of
+// guard style ends the flow, because a handler that only checks for consent would nag for ever, and
+// one of flow style returns the refusal. With it [Ask] does not take a refusal for an answer, as
+// often as the flow may ask. It is not needed to have an invalid answer corrected, nor for a loop,
+// whose turns have keys of their own.
 func AskAgain() QuestionOption {
 	return questionOption(func(q *Question) { q.askAgain = true })
 }
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
-// Elicit asks the person to fill in a form that is derived from the struct T;
-// see [Form] for how. The form is derived once a type. A T that the form
-// grammar cannot express is found when the handler runs: the call fails with
-// an internal error and the observer is told key and field. Prefer
-// [MustQuestion], which finds it when the program starts.
+// Elicit asks the person to fill in a form that is derived from the struct T; see [Form] for how. A
+// T that the form grammar cannot express is found when the handler runs: the call fails with an
+// internal error and the observer is told key and field. Prefer [MustQuestion], which finds it when
+// the program starts.
 func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
@@ -97,7 +91,6 @@ func ElicitSchema(key, message string, schema json.RawMessage, opts ...QuestionO
 	return q.applyOptions(ofQuestion)
 }
 
-// splitOptions tells options of the form from those of the question.
 func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []QuestionOption) {
 	for _, opt := range opts {
 		if o, ok := opt.(FormOption); ok {
@@ -109,16 +102,13 @@ func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []Ques
 	return ofForm, ofQuestion
 }
 
-// ElicitURL asks the person to visit url, for what must not pass through the
-// client: credentials, payments, consent of a third party. An accepted answer
-// says that the person agreed to go there, not that they finished; there is no
-// completion notification on the modern wire. [Await] waits for the end; see
-// [Outcome] for reading the answer.
+// ElicitURL asks the person to visit url, for what must not pass through the client: credentials,
+// payments, consent of a third party. An accepted answer says that the person agreed to go there,
+// not that they finished; [Await] waits for the end, and [Visited] reads the answer.
 //
-// The URL must be absolute and https, or http to a loopback host, without user
-// name and control characters, and have at most 8 KiB; [Options].AllowURL may
-// refuse more. Any other ends the call with an internal error that names the
-// question, and nothing is asked.
+// The URL must be absolute and https, or http to a loopback host, without user name and control
+// characters, and have at most 8 KiB; [Options].AllowURL may refuse more. Any other ends the call
+// with an internal error that names the question, and nothing is asked.
 func ElicitURL(key, message, url string, opts ...QuestionOption) Question {
 	q := Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
 	return q.applyOptions(opts)
@@ -126,8 +116,7 @@ func ElicitURL(key, message, url string, opts ...QuestionOption) Question {
 
 // CreateMessage asks the client's model for a message; read the answer with
 // [Sampled]. The request is not copied and must not be changed afterwards.
-func CreateMessage(key string, request *protocol.CreateMessage,
-	opts ...QuestionOption) Question {
+func CreateMessage(key string, request *protocol.CreateMessage, opts ...QuestionOption) Question {
 	q := Question{key: key, request: request}
 	if request == nil {
 		q.request, q.err = nil, fmt.Errorf("question %q: nil request", key)
@@ -136,8 +125,7 @@ func CreateMessage(key string, request *protocol.CreateMessage,
 	return q.applyOptions(opts)
 }
 
-// ListRoots asks which directories the client exposes; read the answer with
-// [Roots].
+// ListRoots asks which directories the client exposes; read the answer with [Roots].
 func ListRoots(key string, opts ...QuestionOption) Question {
 	q := Question{key: key, request: &protocol.ListRoots{}}
 	return q.applyOptions(opts)
@@ -152,7 +140,6 @@ func (q Question) formDigest() [32]byte {
 	return q.form.Digest()
 }
 
-// joinKeys lists keys for a message.
 func joinKeys[T any](list []T, key func(T) string) string {
 	names := make([]string, len(list))
 	for i, v := range list {

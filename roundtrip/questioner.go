@@ -8,10 +8,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A questioner puts questions to one client: it knows the call, the capabilities of the
-// client, and until when a question may wait. The exchange has one. Goroutines of a handler,
-// which may outlive their run, get a copy each, because the exchange changes where when it
-// goes on to the next run.
+// A questioner puts questions to one client: it knows the call, the capabilities of the client, and
+// until when a question may wait. The exchange has one. Goroutines of a handler, which may outlive
+// their run, get a copy each, because the exchange changes where when it goes on to the next run.
 type questioner struct {
 	funnel *Funnel
 	call   *Call

@@ -11,38 +11,35 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A requestAsk is a question that is asked as the wire has it. It is in a piece of memory of its
-// own for the reason of formAsk.
-type requestAsk struct{ inquiry inquiry }
-
+// newRequestAsk returns a question that is asked as the wire has it. It is in a piece of memory of
+// its own for the reason of formAsk.
+//
 //go:noinline
-func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *requestAsk {
-	a := &requestAsk{}
-	a.question().readRequest(key, request)
-	*a.question() = a.question().applyOptions(opts)
+func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *inquiry {
+	a := &inquiry{}
+	a.question.readRequest(key, request)
+	a.question = a.question.applyOptions(opts)
 	return a
 }
 
-func (a *requestAsk) question() *Question { return &a.inquiry.question }
-
-// ask returns the answer as a client of the wire has sent it.
-func (a *requestAsk) ask(ctx context.Context) (json.RawMessage, error) {
-	return a.readResult(ctx, askQuestion(ctx, &a.inquiry))
+// askRequest returns the answer as a client of the wire has sent it.
+func (a *inquiry) askRequest(ctx context.Context) (json.RawMessage, error) {
+	return a.readRequested(ctx, askQuestion(ctx, a))
 }
 
 //go:noinline
-func (a *requestAsk) readResult(ctx context.Context, err error) (json.RawMessage, error) {
+func (a *inquiry) readRequested(ctx context.Context, err error) (json.RawMessage, error) {
 	switch refusal := findRefusal(err); {
 	case refusal != nil: // unseen ones, too: the SDK has no other word
 		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(refusal)})
 	case err != nil:
 		return nil, err
 	}
-	content, err := runFrom(ctx).recordedAnswer(a.question())
+	content, err := runFrom(ctx).recordedAnswer(&a.question)
 	if err != nil {
 		return nil, err
 	}
-	switch a.question().request.Kind() {
+	switch a.question.request.Kind() {
 	case protocol.KindElicitURL:
 		return json.RawMessage(`{"action":"accept"}`), nil
 	case protocol.KindElicitForm:

@@ -48,8 +48,8 @@ type run struct {
 	flow    *flowRun        // nil in guard style
 
 	memos    []claims.Memo
-	version  string                   // of the flowRun
-	id       [16]byte                 // of the flowRun, once identified
+	version  string                   // of the flow
+	id       [16]byte                 // of the flow, once identified
 	saving   sync.Mutex               // orders the journals that a task keeps
 	reworded []event.QuestionReworded // answers to another version of the application
 	reported int32                    // how many of reworded the observer knows
@@ -60,7 +60,6 @@ type run struct {
 	closed     bool // the handler has returned
 }
 
-// asked returns the questions of the run before.
 func (r *run) asked() []claims.Question {
 	if r.prior == nil {
 		return nil
@@ -109,7 +108,6 @@ func (r *run) findAnswerLocked(key string) *answer {
 	return nil
 }
 
-// answeredKeysLocked lists the keys of all answers, for a message.
 func (r *run) answeredKeysLocked() string {
 	return joinKeys(r.answers, func(a *answer) string { return a.key })
 }

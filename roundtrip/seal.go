@@ -17,7 +17,7 @@ import (
 
 // askReturned turns the questions of the outcome into the result that the client gets, or that
 // pushReturned puts to it: checked, gated, and with the state for the next round. What must
-// not be asked again ends the flowRun before that.
+// not be asked again ends the flow before that.
 func (r responder) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
@@ -64,15 +64,15 @@ func (r responder) askReturned(ctx context.Context,
 	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-// endInsteadOfAsking ends the flowRun with a text for the person or the model.
+// endInsteadOfAsking ends the flow with a text for the person or the model.
 func (r responder) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, end.how)
 	return r.refuseFlow(end.refusal.code, end.refusal.text)
 }
 
-// checkRepeats returns the end of a flowRun that would ask again what the person has refused, or
-// what was answered too often in a way that does not fit; nil if it may ask. In between it
-// reports which answers the handler has not looked at.
+// checkRepeats returns the end of a flow that would ask again what the person has refused, or what
+// got too many invalid answers; nil if it may ask. It reports which answers the handler has not
+// looked at.
 func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
 		return endRefused(refused, refused.Error())
@@ -88,7 +88,7 @@ func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	return nil
 }
 
-// checkRounds returns the end of a flowRun that has asked in as many rounds as it may, nil if it
+// checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
 // may ask once more.
 func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 	if r.showsVisitsOnly(d) {
@@ -113,9 +113,8 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack is how many times Limits.Rounds a flowRun may ask that two versions of the
-// application serve: of 65,536 flows that each reach one of two at random, one does not end in
-// time.
+// versionSlack is how many times Limits.Rounds a flow may ask that two versions of the application
+// serve: of 65,536 flows that each reach one of two at random, one does not end in time.
 const versionSlack = 2
 
 // countedRounds returns the number of the round without those that only showed a visit again.
@@ -126,7 +125,7 @@ func (r *run) countedRounds() int {
 	return r.number - r.prior.VisitRounds
 }
 
-// endStateLost is the end of a flowRun whose client never brings its state back.
+// endStateLost is the end of a flow whose client never brings its state back.
 func endStateLost() *ending {
 	return &ending{how: words.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
 		text: "the client keeps sending answers that cannot be used: it loses the requestState " +
@@ -158,7 +157,7 @@ func (r responder) buildInputRequired(ctx context.Context,
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
 			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left,
-			Principal: r.call.Principal, Client: r.call.Client}
+			Principal: &r.call.Principal, Client: r.call.Client}
 		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
@@ -188,7 +187,7 @@ func requestKeys(requests protocol.InputRequests) string {
 	return joinKeys(requests, func(q protocol.KeyedRequest) string { return q.Key })
 }
 
-// gaveUp returns the text for a flowRun that asks in more rounds than it may.
+// gaveUp returns the text for a flow that asks in more rounds than it may.
 func gaveUp(limit int, last, before, fault string) string {
 	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
 	if before != "" {
@@ -243,9 +242,8 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Answers = r.carriedAnswers(d)
 }
 
-// carriedAnswers returns the answers that later rounds may read. Not carried are answers to a
-// question that is asked again, answers that could not be read, and unsolicited ones that the
-// handler has not read.
+// carriedAnswers returns the answers that later rounds may read: not those to a question that is
+// asked again, those that could not be read, and unsolicited ones that the handler has not read.
 func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,7 +294,6 @@ func (e *exchange) sealState(ctx context.Context, c *claims.Claims) (protocol.Re
 	return protocol.StateText(text), nil
 }
 
-// sealText calls the Sealer and checks what it returns.
 func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
 	text, err := e.funnel.opts.Sealer.Seal(ctx, plaintext)
 	switch {
@@ -313,9 +310,8 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 // may be longer.
 const sealBytes = 48
 
-// encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their
-// size is limited as if a client had to carry them, or a store to keep them, so that a handler
-// which works here works there.
+// encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their size is
+// limited as if a client had to carry them, or a store to keep them.
 func (r responder) encodeLocalState(c *claims.Claims) error {
 	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)

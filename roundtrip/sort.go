@@ -24,12 +24,10 @@ func DroppedAnswers(ctx context.Context) []event.Dropped {
 	return nil
 }
 
-// matchAnswers records the answers that came with the call, for the handler to read. It accepts
-// answers to questions that the claims list as asked, in the shape that the kind of the
-// question requires, and drops and reports the others. Form schemas are applied where an
-// answer is read, because only the reader knows the form.
-//
-// It runs before the handler starts, so it needs no lock.
+// matchAnswers records the answers that came with the call, for the handler to read: those to
+// questions that the claims list as asked, in the shape that the kind of the question requires. It
+// drops and reports the others. Form schemas are applied where an answer is read, because only the
+// reader knows the form. It runs before the handler starts, so it needs no lock.
 func (r *run) matchAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
@@ -82,11 +80,10 @@ func openAnswers(carried []claims.Answer, more int) []*answer {
 }
 
 // maxUnsolicited is how many answers to questions that were not asked one request may bring.
-// The size of the state bounds what a flowRun asks; here only the client decides, and each answer
+// The size of the state bounds what a flow asks; here only the client decides, and each answer
 // that is kept is compared with all that follow.
 const maxUnsolicited = 256
 
-// findAsked returns the question that the run before asked under key, nil if there is none.
 func (r *run) findAsked(key string) *claims.Question {
 	if r.prior == nil {
 		return nil
@@ -121,7 +118,6 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 	}
 }
 
-// reportAnswered reports what a person has decided.
 func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
 	waited time.Duration) {
 	p.observe(ctx, event.Answered{
@@ -142,12 +138,12 @@ func (r responder) allAnswersDropped() bool {
 	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
-// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flowRun
+// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flow
 // ends instead of asking again. Such a client loses the state or garbles the answers, and the
 // person would be asked without end.
 const maxRoundsIgnored = 2
 
-// countUnusableRound reports whether the flowRun is to end because the client keeps sending answers
+// countUnusableRound reports whether the flow is to end because the client keeps sending answers
 // that cannot be used. It records in c how many rounds in a row that has been so. Requests
 // without a state carry no such count: for them the funnel keeps one by caller.
 func (r responder) countUnusableRound(c *claims.Claims) bool {
@@ -178,7 +174,6 @@ const (
 	statelessCallerTTL  = 10 * time.Minute
 )
 
-// countRetry counts one more request of a caller and returns how many there were.
 func (t *statelessRetries) countRetry(key [32]byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,14 +186,12 @@ func (t *statelessRetries) countRetry(key [32]byte) int {
 	return n
 }
 
-// forgetCaller removes the entry of a caller that came back with its state.
 func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts.Delete(key)
 }
 
-// callerKey identifies a caller and its request.
 func (e *exchange) callerKey() [32]byte {
 	c := claims.Claims{
 		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,

@@ -18,9 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// handleLayout begins the plaintext of a state that is a handle: what it stands
-// for is in the StateStore. A release without one takes it for an unknown layout
-// of claims and refuses it.
+// handleLayout begins the plaintext of a state that is a handle: what it stands for is in the
+// StateStore. A release without one takes it for an unknown layout of claims and refuses it.
 const handleLayout = 0x81
 
 // maxStoredBytes bounds one state that a [store.StateStore] is given. It is large enough for
@@ -35,8 +34,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	c *claims.Claims) (string, error) {
 	if len(plaintext) > maxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; "+
-			"largest parts: %s",
-			len(plaintext), maxStoredBytes, largestParts(c))
+			"largest parts: %s", len(plaintext), maxStoredBytes, largestParts(c))
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout

@@ -55,12 +55,12 @@ func InTask(ctx context.Context) bool {
 }
 
 // AwaitEvent waits for something that is neither an answer nor a visit: an approval elsewhere, a
-// job, a moment. key names it, within the flow. done reports whether it has come; its context and
-// its errors are as in [Await], and it is not called any more in later rounds once it has said so.
+// job, a moment. key names it, within the flow. done reports whether it has come; its context, its
+// errors and its calls are as in [Await].
 //
-// In a task nothing waits: the run ends, and the handler runs again after a while, or when the
-// host is told of it. Everywhere else the request is held, as by Await, and refused with a text
-// when the time is over.
+// In a task nothing waits: the run ends, and the handler runs again after a while, or when the host
+// is told of it. Everywhere else the request is held, as by Await, and refused when the time is
+// over.
 func AwaitEvent(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -70,16 +70,8 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 	if err != nil || finished {
 		return err
 	}
-	if finished, err = done(ctx); err == nil && !finished {
-		finished, err = r.holdVisit(ctx, key, done)
-	}
-	switch {
-	case !finished && r.ctx.Parent().Err() != nil:
-		return r.cutOff(key)
-	case err != nil:
+	if over, err := r.lookAtVisit(ctx, key, done, true); over {
 		return err
-	case finished:
-		return r.finishVisit(ctx, key)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +87,6 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
 }
 
-// taskRun returns the run of a task that the call is, nil if it is none.
 func (p *questioner) taskRun() *TaskRun {
 	if p.call.Task == nil {
 		return nil
@@ -116,7 +107,6 @@ func (r *run) waitLocked(key string) error {
 // maxTaskRounds is how often a task may ask: it has days, where a flow has minutes.
 const maxTaskRounds = 256
 
-// maxRounds is how often the flow may ask.
 func (r *run) maxRounds() int {
 	if r.taskRun() != nil {
 		return maxTaskRounds
@@ -131,7 +121,6 @@ type taskMode struct{ returnMode }
 // visitLimit is zero: a run of a task looks once, and runs again.
 func (taskMode) visitLimit(asker, *questioner) time.Duration { return 0 }
 
-// openJournal opens the run of a task.
 func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 	task := e.call.Task.Run
 	r := e.openRun(&e.first, e.call.Responses, protocol.RequestState{})
@@ -194,9 +183,6 @@ func (r *run) waitKeys() []string {
 	return keys
 }
 
-// resourceTasks is a resource of [event.StoreFailed].
-const resourceTasks = "tasks"
-
 // saveJournal keeps what a run of a task has noted so far.
 func (r *run) saveJournal(ctx context.Context) error {
 	task := r.taskRun()
@@ -234,10 +220,9 @@ func (r responder) beginCommits(ctx context.Context, result protocol.Result) boo
 		return false
 	}
 	r.mu.Lock()
-	begun := slices.ContainsFunc(r.memos, func(m claims.Memo) bool { return m.Key == committedKey })
+	begun := r.findMemoLocked(committedKey) != nil
 	if !begun {
-		r.memos = append(r.memos[:len(r.memos):len(r.memos)],
-			claims.Memo{Key: committedKey, Value: json.RawMessage("true")})
+		r.addMemoLocked(committedKey, json.RawMessage("true"))
 	}
 	r.mu.Unlock()
 	return !begun && r.saveJournal(ctx) == nil

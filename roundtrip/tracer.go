@@ -24,7 +24,6 @@ func (r *run) nameSpan(ctx context.Context, c *claims.Claims) {
 	}
 }
 
-// linkSpan ties the round to the one that encoded c.
 func (r *run) linkSpan(ctx context.Context, c *claims.Claims) {
 	if t := r.funnel.opts.Tracer; t != nil && c.Span != (claims.Span{}) {
 		t.LinkSpan(ctx, SpanRef(c.Span))

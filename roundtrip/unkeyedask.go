@@ -32,7 +32,7 @@ type unkeyedTable struct {
 // An unkeyedQuestion is one of a run, or one that a state says was asked in an earlier run.
 type unkeyedQuestion struct {
 	content    questionContent
-	number     int  // within the flowRun, from 1; 0: not asked, because another one is pending
+	number     int  // within the flow, from 1; 0: not asked, because another one is pending
 	concurrent bool // the goroutine of the handler did not ask it
 }
 
@@ -72,7 +72,6 @@ func parseUnkeyed(key string, content questionContent,
 	return q, mark.Set && err == nil && n > 0 && q.formatKey() == key
 }
 
-// unkeyedQuestions returns the table of the run and creates it if need be.
 func (r asker) unkeyedQuestions() (*unkeyedTable, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,8 +118,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 				"questions with WithKey, or ask them from the handler's own goroutine"})
 	}
 	if u.pending != nil {
-		// The handler ignored the error: it would word this with an answer that it does
-		// not have.
+		// The handler ignored the error: it would word this with an answer that it does not have.
 		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.formatKey())
 	}
 	earlier := r.earlierUnkeyedLocked()
@@ -168,8 +166,7 @@ func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
 func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
 	earlier := make([]unkeyedQuestion, 0, len(r.answers)+len(r.asked()))
 	for _, a := range r.answers {
-		if q, ok := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest},
-			a.mark); ok {
+		if q, ok := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest}, a.mark); ok {
 			earlier = append(earlier, q)
 		}
 	}
@@ -185,8 +182,8 @@ func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
 	return earlier
 }
 
-// endIfUnused ends a run of several goroutines that asks anew although it did not come to the
-// answers that are there: its questions change each time.
+// endIfUnused ends a run of several goroutines that asks anew without having come to the answers
+// that are there: its questions change each time.
 func (r *run) endIfUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -58,8 +58,7 @@ func newWaitQuotas(o *Options) waitQuotas {
 // limitSession names the bound of one session, beside those of package quota.
 const limitSession quota.Limit = "session"
 
-// takeRoom makes room for a call that is about to wait, or returns the limit that it would
-// exceed.
+// takeRoom makes room for a call that is about to wait, or returns the limit that it would exceed.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	if c.Authenticates {
 		q.calls.ReserveForAuthenticated()
@@ -80,7 +79,6 @@ func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	return quota.None
 }
 
-// waitingBytes is how much of the request is kept while the call waits.
 func (c *Call) waitingBytes() int64 { return int64(len(c.Arguments)) + int64(c.KeptBytes) }
 
 func (q *waitQuotas) giveRoom(c *Call) {
@@ -95,22 +93,16 @@ type waitRefusedError struct{ wire *protocol.Error }
 func (e *waitRefusedError) Error() string { return e.wire.Error() }
 func (e *waitRefusedError) Unwrap() error { return e.wire }
 
-// resourceWaiting is the room for calls that wait, in [event.QuotaExceeded].
-const resourceWaiting = "waiting"
-
 func (p *questioner) refuseForRoom(ctx context.Context, limit quota.Limit) error {
-	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: resourceWaiting,
+	p.observe(ctx, event.QuotaExceeded{Where: p.where, Resource: "waiting",
 		Limit: string(limit), RetryAfter: waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
-// callWait is what a call needs that waits for people. A call of a legacy revision has one from
-// its beginning, another one when it waits for the first time.
-//
-// It counts the open waits. Their room is kept from the first question to the end of the call: a
-// call that asks again is never refused after a person has answered, and calls that are answered
-// in turn do not exceed a limit either.
+// callWait counts the open waits of a call that waits for people. A call of a legacy revision has
+// one from its beginning, any other from its first wait on. Its room is kept from the first
+// question to the end of the call, so a call that asks again is never refused after an answer.
 type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
@@ -121,19 +113,10 @@ type callWait struct {
 	beats  *waiting.Heartbeat
 
 	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time   // when the flowRun ends; zero: the context of a question decides
+	until      time.Time   // when the flow ends; zero: the context of a question decides
 	localState []byte      // claims that the last run has left for the next
 	requested  event.Event // that the questions of the last run go out, nil if nobody observes
 	visits     visitTable
-}
-
-// ensureWaitLocked returns the wait of the call and creates it if there is none. A goroutine
-// that a handler left behind gets nil, and waits on its own account.
-func (r *run) ensureWaitLocked() *callWait {
-	if r.wait == nil && !r.closed {
-		r.wait = &callWait{}
-	}
-	return r.wait
 }
 
 // closeWait ends the waiting of the call.

@@ -182,72 +182,120 @@ func TestPush(t *testing.T) {
 	wantPart(t, "URL question without an id", string(c.asked()[1].Params), `"elicitationId":"`)
 }
 
-// TestPushOutcomes are those of returned questions.
+// TestPushOutcomes are those of returned questions: content is checked and completed, and asked for
+// again.
 func TestPushOutcomes(t *testing.T) {
-	for _, tc := range []struct{ name, answer, want string }{
-		{"default", `{"action":"accept","content":{}}`, `{"action":"accept","content":{"reason":"none"}}`},
-		{"no content", `{"action":"accept"}`, `{"action":"accept","content":{"reason":"none"}}`},
-		{"declined", `{"action":"decline"}`, `{"action":"decline"}`},
-		{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`},
-		{"wrong", `{"action":"accept","content":{"reason":5}}`, "error: not asking again: 3 answers to \"push-1\" were not valid"},
-		{"garbled", `{"action":5}`, "error: the client keeps sending answers that cannot be used"},
+	const required = `{"type":"object","properties":{"region":{"type":"string",` +
+		`"enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
+	const invalid = `error: not asking again: 3 answers to "push-1" were not valid`
+	for _, tc := range []struct {
+		name, answer, want string
+		asked              int
+	}{
+		{"default", `{"action":"accept","content":{}}`,
+			`{"action":"accept","content":{"reason":"none"}}`, 1},
+		{"no content", `{"action":"accept"}`, `{"action":"accept","content":{"reason":"none"}}`, 1},
+		{"declined", `{"action":"decline"}`, `{"action":"decline"}`, 1},
+		{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, 1},
+		{"wrong", `{"action":"accept","content":{"reason":5}}`, invalid, 3},
+		{"garbled", `{"action":5}`,
+			"error: the client keeps sending answers that cannot be used", 2},
+		{"no answer", `{}`, "error: the client keeps sending answers that cannot be used", 2},
+		{"required", `{"action":"accept","content":{"region":"eu"}}`,
+			`{"action":"accept","content":{"region":"eu","size":3}}`, 1},
+		{"required, not a choice", `{"action":"accept","content":{"region":"mars"}}`, invalid, 3},
+		{"required, no content", `{"action":"accept"}`, invalid, 3},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			h := newHarness(t, nil)
-			h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-				raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
-				if err != nil {
-					return nil, err
+		for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
+			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
+				h, schema := newHarness(t, nil), reasonForm
+				if strings.HasPrefix(tc.name, "required") {
+					schema = json.RawMessage(required)
 				}
-				return server.Text(string(raw)), nil
+				h.tool("push",
+					func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+						raw, err := call.Push(ctx,
+							&protocol.ElicitForm{Message: "?", Schema: schema})
+						if err != nil {
+							return nil, err
+						}
+						return server.Text(string(raw)), nil
+					})
+				c := h.visit(v)
+				c.initialize(string(v), `{"elicitation":{}}`)
+				c.answer = answering(tc.answer)
+				// what such a client says is no message of the protocol
+				if strings.Contains(tc.answer, "5") || tc.answer == "{}" {
+					c.answer = func(req *protocol.Request) *protocol.Response {
+						go c.session.Deliver(&protocol.Response{ID: req.ID,
+							Result: json.RawMessage(tc.answer)})
+						return nil
+					}
+				}
+				got := c.call("push", "{}")
+				if !strings.HasPrefix(got, tc.want) {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
+				if tc.want == invalid && strings.HasPrefix(tc.name, "required") {
+					wantPart(t, "the reason", got, "Region")
+				}
+				wantEqual(t, "questions", len(c.asked()), tc.asked)
 			})
-			c := h.visit(protocol.V20251125)
-			c.initialize("2025-11-25", `{"elicitation":{}}`)
-			c.answer = answering(tc.answer)
-			// what such a client says is no message of the protocol
-			if strings.Contains(tc.answer, "5") {
-				c.answer = func(req *protocol.Request) *protocol.Response {
-					go c.session.Deliver(&protocol.Response{ID: req.ID,
-						Result: json.RawMessage(tc.answer)})
-					return nil
-				}
-			}
-			if got := c.call("push", "{}"); !strings.HasPrefix(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
+		}
 	}
 }
 
 // TestPushCannot fails typed and before any traffic.
 func TestPushCannot(t *testing.T) {
 	h := newHarness(t, nil)
+	var question protocol.InputRequest = &protocol.ElicitForm{Message: "?", Schema: reasonForm}
 	var failure error
 	h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		_, failure = call.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: reasonForm})
+		_, failure = call.Push(ctx, question)
 		return server.Text("went on"), nil
 	})
 	check := func(name, words string) {
 		t.Helper()
-		if _, ok := errors.AsType[*roundtrip.PushError](failure); !ok ||
-			!strings.Contains(failure.Error(), words) {
-			t.Errorf("%s: got %v, want a PushError that says %q", name, failure, words)
+		e, ok := errors.AsType[*roundtrip.PushError](failure)
+		if !ok || e.Method != protocol.MethodElicit || !strings.Contains(failure.Error(), words) ||
+			e.Missing.IsZero() != (name != "no capability") {
+			t.Errorf("%s: got %#v, want a PushError that says %q", name, failure, words)
 		}
 		failure = nil
 	}
 	h.call("push", "{}").failed("nobody could be asked")
 	check("modern", "InputRequired")
-	c := h.enter(protocol.V20251125, `{"roots":{}}`)
-	c.call("push", "{}")
-	check("no capability", "elicitation")
-	c = h.enter(protocol.V20250326, allCapabilities)
-	c.call("push", "{}")
-	check("no elicitation", "2025-03-26")
-	wantEqual(t, "questions", len(c.asked()), 0)
-	c = h.enter(protocol.V20251125, allCapabilities)
-	in := c.admitWith(protocol.MethodCallTool, `{"name":"push"}`, server.Delivery{})
-	c.serve(in)
+	for _, tc := range []struct {
+		name, words, capabilities string
+		v                         protocol.Version
+		question                  protocol.InputRequest
+	}{
+		{"no capability", "elicitation", `{"roots":{}}`, protocol.V20251125, question},
+		{"no elicitation", "2025-03-26", allCapabilities, protocol.V20250326, question},
+		{"no URLs", "URL", allCapabilities, protocol.V20250618,
+			&protocol.ElicitURL{URL: "https://id.example"}},
+	} {
+		c := h.enter(tc.v, tc.capabilities)
+		question = tc.question
+		c.call("push", "{}")
+		check(tc.name, tc.words)
+		wantEqual(t, tc.name+": questions", len(c.asked()), 0)
+	}
+	for _, question = range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil),
+		&protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
+		c := h.enter(protocol.V20251125, allCapabilities)
+		c.request(protocol.MethodCallTool, `{"name":"push"}`)
+		if failure == nil || len(c.asked()) != 0 {
+			t.Errorf("question %#v was asked", question)
+		}
+		failure = nil
+	}
+	question = &protocol.ElicitForm{Message: "?", Schema: reasonForm}
+	c := h.enter(protocol.V20251125, allCapabilities)
+	c.serve(c.admitWith(protocol.MethodCallTool, `{"name":"push"}`, server.Delivery{}))
+	cause := failure
 	check("no way back", "cannot carry")
+	wantPart(t, "no way back", cause.Error(), "InputRequired")
 	var nowhere server.Call
 	if _, err := nowhere.Push(t.Context(), &protocol.ListRoots{}); err == nil {
 		t.Error("a call from nowhere asked")

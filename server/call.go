@@ -98,9 +98,7 @@ func roundtripCall(request *Request, arguments json.RawMessage,
 	if request.Meta.Capabilities != nil {
 		call.Capabilities = *request.Meta.Capabilities
 	}
-	if request.Meta.ClientInfo != nil {
-		call.Client = request.Meta.ClientInfo.Name
-	}
+	call.Client = request.Meta.ClientInfo
 	call.Session = request.era.sessionKey()
 	if !request.Meta.ProgressToken.IsZero() && request.channel != nil {
 		call.Heartbeat = request.sendHeartbeat

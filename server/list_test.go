@@ -114,6 +114,18 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Many clients show the first page alone.
+func TestDefaultPageHoldsWhatServersHave(t *testing.T) {
+	h := newHarness(t, nil)
+	for i := range 1001 {
+		addTool(h.Server, fmt.Sprintf("n%d", i), says("x"))
+	}
+	r := h.send(protocol.MethodListTools, "")
+	if n := len(r.names("tools")); n != 1000 || r.result["nextCursor"] == nil {
+		t.Errorf("the first page has %d tools of 1001", n)
+	}
+}
+
 func TestCursorsOfAnotherList(t *testing.T) {
 	h := newHarness(t, &server.Options{PageSize: 1})
 	for _, l := range lists[:2] {

@@ -12,8 +12,8 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultPageSize is enough for models. Clients without pagination get all definitions.
-	defaultPageSize = 100
+	// defaultPageSize is more than servers have: many clients show the first page alone.
+	defaultPageSize = 1000
 	// defaultTTL is short because lists change with deployments, and five minutes of a stale list
 	// do no harm.
 	defaultTTL = 5 * time.Minute
@@ -37,7 +37,7 @@ type Options struct {
 	Middleware []Middleware
 	// Observer gets the events of the server and of Roundtrip. May be nil.
 	Observer event.Observer
-	// PageSize is the number of definitions on a page of a list, 0: 100, negative: all.
+	// PageSize is the number of definitions on a page of a list, 0: 1000, negative: all.
 	PageSize int
 	// ListTTL is how long clients may reuse lists, and the answer to server/discover, 0: 5 minutes,
 	// negative: not at all.

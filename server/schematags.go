@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -27,8 +28,15 @@ func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if s == nil {
+		return nil
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		s.Types = nil // the library makes a pointer to any value one to null
+	}
 	switch {
-	case s == nil:
+	case reflect.ValueOf(*s).IsZero():
+		s.Extra = map[string]any{exactMark: true}
 		return nil
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
 		return g.applyTags(s.Items, t.Elem())
@@ -86,10 +94,14 @@ func describeField(s *jsonschema.Schema, tags *fields.Tags) {
 }
 
 // exactMark begins the keyword of a bound that the library's floats would round. No json tag can
-// hold it.
+// hold it. Alone it marks a schema without keywords, which the library writes as true: clients
+// that are widely used refuse a whole list for that.
 const exactMark = "\x00"
 
-var markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
+var (
+	markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
+	markedEmpty   = []byte(`{"\u0000":true}`)
+)
 
 func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float64) {
 	if n == nil {
@@ -106,9 +118,10 @@ func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float
 	s.Extra[exactMark+keyword] = json.Number(*n)
 }
 
-// marshalSchema encodes a schema with its exact bounds.
+// marshalSchema encodes a schema with its exact bounds, and an empty one as an object.
 func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	raw, err := jsonx.Marshal(s)
+	raw = bytes.ReplaceAll(raw, markedEmpty, []byte("{}"))
 	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
 }
 

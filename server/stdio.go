@@ -15,7 +15,7 @@ import (
 
 const (
 	// defaultMaxLineBytes is the same as the longest body over HTTP.
-	defaultMaxLineBytes = 4 << 20
+	defaultMaxLineBytes = 16 << 20
 	// defaultMaxInFlight limits the running requests of a line stream. Excess requests are refused
 	// rather than queued: a queue would hide the overload from the client.
 	defaultMaxInFlight = 256
@@ -32,7 +32,7 @@ type StreamOptions struct {
 	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] everything, and
 	// else nothing that has scopes.
 	Access *Access
-	// MaxLineBytes bounds one message, 0: 4 MiB, negative: no limit.
+	// MaxLineBytes bounds one message, 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the running requests, subscriptions included, 0: 256, negative: no limit.
 	// Calls that wait for a person do not count, see

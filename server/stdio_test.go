@@ -240,12 +240,18 @@ func TestStreamInput(t *testing.T) {
 		{"blank lines", "\n\r\n   \n" + callLine("1", "x") + "\n\n", []string{"1+"}},
 		{"CRLF", callLine("1", "x") + "\r\n", []string{"1+"}},
 		{"last line without an end", callLine("1", "x"), []string{"1+"}},
-		{"last line cut off", callLine("1", "x")[:60], []string{"!-32700"}},
+		{"last line cut off", callLine("1", "x")[:60], []string{"1!-32700"}},
 		{"garbage, then a request", "hello\n" + callLine("1", "x") + "\n",
 			[]string{"!-32700", "1+"}},
 		{"invalid UTF-8", "\"\xff\"\n", []string{"!-32700"}},
 		{"batch", "[" + callLine("1", "x") + "," + callLine("2", "x") + "]\n", []string{"!-32600"}},
 		{"not a message, with an id", `{"jsonrpc":"2.0","id":7}` + "\n", []string{"7!-32600"}},
+		{"NaN", strings.Replace(callLine("1", "x"), `"x"`, "NaN", 1), []string{"1!-32700"}},
+		{"text cut within a character", line("1", "tools/call", `"name":"x","arguments":{"a":"\ud83d"}`),
+			[]string{"1+"}},
+		{"notification with a list", `{"jsonrpc":"2.0","method":"n","params":[]}` + "\n" +
+			callLine("1", "x"), []string{"1+"}},
+		{"answer with NaN", `{"jsonrpc":"2.0","id":1,"result":{"content":{"a":NaN}}}`, nil},
 		{"duplicate member", `{"jsonrpc":"2.0","id":7,"id":8,"method":"tools/list"}` + "\n", []string{"!-32700"}},
 		{"responses", `{"jsonrpc":"2.0","id":7,"result":{}}` + "\n" + `{"jsonrpc":"2.0","error":{"code":1,"message":""}}` + "\n", nil},
 		{"notifications", `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","method":"x","params":{}}` + "\n", nil},
@@ -280,7 +286,7 @@ func TestStreamInput(t *testing.T) {
 }
 
 func TestMaxLineBytes(t *testing.T) {
-	long := strings.TrimSuffix(callLine("1", "x"), "}") + strings.Repeat(" ", (4<<20)) + "}\n"
+	long := strings.TrimSuffix(callLine("1", "x"), "}") + strings.Repeat(" ", 16<<20) + "}\n"
 	for name, tc := range map[string]struct {
 		limit int
 		want  string

@@ -159,6 +159,39 @@ func TestSchemasAreListed(t *testing.T) {
 	}
 }
 
+// Clients that are widely used refuse a whole list in which a member has the schema true.
+func TestSchemasOfAnyValueAreObjects(t *testing.T) {
+	type line struct {
+		Any any `json:"any"`
+	}
+	type input struct {
+		line
+		Raw     json.RawMessage            `json:"raw"`
+		Pointer *json.RawMessage           `json:"pointer"`
+		List    []any                      `json:"list"`
+		Map     map[string]json.RawMessage `json:"map"`
+		Lines   []line                     `json:"lines"`
+		Default bool                       `json:"default" default:"true"`
+	}
+	h := newHarness(t, nil)
+	server.AddToolOut(h.Server, server.Tool{Name: "x"},
+		func(_ context.Context, _ *server.ToolCall, in input) (input, error) { return in, nil })
+	const lines = `{"any":{}},"required":["any"],"additionalProperties":false`
+	r := h.send(protocol.MethodListTools, "")
+	const want = `"properties":{"any":{},"raw":{},"pointer":{},"list":{"type":["null","array"],` +
+		`"items":{}},"map":{"type":"object","additionalProperties":{}},"lines":{"type":["null",` +
+		`"array"],"items":{"type":"object","properties":` + lines + `}},` +
+		`"default":{"type":"boolean","default":true}}`
+	if n := strings.Count(r.raw, want); n != 2 {
+		t.Errorf("%d of 2 schemas have %s:\n%s", n, want, r.raw)
+	}
+	const value = `{"any":1,"raw":[true],"pointer":{},"list":[null,"a"],"map":{"k":false},` +
+		`"lines":[{"any":{}}],"default":true}`
+	if got := h.call("x", value).raw; !strings.Contains(got, `"structuredContent":`+value) {
+		t.Errorf("a call is answered %s", got)
+	}
+}
+
 func TestOutputIsChecked(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
 	tests := []struct {

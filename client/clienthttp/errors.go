@@ -27,12 +27,13 @@ var (
 type malformedError struct {
 	err    error
 	offset int
+	hasRun bool
 }
 
 // newMalformedError returns the error of an invalid response. data is its JSON, nil if that is not
 // at fault.
 func newMalformedError(data []byte, err error) error {
-	e := &malformedError{err, -1}
+	e := &malformedError{err: err, offset: -1}
 	if data == nil {
 		return e
 	}
@@ -51,6 +52,10 @@ func (e *malformedError) Unwrap() error { return e.err }
 // MalformedAt returns the offset at which JSON is not well-formed, negative if that is not known or
 // not the fault. It is for packages that do not import this one.
 func (e *malformedError) MalformedAt() int { return e.offset }
+
+// HasRun reports whether the response shows that the request has run. It is for packages that do
+// not import this one.
+func (e *malformedError) HasRun() bool { return e.hasRun }
 
 // maxExcerpt is how much of an error page is kept: enough to tell a proxy's page from a server's.
 const maxExcerpt = 512

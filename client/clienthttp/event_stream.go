@@ -141,8 +141,8 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
-		} else {
-			err = e.explainLoss(err)
+		} else if !e.want.IsZero() { // the status says nothing of the request that was sent
+			err = errPrefix.Errorf("%w, and it cannot be resumed: %v", errNoResponse, err)
 		}
 	}
 	return nil, x.closeWith(err)
@@ -169,6 +169,9 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 			return nil, x.newTooLargeError("event")
 		case err != nil:
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				if resp := cutResponse(event, e.want); resp != nil {
+					return resp, nil
+				}
 				return nil, errBroken
 			}
 			return nil, errPrefix.Errorf("%w: %w", errBroken, err)
@@ -224,6 +227,9 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 // handleMessage handles one message, and returns it if it is the response.
 func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
+	if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
+		return nil, nil // it answers nothing
+	}
 	if err != nil {
 		said, _ := protocol.AsError(err)
 		if r, ok := m.(*protocol.Request); ok && said != nil && jsonx.HasMember(data, "method") {

@@ -76,6 +76,9 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, x.newTooLargeError("event")
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			if resp := cutResponse(event, id); resp != nil {
+				return resp, nil
+			}
 			return nil, errPrefix.Errorf("%w", errNoResponse)
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
@@ -88,6 +91,9 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 			continue // events of other types are not of the protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
+		if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
+			continue // it answers nothing
+		}
 		if err != nil {
 			return nil, newMalformedError(event.Data,
 				errPrefix.Errorf("stream: %w", withoutCode(err)))
@@ -106,6 +112,17 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 				errServerRequest)
 		}
 	}
+}
+
+// cutResponse returns the response to a request that is whole in the last event of a stream although
+// the blank line behind it is missing, nil for none.
+func cutResponse(event sse.Event, id protocol.ID) *protocol.Response {
+	m, err := protocol.DecodeMessage(event.Data)
+	resp, ok := m.(*protocol.Response)
+	if err != nil || !ok || id.IsZero() || resp.ID != id {
+		return nil
+	}
+	return resp
 }
 
 func (x *httpExchange) newEventReader() *sse.Reader {
@@ -209,8 +226,8 @@ func (x *httpExchange) readBody() ([]byte, error) {
 }
 
 func (x *httpExchange) newTooLargeError(what string) error {
-	return newMalformedError(nil, errPrefix.Errorf("%s: %w: more than %d bytes", what,
-		errResponseTooLarge, x.transport.maxBytes))
+	return &malformedError{errPrefix.Errorf("%s: %w: more than %d bytes", what,
+		errResponseTooLarge, x.transport.maxBytes), -1, x.resp.StatusCode == http.StatusOK}
 }
 
 func (x *httpExchange) readExcerpt() string {

@@ -8,7 +8,7 @@ import (
 
 // defaultMaxResponseBytes is the limit of a message, the same as for requests to servers of this
 // library.
-const defaultMaxResponseBytes = 4 << 20
+const defaultMaxResponseBytes = 16 << 20
 
 // Options configure a [Transport]. The zero value, and nil, mean defaults.
 type Options struct {
@@ -19,8 +19,8 @@ type Options struct {
 	Header http.Header
 	// Authorizer, if not nil, provides the credentials of each request, which override Header.
 	Authorizer Authorizer
-	// MaxResponseBytes limits one message of the server, a body or an event. 0: 4 MiB, negative: no
-	// limit.
+	// MaxResponseBytes limits one message of the server, a body or an event. 0: 16 MiB, negative:
+	// no limit.
 	MaxResponseBytes int64
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,6 +24,9 @@ const (
 	// noticeLimit is how long a server may take to accept the cancellation of a request or the end
 	// of a session.
 	noticeLimit = 2 * time.Second
+	// verdictLimit is how long the server may take to answer requests of a session that it has
+	// lost.
+	verdictLimit = 2 * time.Second
 	// listenGrace is how long opening a session waits for the stream of the session, which the
 	// server may need in the first call. Some servers do not answer before they have something to
 	// send.
@@ -128,12 +132,25 @@ func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExc
 		default:
 		}
 	}
-	return x, err
+	return x, withoutEffect(err)
 }
 
+// sessionContext returns a context that ends with the session. If the server has lost that, each
+// request that was sent has verdictLimit to learn whether it ran.
 func (s *session) sessionContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+	stop := context.AfterFunc(s.life, func() {
+		cause := context.Cause(s.life)
+		if errors.Is(cause, protocol.ErrSessionGone) {
+			timer := time.NewTimer(verdictLimit)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		cancel(cause)
+	})
 	return ctx, func(cause error) {
 		stop()
 		cancel(cause)
@@ -219,7 +236,7 @@ func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol
 	}
 	resp, err := s.readSingleResponse(x, id)
 	if err = x.closeWith(err); s.isRefusedWithoutID(x, resp, err) && s.pingSaysGone(ctx) {
-		return nil, s.markGoneUnrun(x)
+		return nil, s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
 	}
 	if err != nil {
 		return nil, err
@@ -260,7 +277,8 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
-// readSingleResponse reads a response that is no stream. 404 ends the session.
+// readSingleResponse reads a response that is no stream. 404 ends the session, and proves that the
+// request has not run, unless a header says that the session ended while it ran.
 func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol.Response, error) {
 	status := x.resp.StatusCode
 	resp, err := x.readResponse(id, nil)
@@ -270,14 +288,11 @@ func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol
 	if err == nil && resp.ID == id && resp.Error.Code == protocol.CodeMethodNotFound {
 		return resp, nil // some servers send 404 with this code, as modern ones do
 	}
-	return nil, s.markGoneUnrun(x)
-}
-
-// markGoneUnrun is markGone for a request that the server has refused. The error of the session
-// does not say so: other requests may have run.
-func (s *session) markGoneUnrun(x *httpExchange) error {
-	gone := s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
-	return fmt.Errorf("%w: %w", gone, protocol.ErrNotRun)
+	err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
+	if x.resp.Header.Get(rules.HeaderOutcome) == "" {
+		err = fmt.Errorf("%w: %w", err, protocol.ErrNotRun) // others in the session may have run
+	}
+	return nil, err
 }
 
 // markGone ends a session that the server no longer knows, and returns the error.

@@ -274,6 +274,7 @@ func TestResumeFails(t *testing.T) {
 		{"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")},
 			clienthttp.ErrNoResponse,
 			1, true, time.Second / 2},
+		{"no last blank line", events(first, "data: "+result+"\n"), nil, nil, 0, false, 0},
 		{"bad request", events(first),
 			[]http.HandlerFunc{answer(400, "text/plain", "no such event")},
 			clienthttp.ErrNoResponse, 1, true, 0},
@@ -318,6 +319,10 @@ func TestResumeFails(t *testing.T) {
 				resp, err := x.Handle(t.Context(), request(), nil)
 				if !errors.Is(err, test.err) || (err == nil) != (resp != nil) {
 					t.Errorf("got %+v, %v, want %v", resp, err, test.err)
+				}
+				_, isStatus := errors.AsType[*clienthttp.StatusError](err) // blames the URL
+				if isStatus && test.err == clienthttp.ErrNoResponse && test.name != "never there" {
+					t.Errorf("got %v, which has a status", err)
 				}
 				if took := time.Since(start); took < test.least ||
 					took > test.least+100*time.Second {

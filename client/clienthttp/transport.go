@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -170,7 +172,17 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return t.sendRequest(ctx, o, header, body)
+	x, err := t.sendRequest(ctx, o, header, body)
+	return x, withoutEffect(err)
+}
+
+// withoutEffect adds [protocol.ErrNotRun] to the error of a message for which there was no
+// connection.
+func withoutEffect(err error) error {
+	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
+		return fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
+	}
+	return err
 }
 
 // sendHTTP sends one HTTP request and returns when the response header has arrived. The caller must

@@ -208,7 +208,11 @@ func TestResponses(t *testing.T) {
 		{"empty stream", answer(200, stream, ""), "without a response"},
 		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))),
 			"without a response"},
-		{"cut stream", answer(200, stream, "data: "+result+"\n"), "without a response"},
+		{"cut stream", answer(200, stream, "data: "+result[:20]), "without a response"},
+		{"another's cut response", answer(200, stream,
+			"data: "+strings.Replace(result, "7", "8", 1)), "without a response"},
+		{"no last blank line", answer(200, stream, "data: "+result+"\n"), ""},
+		{"no last line end", answer(200, stream, "data: "+result), ""},
 		{"page", answer(200, "text/html", "<html>"), "content type"},
 		{"no type", answer(200, "", result), "content type"},
 		{"accepted", answer(202, "", ""), "202"},
@@ -256,6 +260,14 @@ func TestResponses(t *testing.T) {
 			}
 			if _, ok := protocol.AsError(err); ok {
 				t.Errorf("%v looks as if the server had said it", err)
+			}
+			response, ok := errors.AsType[interface {
+				error
+				HasRun() bool
+			}](err)
+			ran := tc.want == "too large" && tc.name != "big refusal"
+			if (ok && response.HasRun()) != ran {
+				t.Errorf("%v: has run %t, want %t", err, !ran, ran)
 			}
 		})
 	}
@@ -436,7 +448,8 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 		limit   int64
 		size    int
 		refused bool
-	}{{1000, 1000, false}, {1000, 1001, true}, {0, 4<<20 + 1, true}, {-1, 4<<20 + 1, false}} {
+	}{{1000, 1000, false}, {1000, 1001, true}, {0, 4<<20 + 1, false}, {0, 16<<20 + 1, true},
+		{-1, 16<<20 + 1, false}} {
 		filler := strings.Repeat("x", test.size-len(result)-1)
 		body := strings.Replace(result, "1}", `"`+filler+`"}`, 1)
 		if len(body) != test.size {
@@ -480,9 +493,9 @@ func TestResponseCostIsLinear(t *testing.T) {
 		status      int
 		inputs      []testkit.GrowthInput
 	}{
-		{"body", media, 200, testkit.GrowthValues(head, tail)},
+		{"body", media, 200, testkit.Repaired(testkit.GrowthValues(head, tail))},
 		{"error body", media, 400, refusedAll(testkit.GrowthValues(head, tail))},
-		{"event", stream, 200, testkit.GrowthValues("data: "+head, tail+"\n\n")},
+		{"event", stream, 200, testkit.Repaired(testkit.GrowthValues("data: "+head, tail+"\n\n"))},
 		{"stream", stream, 200, []testkit.GrowthInput{
 			{Name: "CR", Make: testkit.Repeat("", "\r", "data: "+result+"\n\n")},
 			{Name: "comments", Make: testkit.Repeat("", ":\n", "data: "+result+"\n\n")},

@@ -68,9 +68,9 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 			}
 			return "100 answers"
 		}, want: "100 answers", visible: "many"},
-		{name: "asks with 10 MiB", call: func(
+		{name: "asks with 17 MiB", call: func(
 			u *rawUpstream, _ json.RawMessage, event func(string)) string {
-			event(fmt.Sprintf(rawAsk, "9", strings.Repeat("a", 10<<20)))
+			event(fmt.Sprintf(rawAsk, "9", strings.Repeat("a", 17<<20)))
 			return ""
 		}, result: "What the tool did is not known"},
 	} {

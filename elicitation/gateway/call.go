@@ -222,11 +222,7 @@ func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
 	conn.parked.Store(parked)
 	defer conn.parked.Store(nil)
 	defer g.recoverPanic(&err)
-	result, err = conn.call(ctx, params)
-	if errors.Is(err, protocol.ErrNotRun) { // the client opens another session
-		return conn.call(ctx, params)
-	}
-	return result, err
+	return conn.call(ctx, params)
 }
 
 // call calls a legacy upstream, in another session where the client's is over.

@@ -1,6 +1,5 @@
 // Production: a server to copy. It has what a deployment needs around the tools of handlers.go:
-// bearer tokens, keys that replicas share, logs, metrics, limits, health, and an end in good
-// order.
+// bearer tokens, keys that replicas share, logs, metrics, limits, health, and an end in good order.
 //
 //	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
 //	export MCP_ISSUER=https://login.example.com       # who issues the access tokens

@@ -24,6 +24,7 @@ const (
 		"authentication_failed expired flow_expired issued_in_the_future other_principal " +
 		"other_method other_target other_audience other_arguments replayed refused_by_sealer " +
 		"not_in_store"
+	visitWays       = "shown finished stranger token origin host over late size method store"
 	forwardOutcomes = "answered owner_gone outcome_unknown unreachable abandoned"
 	statuses        = "200 400 401 403 404 405 406 408 413 415 421 429 502 503 508"
 	refusals        = "host origin unauthenticated forbidden malformed_credentials unverified " +
@@ -64,7 +65,7 @@ func samples() []Event {
 		HandlerFailed{}, HandlerPanicked{}, ServerBug{}, QuotaExceeded{}, PushFailed{}, CutOff{},
 		StoreFailed{}, TaskChanged{Change: "queued"}, TaskChanged{Change: "dequeued"},
 		TaskChanged{Change: "begun"}, TaskChanged{Change: "taken_over"},
-		TaskChanged{Change: "completed"}, QuestionReworded{}, SessionEvicted{},
+		TaskChanged{Change: "completed"}, VisitServed{}, QuestionReworded{}, SessionEvicted{},
 		RequestForwarded{}, RequestRefused{}}
 	for status, reasons := range map[int][]RefusalReason{
 		401: {words.RefusedUnauthenticated}, 404: {words.RefusedSessionGone},

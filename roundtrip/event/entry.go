@@ -422,6 +422,28 @@ func (e TaskChanged) countMetrics(c counter) {
 	}
 }
 
+func (e VisitServed) head() head {
+	switch e.How {
+	case "shown", "finished", "late", "over":
+		return head{LevelInfo, "mcp.visit_served", false}
+	case "store":
+		return head{LevelError, "mcp.visit_refused", true}
+	}
+	return head{LevelWarn, "mcp.visit_refused", true}
+}
+
+func (e VisitServed) addFields(f Fields) {
+	f.AddText("how", e.How)
+	f.AddNonEmpty("visit", e.Visit)
+	f.AddPrincipal(e.Principal)
+	f.AddNonEmpty("remote_addr", e.RemoteAddr)
+}
+
+func (e VisitServed) countMetrics(c counter) {
+	c.add(row{name: "visits_total", help: "Requests of browsers for the page of a visit, by how they " +
+		"were served, or why not.", first: oneOf("how", e.How, visitWays)}, 1)
+}
+
 func (QuestionReworded) head() head { return head{LevelWarn, "mcp.question_reworded", false} }
 
 func (QuestionReworded) countMetrics(c counter) {

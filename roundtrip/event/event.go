@@ -56,9 +56,10 @@ type InputRequested struct {
 	Questions  []AskedQuestion // in the order of Kinds
 	StateBytes int             // as in [Resumed]
 	RoundsLeft int             // rounds of questions that the flow may still have after this one
-	// Principal is who is asked, and Client the name that their client gives itself.
-	Principal protocol.Principal
-	Client    string
+	// Principal is who is asked, and Client what their client says of itself, nil if it does not:
+	// not to be changed.
+	Principal *protocol.Principal
+	Client    *protocol.Implementation
 }
 
 // An AskedQuestion is a question that went out.
@@ -266,6 +267,23 @@ type TaskChanged struct {
 	Deaths int
 	// Lasted is the time since it began, and of "dequeued" since it was queued.
 	Lasted time.Duration
+}
+
+// VisitServed: a browser came to the page of a visit, see package visit. The metrics count it, and
+// the log has it.
+type VisitServed struct {
+	nowhere
+	// How is "shown" or "finished", or why the browser was turned away: "stranger", that is another
+	// person or a link that leads nowhere; "token", a form of another browser or login; "origin" and
+	// "host", a page or an address that is not this one; "over" and "late", the visit has ended;
+	// "size"; "method"; "store", which could not be asked.
+	How string
+	// Visit is the start of a digest of the link's id, empty where it was not read.
+	Visit string
+	// Principal uses the browser, as far as it is known.
+	Principal protocol.Principal
+	// RemoteAddr is the peer of the connection, which may be a proxy.
+	RemoteAddr string
 }
 
 // QuestionReworded: a question is asked again because another version of the application worded

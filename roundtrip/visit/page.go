@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -49,6 +52,9 @@ type Options struct {
 	// Wake is told that what a task waits for has come: the Wake of package server/tasks. Nil:
 	// tasks look again by themselves, within a minute.
 	Wake func(ctx context.Context, key string) error
+	// Observer is told of browsers that come to the page, and why they are turned away
+	// ([event.VisitServed]): the observer of the server. Nil: nobody.
+	Observer event.Observer
 }
 
 // A Page is where people are sent: [Page.Ask] is the side of the handler, [Page.ServeHTTP] that of
@@ -87,6 +93,9 @@ func NewPage[Q, A any](address string, opts *Options,
 	}
 	p := &Page[Q, A]{url: u, opts: *opts, serve: serve}
 	p.opts.TTL = cmp.Or(p.opts.TTL, time.Hour)
+	if p.opts.Observer == nil {
+		p.opts.Observer = event.Observers()
+	}
 	if p.opts.Store == nil {
 		p.opts.Store = store.NewMemoryStateStore(0)
 	}
@@ -111,6 +120,7 @@ type Visit[Q, A any] struct {
 	id   string
 	row  *record
 	post bool
+	addr string
 }
 
 // Finish ends the visit: Ask returns answer, on whichever replica it waits. It is for a POST, once
@@ -129,10 +139,23 @@ func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 	if errors.Is(err, errTaken) {
 		return ErrOver
 	}
+	if err == nil {
+		v.report(ctx, "finished")
+	}
 	if err == nil && v.page.opts.Wake != nil {
 		_ = v.page.opts.Wake(ctx, v.id) // without it the task looks again within a minute
 	}
 	return err
+}
+
+// report tells the observer how a browser was served.
+func (v *Visit[Q, A]) report(ctx context.Context, how string) {
+	e := event.VisitServed{How: how, Principal: v.Visitor, RemoteAddr: v.addr}
+	if v.id != "" {
+		digest := sha256.Sum256([]byte("rondo visit 1\x00" + v.id)) // who has the id has the link
+		e.Visit = hex.EncodeToString(digest[:4])
+	}
+	v.page.opts.Observer.Observe(ctx, e)
 }
 
 func (p *Page[Q, A]) linkTo(id string) string {
@@ -160,20 +183,27 @@ const (
 	refuseStore refusal = "The server is busy. Nothing was changed; try again in a moment."
 )
 
-func (r refusal) status() int {
+// status returns the HTTP status of the page, and how the observer is told.
+func (r refusal) status() (status int, how string) {
 	switch r {
 	case refuseMethod:
-		return http.StatusMethodNotAllowed
+		return http.StatusMethodNotAllowed, "method"
 	case refuseStranger:
-		return http.StatusNotFound
-	case refuseOver, refuseLate:
-		return http.StatusGone
+		return http.StatusNotFound, "stranger"
+	case refuseOver:
+		return http.StatusGone, "over"
+	case refuseLate:
+		return http.StatusGone, "late"
 	case refuseSize:
-		return http.StatusRequestEntityTooLarge
+		return http.StatusRequestEntityTooLarge, "size"
 	case refuseStore:
-		return http.StatusServiceUnavailable
+		return http.StatusServiceUnavailable, "store"
+	case refuseHost:
+		return http.StatusForbidden, "host"
+	case refuseOrigin:
+		return http.StatusForbidden, "origin"
 	}
-	return http.StatusForbidden
+	return http.StatusForbidden, "token"
 }
 
 // ServeHTTP serves the page. Browsers that it turns away get a short text.
@@ -184,15 +214,19 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy",
 		"default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	v := &Visit[Q, A]{page: p, id: r.URL.Query().Get("visit"), post: r.Method == http.MethodPost,
+		addr: r.RemoteAddr}
 	refused := p.checkRequest(r)
 	if refused == "" {
 		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
-		who, known := p.opts.Visitor(w, r)
-		if !known {
+		var known bool
+		if v.Visitor, known = p.opts.Visitor(w, r); !known {
 			return
 		}
-		var v *Visit[Q, A]
-		if v, refused = p.open(w, r, who); refused == "" {
+		if refused = p.open(w, r, v); refused == "" {
+			if !v.post {
+				v.report(r.Context(), "shown")
+			}
 			p.serve(w, r, v)
 			return
 		}
@@ -200,7 +234,9 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused == refuseMethod {
 		h.Set("Allow", "GET, HEAD, POST")
 	}
-	http.Error(w, string(refused), refused.status())
+	status, how := refused.status()
+	v.report(r.Context(), how)
+	http.Error(w, string(refused), status)
 }
 
 // checkRequest refuses what no browser sends that is at the page.
@@ -217,32 +253,29 @@ func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	return ""
 }
 
-// open returns the visit that a request is for, if it is open and who is the one that was asked.
-func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, who protocol.Principal) (
-	*Visit[Q, A], refusal) {
-	v := &Visit[Q, A]{Visitor: who, page: p, id: r.URL.Query().Get("visit"),
-		post: r.Method == http.MethodPost}
+// open reads the visit that a request is for, if it is open and its visitor is who was asked.
+func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var err error
 	v.row, err = p.get(r.Context(), rowAsked, v.id)
 	switch {
 	case errors.Is(err, store.ErrStateGone):
-		return nil, refuseStranger
+		return refuseStranger
 	case err != nil:
-		return nil, refuseStore
-	case who.Anonymous() || quota.OwnerDigest(who) != v.row.Owner:
-		return nil, refuseStranger
+		return refuseStore
+	case v.Visitor.Anonymous() || quota.OwnerDigest(v.Visitor) != v.row.Owner:
+		return refuseStranger
 	}
 	switch _, err = p.get(r.Context(), rowOver, v.id); {
 	case err == nil:
-		return nil, refuseOver
+		return refuseOver
 	case !errors.Is(err, store.ErrStateGone):
-		return nil, refuseStore
+		return refuseStore
 	case !time.Now().Before(v.row.Ends):
-		return nil, refuseLate
+		return refuseLate
 	case json.Unmarshal(v.row.Data, &v.About) != nil:
-		return nil, refuseStranger // of an older version of the server, whose page was another
+		return refuseStranger // of an older version of the server, whose page was another
 	}
-	return v, p.checkToken(w, r, v)
+	return p.checkToken(w, r, v)
 }
 
 // checkToken checks the token of a POST, and makes that of a form. The cookie makes a token good in

@@ -88,6 +88,14 @@ type site struct {
 	wire  bytes.Buffer // all that passed between clients and the server
 	mu    sync.Mutex   // of wire
 	log   strings.Builder
+	seen  []event.VisitServed // by the second replica
+}
+
+// lastSeen returns what the observer was told last of a browser.
+func (s *site) lastSeen() event.VisitServed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[len(s.seen)-1]
 }
 
 // listen has an address first and handlers later: a page has to know where it is.
@@ -116,6 +124,11 @@ func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 	for i := range replicas {
 		o := opts
 		o.Visitor, o.Store, o.Keys = cookieLogin, shared, servertest.NewKeyring("k")
+		o.Observer = observe(func(e event.Event) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.seen = append(s.seen, e.(event.VisitServed))
+		})
 		s.pages[i] = newPage(t, s.url+"/password", o)
 		srv := newServer(t, s.pages[i], s)
 		replicas[i] = servertest.NewHandler(t, srv, &serverhttp.Options{

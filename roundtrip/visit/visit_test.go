@@ -140,43 +140,48 @@ func TestLinksOfOthers(t *testing.T) {
 		from               *browser
 		change             func(*http.Request)
 		status             int
-		text               string
+		text, how          string
 	}{
-		{"another person", "GET", link, bob, nil, 404, stranger},
-		{"another person's form", "POST", link, bob, nil, 404, stranger},
-		{"nobody", "GET", link, newBrowser(t, s.url, ""), nil, 401, "log in first\n"},
-		{"no visit", "GET", s.url + "/password", ann, nil, 404, stranger},
+		{"another person", "GET", link, bob, nil, 404, stranger, "stranger"},
+		{"another person's form", "POST", link, bob, nil, 404, stranger, "stranger"},
+		{"nobody", "GET", link, newBrowser(t, s.url, ""), nil, 401, "log in first\n", ""},
+		{"no visit", "GET", s.url + "/password", ann, nil, 404, stranger, "stranger"},
 		{"another page", "GET", strings.Replace(link, "/password", "/elsewhere", 1), ann, nil, 404,
-			stranger},
-		{"a long id", "GET", link + strings.Repeat("x", 4000), ann, nil, 404, stranger},
-		{"no query", "GET", link + "%zz", ann, nil, 404, stranger},
+			stranger, ""},
+		{"a long id", "GET", link + strings.Repeat("x", 4000), ann, nil, 404, stranger, "stranger"},
+		{"no query", "GET", link + "%zz", ann, nil, 404, stranger, "stranger"},
 		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "http://evil.example")
-		}, 403, ""},
-		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, ""},
+		}, 403, "", "origin"},
+		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, "", "origin"},
 		{"an origin that is null", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "null")
-		}, 403, ""},
+		}, 403, "", "origin"},
 		{"a foreign host", "GET", link, ann, func(r *http.Request) {
 			r.Host = "evil.example"
-		}, 403, ""},
-		{"another browser", "POST", link, newBrowser(t, s.url, "ann"), nil, 403, ""},
+		}, 403, "", "host"},
+		{"another browser", "POST", link, newBrowser(t, s.url, "ann"), nil, 403, "", "token"},
 		{"no token", "POST", link, ann, func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("password=x")), 10
-		}, 403, ""},
+		}, 403, "", "token"},
 		{"a form that is too long", "POST", link, ann, func(r *http.Request) {
 			r.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<20)))
 			r.ContentLength = 1 << 20
-		}, 413, ""},
-		{"another method", "PUT", link, ann, nil, 405, ""},
+		}, 413, "", "size"},
+		{"another method", "PUT", link, ann, nil, 405, "", "method"},
 		{"a prefetch", "GET", link, ann, func(r *http.Request) {
 			r.Header.Set("Sec-Purpose", "prefetch")
-		}, 200, ""},
-		{"a preview", "HEAD", link, ann, nil, 200, ""},
+		}, 200, "", "shown"},
+		{"a preview", "HEAD", link, ann, nil, 200, "", "shown"},
 	} {
 		status, text := tc.from.send(tc.method, tc.link, fields, tc.change)
 		if status != tc.status || tc.text != "" && text != tc.text {
 			t.Errorf("%s: %d %q, want %d %q", tc.name, status, text, tc.status, tc.text)
+		}
+		if seen := s.lastSeen(); tc.how != "" && (seen.How != tc.how || seen.RemoteAddr == "" ||
+			tc.from == bob && seen.Principal != principal("bob") ||
+			strings.Contains(link, seen.Visit) != (seen.Visit == "")) {
+			t.Errorf("%s: the observer was told %+v, want %s", tc.name, seen, tc.how)
 		}
 		if status != 200 && strings.Contains(text, question) {
 			t.Errorf("%s: the page shows the question", tc.name)
@@ -248,7 +253,7 @@ func TestVisitsThatEnd(t *testing.T) {
 			action        protocol.ElicitAction
 			call, browser string
 		}{
-			{"refused", 0, decline, "declined", ""},
+			{"over", 0, decline, "declined", ""},
 			{"late", 2 * time.Second, accept, "not finished in time", "time"},
 		} {
 			t.Run(name+" "+tc.name, func(t *testing.T) {
@@ -265,6 +270,9 @@ func TestVisitsThatEnd(t *testing.T) {
 				if status, text := newBrowser(t, s.url, "ann").send("GET", link, nil,
 					nil); status != 410 || !strings.Contains(text, tc.browser) {
 					t.Errorf("the link: %d %s", status, text)
+				}
+				if seen := s.lastSeen(); seen.How != tc.name {
+					t.Errorf("the observer was told %+v", seen)
 				}
 			})
 		}

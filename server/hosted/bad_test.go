@@ -143,7 +143,7 @@ func TestALongListIsPassedOn(t *testing.T) {
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		if r.name == "stdio" {
-			return // a line of 4 MiB at most
+			return // a line of 16 MiB at most
 		}
 		h := host(t, f, nil)
 		c := open(t, r.open(t, h), era, client.Options{})

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// answerHosted is the innermost middleware of the server in front: it has the hosted server
-// answer what that offers.
+// answerHosted is the innermost middleware: the hosted server answers what it offers.
 func (h *Server) answerHosted(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		if req.Refusal() != nil {
@@ -53,7 +52,6 @@ func (h *Server) answerInitialize(
 	return result, err
 }
 
-// forward passes a request on.
 func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Result, error) {
 	s, giveBack, err := h.sessions.sessionFor(ctx, req)
 	if err != nil {
@@ -113,7 +111,7 @@ func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 }
 
 // annotatedTools are the tools that have been listed, by name, with the schemas of those that
-// mirror arguments into headers. Over HTTP each call of revision 2026-07-28 is held against them.
+// mirror arguments into headers: over HTTP calls of revision 2026-07-28 are held against them.
 type annotatedTools struct {
 	mu      sync.Mutex
 	schemas map[string]json.RawMessage // nil: the tool mirrors none
@@ -142,8 +140,8 @@ func (a *annotatedTools) forget() {
 	a.schemas, a.whole = nil, false
 }
 
-// schemaOf returns the schema of a tool that mirrors arguments, nil for any other. It reads the
-// list of the session unless one has had the tool: what one caller sees says nothing of another.
+// schemaOf returns the schema of a tool that mirrors arguments, nil for others. It reads the list
+// of the session unless that has had the tool: what one caller sees says nothing of another.
 func (a *annotatedTools) schemaOf(
 	ctx context.Context, s *session, name string,
 ) json.RawMessage {
@@ -178,7 +176,6 @@ func (a *annotatedTools) find(name string) (schema json.RawMessage, listed bool)
 	return schema, listed || a.whole
 }
 
-// list returns a page of the tools.
 func (s *session) list(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	raw, err := s.send(ctx, protocol.MethodListTools, &protocol.ListParams{Cursor: cursor})
 	if err != nil {

@@ -34,7 +34,6 @@ type Peer interface {
 // refuses the request; a [*protocol.Error] goes to the client as it is. Calls may overlap.
 type Source func(ctx context.Context, caller *Caller) (Peer, error)
 
-// sharedPeer is a peer that outlives its sessions.
 type sharedPeer struct{ Peer }
 
 // One returns the source of a server that serves everybody. [Server.Close] closes the peer.
@@ -124,7 +123,6 @@ func New(source Source, opts *Options) (*Server, error) {
 	return h, nil
 }
 
-// describe returns what the hosted server says to initialize.
 func (h *Server) describe() (*protocol.InitializeResult, error) {
 	s, err := h.openSession(context.Background(), newCaller(), nil)
 	if err != nil {
@@ -166,7 +164,6 @@ func (h *Server) Close() error {
 	return errors.Join(err, h.closeHosted())
 }
 
-// closeHosted closes the sessions of the hosted server, and the peer that serves them all.
 func (h *Server) closeHosted() error {
 	h.end()
 	h.sessions.closeAll()
@@ -176,7 +173,7 @@ func (h *Server) closeHosted() error {
 	return nil
 }
 
-// reportPanic reports a panic of a handler that no request waits for.
+// reportPanic is for handlers that no request waits for.
 func (h *Server) reportPanic(ctx context.Context, method string, v any) {
 	if o := h.opts.Server.Observer; o != nil {
 		o.Observe(ctx, event.HandlerPanicked{Where: event.Where{Method: method}, Value: v,

@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -33,8 +34,8 @@ type leg struct {
 	open     openQuestions
 }
 
-// openQuestions are those of a handler that have no answer. Where it goes on without, what it
-// returns is withheld, as the funnel does in revision 2026-07-28.
+// openQuestions are those without an answer. Where the handler goes on without, its result is
+// withheld, as the funnel does in revision 2026-07-28.
 type openQuestions struct {
 	mu    sync.Mutex
 	count int
@@ -76,7 +77,6 @@ func newLeg(ctx context.Context, s *session, call *server.Call) *leg {
 	return l
 }
 
-// run passes the request on and returns what the hosted server answers.
 func (l *leg) run(method string, params protocol.Params) (protocol.Result, error) {
 	defer l.over.Store(true)
 	params, err := l.paramsOf(params)
@@ -118,7 +118,6 @@ func (l *leg) run(method string, params protocol.Params) (protocol.Result, error
 	return result, nil
 }
 
-// A passedOn is a refusal that a handler has passed on as its error, in the words of its SDK.
 type passedOn struct {
 	text string
 	error
@@ -127,8 +126,8 @@ type passedOn struct {
 func (e passedOn) Error() string { return e.text }
 func (e passedOn) Unwrap() error { return e.error }
 
-// refusalIn returns the error of a handler that has passed on the refusal of its question, nil for
-// any other: the funnel then says what the refusal means, in each SDK the same.
+// refusalIn returns the error of a handler that has passed on the refusal of its question, or nil:
+// the funnel then says what the refusal means, in each SDK the same.
 func (l *leg) refusalIn(text string) error {
 	no := roundtrip.RoundOf(l.ctx).RefusalIn(text)
 	if no == nil {
@@ -137,8 +136,8 @@ func (l *leg) refusalIn(text string) error {
 	return passedOn{text, no}
 }
 
-// finish drops from a result what the server in front says itself, and the cache hints of a
-// resource that depends on what a person has answered.
+// finish drops what the server in front says itself, and the cache hints of a resource that depends
+// on an answer.
 func (l *leg) finish(result protocol.Result) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -153,7 +152,7 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
-// runRecovering is run for a goroutine of its own: a panic of the handler must not end the process.
+// runRecovering is for a goroutine of its own: a panic must not end the process.
 func (l *leg) runRecovering(method string, params protocol.Params) (
 	result protocol.Result, err error) {
 	defer func() {
@@ -166,41 +165,28 @@ func (l *leg) runRecovering(method string, params protocol.Params) (
 }
 
 // paramsOf returns the parameters as the hosted server gets them.
-func (l *leg) paramsOf(params protocol.Params) (protocol.Params, error) {
-	meta := protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
+func (l *leg) paramsOf(params protocol.Params) (own protocol.Params, err error) {
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.GetPromptParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.ReadResourceParams:
-		own := *p
-		own.RequestMeta = meta
-		var err error
-		own.Retry, err = l.retryOf(p.Retry)
-		return &own, err
+		own = new(*p)
 	case *protocol.ListParams:
-		own := *p
-		own.RequestMeta = meta
-		return &own, nil
+		own = new(*p)
 	case *protocol.CompleteParams:
-		own := *p
-		own.RequestMeta = meta
-		return &own, nil
+		own = new(*p)
+	default:
+		return nil, fmt.Errorf("hosted: %T cannot be passed on", params)
 	}
-	return nil, fmt.Errorf("hosted: %T cannot be passed on", params)
+	*own.RequestMetadata() = protocol.RequestMeta{ProgressToken: l.token, Extra: l.extra}
+	if retry := protocol.RetryOf(own); retry != nil {
+		*retry, err = l.retryOf(*retry)
+	}
+	return own, err
 }
 
-// explainFailure returns the error for a request that was not answered. A handler whose question
-// was put off is expected to fail.
 func explainFailure(err error) error {
 	if errors.Is(err, protocol.ErrSessionGone) {
 		return protocol.Errorf(protocol.CodeInternalError,
@@ -210,8 +196,7 @@ func explainFailure(err error) error {
 	return err
 }
 
-// explainError returns an error of the hosted server, which it spells for a session, as the server
-// in front spells it in all revisions.
+// explainError spells an error of the hosted server, which is that of a session, for all revisions.
 func explainError(method string, params protocol.Params, e *protocol.Error) error {
 	if visits, ok := e.URLElicitations(); ok {
 		return &protocol.URLElicitationRequiredError{Message: e.Message, Elicitations: visits}
@@ -242,27 +227,27 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 		return &protocol.Response{ID: req.ID,
 			Error: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err)}, nil
 	}
+	ask := l.askInRound
 	if l.parked != nil {
-		answer, err := l.askParked(ctx, question)
-		if err != nil {
-			l.open.fail(err)
-			return nil, err
-		}
-		l.open.add(-1)
-		return &protocol.Response{ID: req.ID, Result: answer}, nil
+		ask = l.askParked
 	}
-	var opts []roundtrip.QuestionOption
-	if l.optional {
-		opts = append(opts, roundtrip.IfPossible())
-	}
-	l.asked.Store(true)
-	answer, err := roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), question, opts...)
+	answer, err := ask(ctx, question)
 	if err != nil {
 		l.open.fail(err)
 		return nil, err
 	}
 	l.open.add(-1)
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
+}
+
+// askInRound has the funnel answer a question, or put it off to the next round.
+func (l *leg) askInRound(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
+	var opts []roundtrip.QuestionOption
+	if l.optional {
+		opts = append(opts, roundtrip.IfPossible())
+	}
+	l.asked.Store(true)
+	return roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), q, opts...)
 }
 
 // CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
@@ -276,6 +261,12 @@ func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
 
 // Notify implements [protocol.BackCaller]: it passes on what the handler reports.
 func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
+	switch n.Method {
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
+		protocol.NotifyElicitationCompleted: // of no request, whoever sends it
+		return sessionBack{l.session}.Notify(context.WithoutCancel(ctx), n)
+	}
 	call := l.waitingCall()
 	if l.over.Load() || call == nil {
 		return errOver
@@ -302,10 +293,6 @@ func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 			return err
 		}
 		return call.Log(ctx, m.Level, m.Logger, m.Data)
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		return sessionBack{l.session}.Notify(ctx, n)
 	}
 	return call.Notify(ctx, n)
 }

@@ -141,6 +141,12 @@ func TestReportsReachTheCall(t *testing.T) {
 func TestChangesReachThoseWhoListen(t *testing.T) {
 	f := &fake{answers: map[string]handler{
 		protocol.MethodSubscribe: always("{}"), protocol.MethodUnsubscribe: always("{}"),
+		"changes": func(ctx context.Context, c *fakeCall) (string, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel() // which is no matter of those who listen
+			return textResult("done"), c.notify(ctx, protocol.NotifyResourceUpdated,
+				`{"uri":"a:b"}`)
+		},
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		h := host(t, f, nil)
@@ -178,5 +184,9 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 				Params: json.RawMessage(`{"uri":"` + uri + `"}`)})
 		}
 		wait("ResourceUpdated")
+		if era == protocol.Legacy || r.name == "stdio" { // else the call has another session
+			wantText(t, c, "changes", "done")
+			wait("ResourceUpdated")
+		}
 	})
 }

@@ -13,16 +13,15 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// askReturned returns the questions of a handler as those of the server in front, under the
-// handler's own keys.
+// askReturned asks what a handler has returned, under the handler's own keys.
 func askReturned(asks *protocol.InputRequiredResult) protocol.Result {
 	questions, next := relay.NoteReturned(asks.InputRequests, asks.RequestState,
 		func(_ int, key string) string { return key })
 	return relay.Ask(questions, next)
 }
 
-// retryOf returns the answers to what the handler has returned in the round before, and its state.
-// given is what the client has sent.
+// retryOf returns the answers to what the handler has returned before, and its state. given is from
+// the client.
 func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	state, resumed := roundtrip.State[relay.State](l.ctx)
 	switch {
@@ -34,8 +33,8 @@ func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	return retry, nil
 }
 
-// parkCall answers one leg of a call whose handler runs once: it makes the call, or brings the
-// answers to it. Whoever makes it keeps the session until the handler has returned.
+// parkCall answers one leg of a call whose handler runs once: it makes the call, or brings answers.
+// Who makes it keeps the session until the handler has returned.
 func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep func() func(),
 	method string, params protocol.Params) (protocol.Result, error) {
 	state, resumed := roundtrip.State[relay.State](ctx)
@@ -66,7 +65,6 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 		})
 }
 
-// askParked puts a question to the client of a call whose handler runs once.
 func (l *leg) askParked(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
 	if missing := l.askable.Missing(q); l.optional && !missing.IsZero() {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest,
@@ -79,7 +77,6 @@ func (l *leg) askParked(ctx context.Context, q protocol.InputRequest) (json.RawM
 	return answer.Encode()
 }
 
-// waitingCall returns the request that waits for the handler, nil if none does.
 func (l *leg) waitingCall() *server.Call {
 	if l.parked != nil {
 		return l.parked.WaitingCaller()

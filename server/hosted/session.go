@@ -33,9 +33,6 @@ type session struct {
 func (s *session) addLeg(l *leg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.legs == nil {
-		s.legs = map[*leg]struct{}{}
-	}
 	s.legs[l] = struct{}{}
 }
 
@@ -45,7 +42,6 @@ func (s *session) removeLeg(l *leg) {
 	delete(s.legs, l)
 }
 
-// annotated returns what is known of the tools that the session sees.
 func (s *session) annotated() *annotatedTools {
 	if _, shared := s.peer.(sharedPeer); shared {
 		return &s.host.tools
@@ -67,9 +63,8 @@ func callerOf(ctx context.Context, req *server.Request) *Caller {
 	return c
 }
 
-// openSession opens a session. ctx is that of the request that needs it: what a hosted server does
-// when a session begins, such as making a client of another service, may depend on its values. They
-// are of no other request: the peer keeps them from handlers.
+// openSession opens a session. ctx is that of the request that needs it: a hosted server that makes
+// a client of another service depends on its values. The peer keeps them from handlers.
 func (h *Server) openSession(
 	ctx context.Context, caller *Caller, front *server.Session,
 ) (s *session, err error) {
@@ -78,7 +73,8 @@ func (h *Server) openSession(
 			s, err = nil, fmt.Errorf("hosted: panic while a session was opened: %v", v)
 		}
 	}()
-	s = &session{host: h, caller: caller, front: front}
+	s = &session{host: h, caller: caller, front: front, legs: map[*leg]struct{}{},
+		uris: subscriptions{count: map[string]int{}}}
 	if h.front != nil {
 		s.catalog = h.front.NewCatalog(nil)
 	}
@@ -134,7 +130,7 @@ func readOffers(response *protocol.Response) (*protocol.InitializeResult, error)
 	return result.(*protocol.InitializeResult), nil
 }
 
-// close ends the session, and its peer unless that serves others.
+// close ends the session, and its peer unless that is shared.
 func (s *session) close() {
 	if s.legacy != nil {
 		_ = s.legacy.Close()
@@ -144,7 +140,6 @@ func (s *session) close() {
 	}
 }
 
-// isOver reports whether the hosted server has closed the session.
 func (s *session) isOver() bool {
 	select {
 	case <-s.legacy.Done():
@@ -154,8 +149,7 @@ func (s *session) isOver() bool {
 	}
 }
 
-// send sends a request of this package's own, such as resources/subscribe. A panic of the hosted
-// server is an error here.
+// send sends a request of this package's own. A panic of the hosted server is an error.
 func (s *session) send(
 	ctx context.Context, method string, params protocol.Params,
 ) (result json.RawMessage, err error) {
@@ -174,7 +168,6 @@ func (s *session) send(
 	return response.Result, nil
 }
 
-// handle sends a request to the hosted server.
 func (s *session) handle(ctx context.Context, method string, params protocol.Params,
 	back protocol.BackCaller) (*protocol.Response, error) {
 	raw, err := protocol.EncodeParams(params)
@@ -192,8 +185,8 @@ func (s *session) handle(ctx context.Context, method string, params protocol.Par
 // sessionBack takes what the hosted server sends that belongs to no request.
 type sessionBack struct{ *session }
 
-// Call implements [protocol.BackCaller]. Nobody can be asked here: a question belongs to the
-// client of a request. It may be of any that runs, so none of them goes on without an answer.
+// Call implements [protocol.BackCaller]. Nobody can be asked here, and the question may be of any
+// request that runs: none of them goes on without an answer.
 func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if req.Method == protocol.MethodPing {
 		return answerPing(req), nil
@@ -243,7 +236,6 @@ func (s sessionBack) Notify(ctx context.Context, n *protocol.Notification) error
 	return nil
 }
 
-// isWanted reports whether a notification may be sent to the client of a session.
 func (s sessionBack) isWanted(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyElicitationCompleted:

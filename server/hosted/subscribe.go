@@ -25,9 +25,6 @@ func (s *session) subscribe(ctx context.Context, uri string) error {
 			return err
 		}
 	}
-	if s.uris.count == nil {
-		s.uris.count = map[string]int{}
-	}
 	s.uris.count[uri]++
 	return nil
 }
@@ -47,7 +44,6 @@ func (s *session) unsubscribe(ctx context.Context, uri string) {
 	}
 }
 
-// announces reports whether the hosted server tells of changes of resources.
 func (s *session) announces() bool {
 	return s.offers.Capabilities.Resources != nil && s.offers.Capabilities.Resources.Subscribe
 }
@@ -70,8 +66,8 @@ func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
 	return next(ctx, req)
 }
 
-// answerListen subscribes a client of revision 2026-07-28 as long as it listens. The session of
-// the hosted server is in use meanwhile.
+// answerListen subscribes a client of revision 2026-07-28, and uses the session, as long as it
+// listens.
 func (h *Server) answerListen(ctx context.Context, req *server.Request, p *protocol.ListenParams,
 	next server.Handler) (protocol.Result, error) {
 	s, giveBack, err := h.sessions.sessionFor(ctx, req)

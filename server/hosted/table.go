@@ -26,7 +26,6 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// A sessionTable has the sessions that serve more than one request.
 type sessionTable struct {
 	host *Server
 	max  int
@@ -149,8 +148,8 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	return k, opens, nil
 }
 
-// makeRoomLocked reports whether one more session of a principal can be kept, and closes for it
-// the one that has been idle for longest: its own, where it has its share.
+// makeRoomLocked reports whether one more session of a principal can be kept. It closes the one
+// that has been idle for longest, one of the principal where that has its share.
 func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	total, own := 0, 0
 	var oldest, oldestOwn *keptSession
@@ -186,8 +185,8 @@ func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	return true
 }
 
-// open opens a session that is kept. Others wait for it, so it does not end with the request that
-// opens it, nor does that wait longer than it may.
+// open opens a session that is kept. Others wait for it: it outlives the request that opens it,
+// which does not wait longer than it may.
 func (t *sessionTable) open(
 	ctx context.Context, k *keptSession, front *server.Session, caller *Caller,
 ) {
@@ -201,7 +200,6 @@ func (t *sessionTable) open(
 	}
 }
 
-// openOne opens a session for one request.
 func (t *sessionTable) openOne(
 	ctx context.Context, req *server.Request, caller *Caller,
 ) (*session, func(), error) {
@@ -212,7 +210,6 @@ func (t *sessionTable) openOne(
 	return s, sync.OnceFunc(s.close), nil
 }
 
-// openNamed opens a session with an id of its own.
 func (h *Server) openNamed(
 	ctx context.Context, caller *Caller, front *server.Session,
 ) (*session, error) {
@@ -221,8 +218,8 @@ func (h *Server) openNamed(
 	return h.openSession(ctx, &named, front)
 }
 
-// giveBack ends the use of a session. One that serves no request is closed after idleTime, but for
-// those behind a session of the server in front, which end with it.
+// giveBack ends the use of a session. An idle one is closed after idleTime, unless it ends with a
+// session of the server in front.
 func (t *sessionTable) giveBack(k *keptSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +268,7 @@ func (t *sessionTable) dropLocked(k *keptSession) {
 	}
 }
 
-// closeLater closes a session on another goroutine: closing may run code of the hosted server.
+// closeLater closes a session on another goroutine: that may run code of the hosted server.
 func (t *sessionTable) closeLater(k *keptSession) {
 	if k.idle != nil {
 		k.idle.Stop()

@@ -96,8 +96,8 @@ func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 		ann := protocol.Principal{Issuer: "https://login.example", Subject: "ann"}
 		page.Observe(t.Context(), event.InputRequested{Where: event.Where{
 			Version: protocol.Latest, Method: "tools/call", Target: "deploy", Flow: "f", Round: 1},
-			Questions: []event.AskedQuestion{{Key: "confirm"}, {Key: "env"}}, Principal: ann,
-			Client: "desk"})
+			Questions: []event.AskedQuestion{{Key: "confirm"}, {Key: "env"}}, Principal: &ann,
+			Client: &protocol.Implementation{Name: "desk"}})
 		look := func(after time.Duration, texts ...string) string {
 			time.Sleep(after)
 			body := localGet(page, "/")
@@ -127,8 +127,9 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 		{"ann", "desk", "deploy"}, {"ann", "phone", "delete"}, {"bob", "desk", "deploy"}} {
 		where := event.Where{Version: protocol.Latest, Method: "tools/call", Target: f.tool,
 			Flow: fmt.Sprintf("flow-%d", i), Round: 1}
-		page.Observe(t.Context(), event.InputRequested{Where: where, Client: f.client,
-			Principal: protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
+		page.Observe(t.Context(), event.InputRequested{Where: where,
+			Client:    &protocol.Implementation{Name: f.client},
+			Principal: &protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
 		if i == 0 {
 			page.Observe(t.Context(), event.FlowEnded{Where: where, How: words.EndComplete})
 		}

@@ -96,8 +96,13 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 		switch e := e.(type) {
 		case event.InputRequested:
 			f.State, f.Asked = stateAsks, added.At
-			f.Who = errtext.Mark(inspection.NameOf(e.Principal), maxName)
-			f.Client, f.Keys = errtext.Mark(e.Client, maxName), keysOf(e.Questions)
+			f.Keys = keysOf(e.Questions)
+			if e.Principal != nil {
+				f.Who = errtext.Mark(inspection.NameOf(*e.Principal), maxName)
+			}
+			if e.Client != nil {
+				f.Client = errtext.Mark(e.Client.Name, maxName)
+			}
 		case event.WaitBegan:
 			f.State = stateWaits
 		case event.Resumed, event.WaitEnded:

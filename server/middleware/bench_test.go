@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"testing"
@@ -51,10 +50,7 @@ func BenchmarkChain(b *testing.B) {
 	for _, c := range chains {
 		b.Run(c.name, func(b *testing.B) {
 			result := server.Text("done")
-			var h server.Handler = func(context.Context, *server.Request) (protocol.Result,
-				error) {
-				return result, nil
-			}
+			var h server.Handler = returns(result, nil)
 			for i := len(c.chain) - 1; i >= 0; i-- {
 				h = c.chain[i](h)
 			}

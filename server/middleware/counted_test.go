@@ -4,12 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
 // TestEveryEventIsCounted: what an event counts is in the table of series.
@@ -41,12 +37,8 @@ func TestEveryEventIsCounted(t *testing.T) {
 		"rondo_line_refusals_total":       event.RequestRefused{},
 		"rondo_http_refusals_total":       event.RequestRefused{Status: 400},
 	} {
-		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		noError(t, err)
-		metrics.Observe(t.Context(), e)
-		if got := value(t, registry, want); got != 1 {
-			t.Errorf("%s is %v after %T, want 1", want, got, e)
-		}
+		w := newWatch(t, nil, nil)
+		w.metrics.Observe(t.Context(), e)
+		w.wantValue(1, want)
 	}
 }

@@ -66,6 +66,8 @@
 //	mcp.task_run            debug  it was queued for its turn here, runs or stops
 //	mcp.task_taken_over     warn   its process ended, and it goes on here
 //	mcp.task_ended          info   it is over; error: too many processes ended that ran it
+//	mcp.visit_served        info   a browser was shown the page of a visit, or came too late
+//	mcp.visit_refused       warn   a browser was turned away there; error: the store failed
 //	mcp.question_reworded   warn   two versions of the application ask differently
 //	mcp.leg_running         info   a copy of a leg that still runs was told to come back
 //	mcp.capability_refused  info   a client lacks what a question needs

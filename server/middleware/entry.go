@@ -25,7 +25,6 @@ type entry struct {
 	failed       bool          // the leg, with code and message
 }
 
-// wantedFields are the fields of the entry of a leg that options ask for.
 type wantedFields struct{ subject, remoteAddr, traceID string }
 
 // AddTo implements [event.Entry].
@@ -50,7 +49,6 @@ func (e *entry) addHead(f event.Fields) {
 	}
 }
 
-// addLeg writes the fields of a leg, but for what it asked.
 func (e *entry) addLeg(f event.Fields) {
 	f.AddText("request", e.where.Request)
 	f.AddText("method", e.where.Method)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -25,51 +26,70 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// rig is a server with a Log and Metrics around it and a client that writes its requests by hand.
-type rig struct {
+// watch is a Log and Metrics, and what they have recorded.
+type watch struct {
 	testing.TB
-	*server.Server
+	log      *middleware.Log
+	metrics  *middleware.Metrics
 	logs     *observer.ObservedLogs
 	registry *prometheus.Registry
-	metrics  *middleware.Metrics
-	calls    int
 }
 
-// newLog returns a Log, and what it has logged.
-func newLog() (*middleware.Log, *observer.ObservedLogs) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	return middleware.NewLog(zaplog.New(zap.New(core)), nil), logs
-}
-
-// newRig returns a server whose chain is Log, Metrics, Recover and then inner,
-// with a few tools, a prompt and a resource.
-func newRig(t testing.TB, inner ...server.Middleware) *rig {
+func newWatch(t testing.TB, logged, counted *middleware.Options, opts ...zap.Option) *watch {
 	t.Helper()
-	return newRigWith(t, roundtrip.Options{}, inner...)
-}
-
-// newRigWith is newRig with options for round trips.
-func newRigWith(t testing.TB, rounds roundtrip.Options, inner ...server.Middleware) *rig {
-	t.Helper()
-	log, logs := newLog()
+	log, logs := newLog(logged, opts...)
 	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
+	metrics, err := middleware.NewMetrics(prom.New(registry), counted)
 	noError(t, err)
+	return &watch{t, log, metrics, logs, registry}
+}
+
+// newLog returns a Log, and what it has logged. opts may be nil.
+func newLog(opts *middleware.Options, with ...zap.Option) (
+	*middleware.Log, *observer.ObservedLogs) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	return middleware.NewLog(zaplog.New(zap.New(core, with...)), opts), logs
+}
+
+// Observe implements [event.Observer].
+func (w *watch) Observe(ctx context.Context, e event.Event) {
+	event.Observers(w.log, w.metrics).Observe(ctx, e)
+}
+
+// newServer returns a server whose chain is Log, Metrics, Recover and then inner.
+func (w *watch) newServer(rounds roundtrip.Options, inner ...server.Middleware) *server.Server {
+	w.Helper()
 	if rounds.MinHumanTime == 0 { // who answers here is a test, at once
 		rounds.MinHumanTime = -1
 	}
-	both := event.Observers(log, metrics)
 	s, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "rig", Version: "1"},
-		Observer:  both,
-		Roundtrip: rounds,
-		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
+		Info: protocol.Implementation{Name: "test", Version: "1"}, Observer: w, Roundtrip: rounds,
+		Middleware: append([]server.Middleware{w.log.Wrap, w.metrics.Wrap, middleware.Recover(w)},
 			inner...),
 	})
-	noError(t, err)
-	t.Cleanup(func() { s.Close() })
-	register(s)
-	return &rig{TB: t, Server: s, logs: logs, registry: registry, metrics: metrics}
+	noError(w, err)
+	w.Cleanup(func() { s.Close() })
+	return s
+}
+
+// rig is a watched server and a client that writes its requests by hand.
+type rig struct {
+	*watch
+	*server.Server
+	calls int
+}
+
+// newRig returns a server with a few tools, a prompt and a resource.
+func newRig(t testing.TB, inner ...server.Middleware) *rig {
+	t.Helper()
+	return newWatch(t, nil, nil).newRig(roundtrip.Options{}, inner...)
+}
+
+func (w *watch) newRig(rounds roundtrip.Options, inner ...server.Middleware) *rig {
+	w.Helper()
+	r := &rig{watch: w, Server: w.newServer(rounds, inner...)}
+	register(r.Server)
+	return r
 }
 
 type confirmation struct {
@@ -84,37 +104,31 @@ type input struct {
 }
 
 func register(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "echo"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return server.Text(in.Note), nil
-		})
-	server.AddTool(s, server.Tool{Name: "fail"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return nil, errors.New("cannot use " + in.Note)
-		})
-	server.AddTool(s, server.Tool{Name: "refuse"},
-		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
-			return nil, protocol.Errorf(4711, "not today")
-		})
-	server.AddTool(s, server.Tool{Name: "panic"},
-		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			panic("no idea what to do with " + in.Note)
-		})
-	server.AddTool(s, server.Tool{Name: "bug"},
-		func(context.Context, *server.ToolCall, input) (toolOutcome, error) {
-			return &protocol.InputRequiredResult{}, nil
-		})
-	server.AddTool(s, server.Tool{Name: "deploy"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			switch answer := confirm.Answer(ctx); answer.Outcome {
-			case roundtrip.Accepted:
-				return server.Text("deployed " + answer.Content.Reason), nil
-			case roundtrip.Declined:
-				return server.Text("left alone"), nil
-			}
-			return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"),
-				roundtrip.WithState("author "+in.Note)), nil
-		})
+	addTool(s, "echo", func(_ context.Context, in input) (toolOutcome, error) {
+		return server.Text(in.Note), nil
+	})
+	addTool(s, "fail", func(_ context.Context, in input) (toolOutcome, error) {
+		return nil, errors.New("cannot use " + in.Note)
+	})
+	addTool(s, "refuse", func(context.Context, input) (toolOutcome, error) {
+		return nil, protocol.Errorf(4711, "not today")
+	})
+	addTool(s, "panic", func(_ context.Context, in input) (toolOutcome, error) {
+		panic("no idea what to do with " + in.Note)
+	})
+	addTool(s, "bug", func(context.Context, input) (toolOutcome, error) {
+		return &protocol.InputRequiredResult{}, nil
+	})
+	addTool(s, "deploy", func(ctx context.Context, in input) (toolOutcome, error) {
+		switch answer := confirm.Answer(ctx); answer.Outcome {
+		case roundtrip.Accepted:
+			return server.Text("deployed " + answer.Content.Reason), nil
+		case roundtrip.Declined:
+			return server.Text("left alone"), nil
+		}
+		return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"),
+			roundtrip.WithState("author "+in.Note)), nil
+	})
 	server.AddPrompt(s, server.Prompt{Name: "greet"},
 		func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("cannot greet " + call.Arguments["who"])
@@ -178,11 +192,11 @@ func (r *rig) state(response *protocol.Response) string {
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
 // entry returns the only log entry with the name.
-func (r *rig) entry(name string) observer.LoggedEntry {
-	r.Helper()
-	entries := r.logs.FilterMessage(name).All()
+func (w *watch) entry(name string) observer.LoggedEntry {
+	w.Helper()
+	entries := w.logs.FilterMessage(name).All()
 	if len(entries) != 1 {
-		r.Fatalf("%d entries %s, want 1", len(entries), name)
+		w.Fatalf("%d entries %s, want 1: %v", len(entries), name, w.logs.All())
 	}
 	return entries[0]
 }
@@ -199,7 +213,7 @@ func wantFields(t testing.TB, e observer.LoggedEntry, want map[string]any) {
 }
 
 // exposition is all that a scrape would show.
-func (r *rig) exposition() string { return exposition(r.TB, r.registry) }
+func (w *watch) exposition() string { return exposition(w, w.registry) }
 
 func exposition(t testing.TB, g prometheus.Gatherer) string {
 	t.Helper()
@@ -246,17 +260,16 @@ func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) f
 	return sum
 }
 
-func (r *rig) wantValue(want float64, name string, labels ...string) {
-	r.Helper()
-	wantEqual(r, fmt.Sprintf("%s%q =", name, labels),
-		value(r.TB, r.registry, name, labels...), want)
+func (w *watch) wantValue(want float64, name string, labels ...string) {
+	w.Helper()
+	wantEqual(w, fmt.Sprintf("%s%q =", name, labels), value(w, w.registry, name, labels...), want)
 }
 
 // series counts the time series of a metric.
-func (r *rig) series(name string) int {
-	r.Helper()
-	n, err := testutil.GatherAndCount(r.registry, name)
-	noError(r, err)
+func (w *watch) series(name string) int {
+	w.Helper()
+	n, err := testutil.GatherAndCount(w.registry, name)
+	noError(w, err)
 	return n
 }
 
@@ -303,6 +316,31 @@ func incoming(t testing.TB, method string, who protocol.Principal) *server.Reque
 		Version:   protocol.Latest,
 		Principal: who,
 	}
+}
+
+// toolCall is the request of a tool by the local caller.
+func toolCall(t testing.TB) *server.Request {
+	t.Helper()
+	return incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+}
+
+func returns(result protocol.Result, err error) server.Handler {
+	return func(context.Context, *server.Request) (protocol.Result, error) { return result, err }
+}
+
+// addTool adds a tool that looks at its input alone.
+func addTool(s *server.Server, name string,
+	f func(ctx context.Context, in input) (toolOutcome, error)) {
+	server.AddTool(s, server.Tool{Name: name},
+		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
+			return f(ctx, in)
+		})
+}
+
+// bubble runs a subtest in fake time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // noError ends the test if err is not nil.

@@ -1,15 +1,11 @@
 package middleware_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server/middleware"
@@ -55,41 +51,29 @@ func (h host) run(w *wire, tool string) string {
 
 func (h host) runInSession(w *wire, tool string) string {
 	response := w.post(w.Context(), w.body(protocol.MethodCallTool, tool, ""))
-	events := sse.NewReader(response.Body, 0)
-	for {
-		e, err := events.Next()
-		noError(w, err)
-		var m message
-		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
-			continue
-		}
-		answer := ""
+	got := w.read(response, func(string) (member string, goOn bool) {
 		switch {
-		case m.Method == "" && m.Result != nil:
-			discard(response)
-			return m.Result.Content[0].Text
-		case m.Method != protocol.MethodElicit:
-		case h.leaves:
-			_ = response.Body.Close()
-			w.await("mcp.request")
-			return "(the host's own words: it has left)"
 		case h.result != "":
-			answer = `"result":` + h.result
+			member = `"result":` + h.result
 		case h.err != "":
-			answer = `"error":` + h.err
+			member = `"error":` + h.err
 		}
-		if answer != "" {
-			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)))
-		}
+		return member, !h.leaves
+	})
+	if h.leaves {
+		_ = response.Body.Close()
+		w.await("mcp.request")
+		return "(the host's own words: it has left)"
 	}
+	discard(response)
+	return got.Result.Content[0].Text
 }
 
 // TestHostsThatShowNothing plays the seven kinds of host that declare elicitation and show no
 // question, over HTTP in both eras and with both styles, and compares what everybody reads with
 // testdata/hosts.md. Of none of them it is said that a person declined, and nothing is paid.
 func TestHostsThatShowNothing(t *testing.T) {
-	s := &transcript{names: map[string]string{}, count: map[string]int{}}
-	fmt.Fprint(s, introOfHosts)
+	s := newTranscript(introOfHosts)
 	for _, h := range hosts() {
 		for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
 			for _, tool := range []string{"pay", "pay_guard"} {
@@ -111,15 +95,7 @@ func TestHostsThatShowNothing(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join("testdata", "hosts.md")
-	got := strings.TrimRight(s.String(), "\n") + "\n"
-	if *update {
-		noError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	noError(t, err)
-	wantEqual(t, fmt.Sprintf("%s is not what is read (rewrite it with -update):\n", path),
-		got, string(want))
+	s.compare(t, "hosts.md")
 }
 
 const introOfHosts = `# Hosts that do not show questions

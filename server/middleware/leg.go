@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is what the middleware and the observers of this package learn about one
-// request while it runs. The context carries it.
+// A leg is what this package learns about one request while it runs. The context carries it.
 type leg struct {
 	request *server.Request
 	started time.Time
@@ -35,7 +34,7 @@ type leg struct {
 	logged bool // an entry will be written for it; set before it runs, which mu does not guard
 }
 
-// legContext is a context that carries a leg, in one allocation.
+// legContext carries a leg, in one allocation.
 type legContext struct {
 	context.Context
 	leg leg
@@ -53,9 +52,8 @@ func (c *legContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// withLeg returns the leg of in and a context that carries it. The outermost
-// middleware makes the leg. When a handler calls another server in process, under
-// its context, the leg of the outer request is not used.
+// withLeg returns the leg of a request, which the outermost middleware makes. A handler that calls
+// another server in process, under its context, does not share the leg of the outer request.
 func withLeg(ctx context.Context, request *server.Request) (context.Context, *leg) {
 	if l := legFrom(ctx); l != nil && l.request == request {
 		return ctx, l
@@ -93,8 +91,8 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// endLeg returns how long the leg worked, and how long it waited for people. The wait of a
-// goroutine that the handler left behind does not count. It may be called by several middlewares.
+// endLeg returns how long the leg worked, and how long it waited for people, without goroutines
+// that the handler left behind. Several middlewares may call it.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +101,6 @@ func (l *leg) endLeg() (work, waited time.Duration) {
 	return time.Since(l.started) - l.waited, l.waited
 }
 
-// countWaiting makes the leg count in a gauge while it waits.
 func (l *leg) countWaiting(gauge event.Instrument) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +159,8 @@ func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Lev
 	return level
 }
 
-// fillEntry completes the entry of the leg with the request, its flow and round,
-// and its questions unless an entry of their own has them.
+// fillEntry adds the request, flow and round of the leg, and its questions unless an entry of their
+// own has them.
 func (l *leg) fillEntry(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,15 +180,13 @@ func (l *leg) isTimedOut() bool {
 	return l.timedOut
 }
 
-// whereOfRequest describes a request in events.
 func whereOfRequest(request *server.Request) event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
 		Target:  rpc.LogTarget(request.Message.Method, request.Target),
 		Request: request.RequestID}
 }
 
-// maskText masks the strings of the request in a text, and anything that looks
-// like a credential. l may be nil.
+// maskText masks the strings of the request, and what looks like a credential. l may be nil.
 func (l *leg) maskText(text string) string {
 	var secrets redact.Secrets
 	if l != nil {
@@ -202,21 +197,20 @@ func (l *leg) maskText(text string) string {
 }
 
 func addParams(secrets *redact.Secrets, params protocol.Params) {
-	var retry protocol.Retry
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
 		secrets.AddJSON(p.Arguments)
-		retry = p.Retry
 	case *protocol.GetPromptParams:
 		secrets.AddJSON(p.Arguments)
-		retry = p.Retry
-	case *protocol.ReadResourceParams:
-		retry = p.Retry
 	case *protocol.CompleteParams:
 		secrets.AddText(p.Value)
 		for _, value := range p.Context {
 			secrets.AddText(value)
 		}
+	}
+	retry := protocol.RetryOf(params)
+	if retry == nil {
+		return
 	}
 	if state, _ := retry.RequestState.Text(); state != "" {
 		secrets.AddText(state)

@@ -13,7 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The rows of seriesOfLegs.
 const (
 	seriesRequests = iota
 	seriesDurations
@@ -47,8 +46,8 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 }
 
-// legSeries are the series that legs are counted in. A copy-on-write table maps labels to
-// series: the look-up of a sink costs more than counting.
+// legSeries are the series of legs, in a copy-on-write table by labels: the look-up of a sink costs
+// more than counting.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
@@ -79,7 +78,6 @@ func (s *legSeries) init(targets []string, vectors []event.Vector) {
 	}
 }
 
-// countLeg counts a leg that has ended.
 func (s *legSeries) countLeg(request *server.Request, outcome string, work, waited time.Duration) {
 	labels := legLabels{methodLabel(request.Message.Method), outcome,
 		s.targetLabel(request.Target), request.Version.Era()}
@@ -110,7 +108,6 @@ func (s *legSeries) bindSeries(labels legLabels) boundSeries {
 	return series
 }
 
-// timeLabels returns the label values of a duration.
 func (s *legSeries) timeLabels(labels legLabels) []string {
 	values := []string{labels.method, labels.era.String()}
 	if s.targets != nil {
@@ -119,7 +116,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// targetLabel returns "other" for targets that are not listed, so that peers cannot create series.
+// targetLabel returns "other" for targets that are not listed: peers must not make up series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""
@@ -133,8 +130,7 @@ func (s *legSeries) targetLabel(target string) string {
 // otherLabel is the label value of everything that has no series of its own.
 const otherLabel = "other"
 
-// methodLabel returns "other" for methods that are not the protocol's, so that
-// peers cannot create series.
+// methodLabel returns "other" for methods that are not of the protocol, likewise.
 func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
@@ -149,7 +145,6 @@ func methodLabel(method string) string {
 	return otherLabel
 }
 
-// modulePath is that of this module.
 const modulePath = "github.com/rondo-mcp/rondo"
 
 // buildInfo returns what runs: the release of this module, that of Go, and the revision of the

@@ -17,8 +17,7 @@ const (
 	// defaultMaxCalls is how many requests may run at once. With bodies of a few megabytes they fit
 	// into the memory of a small machine; legs that wait for people do not run.
 	defaultMaxCalls = 256
-	// defaultMaxCallsPerPrincipal is how many of them may be one principal's:
-	// more than an agent with parallel tool calls needs, an eighth of all.
+	// defaultMaxCallsPerPrincipal is of them: more than an agent with parallel tool calls needs.
 	defaultMaxCallsPerPrincipal = 32
 	// listensPerCall is how many subscriptions may be open for each request that may run. They
 	// are cheap, and each connected client has one or two.
@@ -79,7 +78,6 @@ func Limit(opts *Options) server.Middleware {
 	}
 }
 
-// slots counts requests that run.
 type slots = quota.Pool[protocol.Principal]
 
 func newSlots(total, share int) *slots {
@@ -88,8 +86,8 @@ func newSlots(total, share int) *slots {
 	})
 }
 
-// A callSlot is the context of a request that runs, with the slot that it holds
-// except while it waits for a person.
+// A callSlot is the context of a request that runs, with its slot except while it waits for a
+// person.
 type callSlot struct {
 	context.Context
 	watch waiting.LazyWatch
@@ -153,7 +151,6 @@ func (s *callSlot) needsSlot() bool {
 	return !s.held && !s.ended && !s.waiting
 }
 
-// releaseSlot gives the slot back when the request has been served.
 func (s *callSlot) releaseSlot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,12 +73,9 @@ func TestLimit(t *testing.T) {
 	ann := protocol.Principal{Issuer: "https://id.example", Subject: "ann"}
 	bob := protocol.Principal{Issuer: "https://id.example", Subject: "bob"}
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3, CallsPerPrincipal: 2}))
-	for round := range 3 { // slots come back
-		for i, who := range []protocol.Principal{ann, ann} {
-			if err := c.enter(protocol.MethodCallTool, who); err != nil {
-				t.Fatalf("round %d, call %d: %v", round, i, err)
-			}
-		}
+	for range 3 { // slots come back
+		noError(t, c.enter(protocol.MethodCallTool, ann))
+		noError(t, c.enter(protocol.MethodCallTool, ann))
 		c.wantFull(c.enter(protocol.MethodCallTool, ann), "principal")
 		noError(t, c.enter(protocol.MethodListTools, bob))
 		c.wantFull(c.enter(protocol.MethodCallTool, bob), "server")
@@ -93,39 +90,30 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-func TestLimitDoesNotTellStrangersApart(t *testing.T) {
-	for name, who := range map[string]protocol.Principal{
-		"nobody": {}, "local": protocol.LocalPrincipal(),
+func TestLimitOfOneCaller(t *testing.T) {
+	ann := protocol.Principal{Subject: "ann"}
+	few := &middleware.Options{Calls: 3, CallsPerPrincipal: 1}
+	for name, test := range map[string]struct {
+		opts  *middleware.Options
+		who   protocol.Principal
+		calls int
+		limit string // of the next one; empty: none
+	}{
+		"strangers": {few, protocol.Principal{}, 3, "server"}, // nobody tells them apart
+		"local":     {few, protocol.LocalPrincipal(), 3, "server"},
+		"defaults":  {nil, ann, 32, "principal"},
+		"off":       {&middleware.Options{Calls: -1, CallsPerPrincipal: -1}, ann, 2 * 256, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 3, CallsPerPrincipal: 1}))
-			for range 3 {
-				if err := c.enter(protocol.MethodCallTool, who); err != nil {
-					t.Error(err)
-				}
+			c := newCrowd(t, middleware.Limit(test.opts))
+			for range test.calls {
+				noError(t, c.enter(protocol.MethodCallTool, test.who))
 			}
-			c.wantFull(c.enter(protocol.MethodCallTool, who), "server")
+			if test.limit != "" {
+				c.wantFull(c.enter(protocol.MethodCallTool, test.who), test.limit)
+			}
 		})
 	}
-}
-
-func TestLimitOff(t *testing.T) {
-	ann := protocol.Principal{Subject: "ann"}
-	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: -1, CallsPerPrincipal: -1}))
-	for range 2 * 256 {
-		noError(t, c.enter(protocol.MethodCallTool, ann))
-	}
-}
-
-func TestLimitDefaults(t *testing.T) {
-	ann := protocol.Principal{Subject: "ann"}
-	c := newCrowd(t, middleware.Limit(nil))
-	for i := range 32 {
-		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
-			t.Fatalf("call %d: %v", i, err)
-		}
-	}
-	c.wantFull(c.enter(protocol.MethodCallTool, ann), "principal")
 }
 
 func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
@@ -146,7 +134,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 func TestLimitLetsRefusalsPass(t *testing.T) {
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 1}))
 	noError(t, c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()))
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
 	if _, err := c.handler(context.Background(), request); err != error(request.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)

@@ -77,7 +77,6 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 	}
 }
 
-// logRequest writes the entry of one leg.
 func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err error) {
 	work, waited := leg.endLeg()
 	level := l.opts.Level
@@ -105,8 +104,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	l.sink.Write(ctx, level, "mcp.request", e)
 }
 
-// errorMessage makes the message of the error that answers a request fit for a
-// log. Those about resources are likely to quote the URI.
+// errorMessage makes a message fit for a log. Those about resources are likely to quote the URI.
 func errorMessage(method, s string) string {
 	if method == protocol.MethodReadResource {
 		return event.EscapeTarget(s)
@@ -114,10 +112,8 @@ func errorMessage(method, s string) string {
 	return redact.HideURLSecrets(s)
 }
 
-// Observe logs an event of the funnel or the server.
-//
-// It runs in the goroutine of the call, whose stack keeps the size that it once had
-// while the call waits for a person. So what needs a large frame is not inlined.
+// Observe logs an event of the funnel or the server. It runs on the goroutine of the call, whose
+// stack keeps its size while the call waits for a person: what needs a large frame is not inlined.
 func (l *Log) Observe(ctx context.Context, e event.Event) {
 	if l.sink == nil {
 		return
@@ -159,7 +155,6 @@ func (l *Log) newEntry(ctx context.Context, happened event.Event) (
 	return e, level, name
 }
 
-// wantedOf returns the fields that the options ask for, nil if the request has none of them.
 func (l *Log) wantedOf(in *server.Request) *wantedFields {
 	w := wantedFields{subject: l.subjectOf(in.Principal)}
 	if l.opts.RemoteAddr {
@@ -174,7 +169,6 @@ func (l *Log) wantedOf(in *server.Request) *wantedFields {
 	return new(w)
 }
 
-// subjectOf names an authenticated principal, if that is wanted.
 func (l *Log) subjectOf(p protocol.Principal) string {
 	if l.opts.Subject == nil || event.PrincipalKind(p) != "authenticated" {
 		return ""
@@ -182,9 +176,8 @@ func (l *Log) subjectOf(p protocol.Principal) string {
 	return l.opts.Subject(p)
 }
 
-// traceID returns the id of the trace that a request says it belongs to, empty
-// if it names none in the form of W3C Trace Context. _meta goes first: a header
-// may be that of a proxy, which knows of one request and not of the call.
+// traceID returns the id of the trace of a request, empty where none has the form of W3C Trace
+// Context. _meta goes first: a header may be that of a proxy, which knows one request alone.
 func traceID(request *server.Request) string {
 	if request.Meta != nil && len(request.Meta.Extra) > 0 {
 		var parent string

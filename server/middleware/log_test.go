@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -21,7 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 func TestLogOfLegs(t *testing.T) {
@@ -109,7 +107,7 @@ func TestLogOfFlow(t *testing.T) {
 
 // TestLogOfReplays: the entries of a request that is sent again have the flow, too.
 func TestLogOfReplays(t *testing.T) {
-	r := newRigWith(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)})
+	r := newWatch(t, nil, nil).newRig(roundtrip.Options{Guard: store.NewMemoryGuard(0)})
 	asked := r.call("deploy", "prod")
 	for _, answer := range []string{`{"ok":true}`, `{"ok":true}`, `{"ok":false}`} {
 		r.call("deploy", "prod", answers(`"confirm":{"action":"accept","content":`+answer+`}`),
@@ -178,9 +176,7 @@ func TestLogOfEvents(t *testing.T) {
 
 // TestEntriesHaveNeitherCallerNorStack, which would be those of this package.
 func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	logger := zap.New(core, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
-	log := middleware.NewLog(zaplog.New(logger), nil)
+	log, logs := newLog(nil, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
 	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedHost})
 	if logs.Len() != 2 {
@@ -194,14 +190,14 @@ func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 }
 
 func TestTheEntryOfAFutureStateSaysByHowMuch(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
+	log, logs := newLog(nil)
+	log.Observe(t.Context(),
 		event.StateRejected{Reason: words.ReasonFuture, Err: errors.New("ahead by 10m0s")})
 	wantFields(t, logs.All()[0], map[string]any{"meaning": "ahead by 10m0s"})
 }
 
 func TestLogNearLimit(t *testing.T) {
-	log, logs := newLog()
+	log, logs := newLog(nil)
 	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel,
 		2: zap.WarnLevel, 3: zap.InfoLevel} {
 		log.Observe(context.Background(), event.InputRequested{RoundsLeft: left})
@@ -215,7 +211,7 @@ func TestLogNearLimit(t *testing.T) {
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
-	log, logs := newLog()
+	log, logs := newLog(nil)
 	for _, text := range []string{hostile, long} {
 		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
@@ -252,7 +248,7 @@ func TestLogIsNotForged(t *testing.T) {
 }
 
 func TestLogBoundsDroppedAnswers(t *testing.T) {
-	log, logs := newLog()
+	log, logs := newLog(nil)
 	log.Observe(context.Background(), event.AnswersDropped{Dropped: make([]event.Dropped, 1000)})
 	fields := logs.All()[0].ContextMap()
 	if list, _ := fields["dropped"].([]any); len(list) != 8 || fields["count"] != int64(1000) {
@@ -261,11 +257,8 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 }
 
 func TestLogOptions(t *testing.T) {
-	core, logs := observer.New(zapcore.DebugLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{
-		Level: event.LevelDebug, OmitErrors: true,
-	})
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	log, logs := newLog(&middleware.Options{Level: event.LevelDebug, OmitErrors: true})
+	request := toolCall(t)
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
@@ -279,9 +272,8 @@ func TestLogOptions(t *testing.T) {
 }
 
 func TestLogLevelIsObeyed(t *testing.T) {
-	core, logs := observer.New(zapcore.ErrorLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	log, logs := newLog(nil, zap.IncreaseLevel(zap.ErrorLevel))
+	request := toolCall(t)
 	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.Resumed{Waited: time.Second})
@@ -297,9 +289,7 @@ func TestLogNil(t *testing.T) {
 	log.Observe(context.Background(), event.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
 	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-		func(context.Context, *server.Request) (protocol.Result, error) {
-			return want, nil
-		})
+		returns(want, nil))
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -310,13 +300,12 @@ func TestLogNil(t *testing.T) {
 func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
-	server.AddTool(outer.Server, server.Tool{Name: "gateway"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
-			inner.raw(ctx, protocol.MethodCallTool,
-				params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
-					answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
-			return server.Text("passed on"), nil
-		})
+	addTool(outer.Server, "gateway", func(ctx context.Context, _ input) (toolOutcome, error) {
+		inner.raw(ctx, protocol.MethodCallTool,
+			params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
+				answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
+		return server.Text("passed on"), nil
+	})
 	outer.call("gateway", "")
 	wantFields(t, outer.entry("mcp.request"), map[string]any{"flow": nil, "round": nil})
 	legs := inner.logs.FilterMessage("mcp.request").All()
@@ -326,8 +315,7 @@ func TestLogOfNestedServers(t *testing.T) {
 // TestFailedPushesAreRecorded: log and metrics say that nobody answered and what
 // came of it, and nothing of what the client chose to say.
 func TestFailedPushesAreRecorded(t *testing.T) {
-	r := newRig(t)
-	log, logs := newLog()
+	w := newWatch(t, nil, nil)
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "delete", Round: 1}
 	for _, e := range []event.PushFailed{
@@ -339,10 +327,9 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 			Tolerated: true},
 		{Where: where, Kind: protocol.KindListRoots},
 	} {
-		log.Observe(context.Background(), e)
-		r.metrics.Observe(context.Background(), e)
+		w.Observe(t.Context(), e)
 	}
-	entries := logs.FilterMessage("mcp.push_failed").All()
+	entries := w.logs.FilterMessage("mcp.push_failed").All()
 	if len(entries) != 4 {
 		t.Fatalf("%d entries", len(entries))
 	}
@@ -356,15 +343,13 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 		"error": "the client answered with an error, code -32000"})
 	wantFields(t, entries[2], map[string]any{"error": `line\nbreak`})
 	for _, outcome := range []string{"refused", "tolerated"} {
-		if n := value(t, r.registry, "rondo_push_failures_total", "outcome", outcome); n != 2 {
-			t.Errorf("%v are counted as %s, want 2", n, outcome)
-		}
+		w.wantValue(2, "rondo_push_failures_total", "outcome", outcome)
 	}
 }
 
 // TestLongErrorsAreCut at 512 characters, escapes and the ellipsis included.
 func TestLongErrorsAreCut(t *testing.T) {
-	log, logs := newLog()
+	log, logs := newLog(nil)
 	for text, want := range map[string]string{
 		strings.Repeat("x", 512):  strings.Repeat("x", 512),
 		strings.Repeat("x", 513):  strings.Repeat("x", 511) + "…",

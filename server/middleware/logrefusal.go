@@ -11,15 +11,13 @@ import (
 )
 
 const (
-	// maxRefusalLines is how many refusals a second are logged one by one: enough to see what is
-	// wrong, too few to fill a disk with what costs its sender nothing.
+	// maxRefusalLines a second are enough to see what is wrong, and too few to fill a disk.
 	maxRefusalLines = 10
 	// refusalWindow is the second that they are counted in.
 	refusalWindow = time.Second
 )
 
-// A refusalLog limits the rate of entries about refused requests. It writes one
-// summary of the omitted ones within a second.
+// A refusalLog limits the rate of entries about refused requests, and sums up those it left out.
 type refusalLog struct {
 	write func(count int, reasons []string) // writes a summary
 
@@ -49,7 +47,6 @@ func (l *refusalLog) admitLine(reason string) bool {
 	return false
 }
 
-// writeSummary logs how many lines have been left out.
 func (l *refusalLog) writeSummary() {
 	l.mu.Lock()
 	beyond := l.omitted
@@ -77,7 +74,6 @@ func (l *Log) admitRefusal(refused event.Event) event.Event {
 	return e
 }
 
-// writeOmitted writes how many refusals were not logged one by one.
 func (l *Log) writeOmitted(count int, reasons []string) {
 	ctx := context.Background()
 	if !l.sink.Enabled(ctx, event.LevelWarn) {

@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// namespace is the first part of the names of metrics.
 const namespace = "rondo"
 
 // Metrics counts and times requests, as a middleware, and what
@@ -58,6 +57,7 @@ const namespace = "rondo"
 //	rondo_tasks_begun_total
 //	rondo_tasks_taken_over_total               from processes that ended
 //	rondo_tasks_ended_total{how}               died: with too many processes
+//	rondo_visits_total{how}                    browsers at the page of a visit
 //	rondo_reworded_questions_total             by another version of the application
 //	rondo_sessions_evicted_total
 //	rondo_forwarded_requests_total{outcome}    to the replica that owns the session
@@ -111,8 +111,7 @@ func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
 	return m, nil
 }
 
-// durationBuckets covers handlers that compute and handlers that wait for other
-// services, up to where clients commonly give up.
+// durationBuckets covers handlers that compute, and those that wait for other services.
 func durationBuckets() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }

@@ -8,17 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // thinker answers every question after a minute.
@@ -33,14 +24,9 @@ func (thinker) Push(ctx context.Context, _ protocol.InputRequest,
 // Adapters have observers, and none of our middleware.
 func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zapcore.DebugLevel)
-		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		noError(t, err)
-		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
-			Observer: event.Observers(metrics, middleware.NewLog(zaplog.New(zap.New(core)), nil)),
-			Limits:   roundtrip.Limits{Waiting: 1},
-		})
+		w := newWatch(t, nil, nil)
+		funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Observer: w,
+			Limits: roundtrip.Limits{Waiting: 1}})
 		noError(t, err)
 		ask := func() error {
 			_, err := funnel.Do(t.Context(), roundtrip.Call{
@@ -57,14 +43,14 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- ask() }()
 		synctest.Wait()
-		wantEqual(t, "requests wait", value(t, registry, "rondo_requests_waiting"), 1)
+		w.wantValue(1, "rondo_requests_waiting")
 		if err := ask(); err == nil {
 			t.Error("a second call waits as well")
 		}
 		noError(t, <-done)
 		for name, want := range map[string]float64{"rondo_requests_waiting": 0,
 			"rondo_request_waiting_seconds": 60} {
-			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, registry, name), want)
+			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, w.registry, name), want)
 		}
 		for name, want := range map[string]map[string]any{
 			"mcp.wait_began": {"target": "deploy", "method": "tools/call"},
@@ -72,11 +58,7 @@ func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 			"mcp.quota_exceeded": {"resource": "waiting", "limit": "server",
 				"retry_after_ms": 5000},
 		} {
-			entries := logs.FilterMessage(name).All()
-			if len(entries) != 1 {
-				t.Fatalf("%d entries %s, want 1", len(entries), name)
-			}
-			wantFields(t, entries[0], want)
+			wantFields(t, w.entry(name), want)
 		}
 	})
 }

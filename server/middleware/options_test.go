@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -29,10 +28,7 @@ func TestNumbersOfOptions(t *testing.T) {
 			}
 			return next
 		}
-		_, err = run(wrapped, incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-			func(context.Context, *server.Request) (protocol.Result, error) {
-				return server.Text("result"), nil
-			})
+		_, err = run(wrapped, toolCall(t), returns(server.Text("result"), nil))
 		return err
 	})
 }
@@ -44,19 +40,17 @@ func TestTimeoutCanBeOff(t *testing.T) {
 		limit time.Duration
 		ends  bool
 	}{{"default", 0, true}, {"off", -1, false}} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, err := run(middleware.Timeout(tt.limit),
-					incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
-					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
-						time.Sleep(2 * time.Minute)
-						wantEqual(t, "the context has ended", ctx.Err() != nil, tt.ends)
-						return &protocol.EmptyResult{}, nil
-					})
-				if err != nil {
-					t.Error(err)
-				}
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			_, err := run(middleware.Timeout(tt.limit),
+				incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
+				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+					time.Sleep(2 * time.Minute)
+					wantEqual(t, "the context has ended", ctx.Err() != nil, tt.ends)
+					return &protocol.EmptyResult{}, nil
+				})
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -17,9 +17,8 @@ const (
 	outcomeInternalError = "internal_error"
 )
 
-// outcomeOf names how a leg ended, in one of a fixed set of words. ctx is the
-// context that the leg was called with. A failure after the context was
-// cancelled counts as cancelled: nobody is there to read it.
+// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled: nobody
+// reads it.
 func outcomeOf(ctx context.Context, l *leg, result protocol.Result, err error) string {
 	name := outcomeOfAnswer(result, err)
 	switch name {
@@ -58,8 +57,7 @@ func outcomeOfAnswer(result protocol.Result, err error) string {
 	return outcomeComplete
 }
 
-// codeName names the class of an error code. Codes that handlers make up share
-// one name: their number is not bounded.
+// codeName names the class of an error code. Handlers may make up any number: these share a name.
 func codeName(code int64) string {
 	switch code {
 	case protocol.CodeParseError:

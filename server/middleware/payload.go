@@ -15,8 +15,7 @@ const (
 	defaultMaxArguments = 1 << 20
 	// maxAnswers is many more questions than a person is asked at once.
 	maxAnswers = 64
-	// defaultMaxResult is more than a model can read, and leaves room for an
-	// image or two, in bytes.
+	// defaultMaxResult is more than a model can read, and leaves room for an image or two.
 	defaultMaxResult = 8 << 20
 )
 
@@ -57,15 +56,14 @@ func Payload(opts *Options) server.Middleware {
 func exceedsLimit(n, limit int) bool { return limit >= 0 && n > limit }
 
 func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
-	var retry protocol.Retry
 	arguments, name := 0, "arguments"
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
-		arguments, retry = len(p.Arguments), p.Retry
+		arguments = len(p.Arguments)
 	case *protocol.GetPromptParams:
-		arguments, retry = len(p.Arguments), p.Retry
+		arguments = len(p.Arguments)
 	case *protocol.ReadResourceParams:
-		arguments, name, retry = len(p.URI), "uri", p.Retry
+		arguments, name = len(p.URI), "uri"
 	case *protocol.CompleteParams:
 		arguments, name = completionSize(p), "argument and context"
 	}
@@ -73,6 +71,10 @@ func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name,
 			arguments, o.ArgumentBytes)
+	}
+	retry := protocol.RetryOf(params)
+	if retry == nil {
+		return nil
 	}
 	if n := len(retry.InputResponses); n > maxAnswers {
 		return protocol.Errorf(protocol.CodeInvalidParams,

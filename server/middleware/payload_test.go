@@ -75,14 +75,11 @@ func TestPayloadOfCompletions(t *testing.T) {
 }
 
 func TestPayloadLetsRefusalsPass(t *testing.T) {
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	request.Params = &protocol.CallToolParams{Name: "echo",
 		Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
 	request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
-	_, err := run(middleware.Payload(small), request,
-		func(context.Context, *server.Request) (protocol.Result, error) {
-			return nil, request.Refusal()
-		})
+	_, err := run(middleware.Payload(small), request, returns(nil, request.Refusal()))
 	wantEqual(t, "a refused request", err, error(request.Refusal()))
 }
 
@@ -125,11 +122,8 @@ func TestPayloadOfResults(t *testing.T) {
 	}
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
-			handler := func(context.Context, *server.Request) (protocol.Result,
-				error) {
-				return result, nil
-			}
-			request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+			handler := returns(result, nil)
+			request := toolCall(t)
 			_, err := run(middleware.Payload(small), request, handler)
 			e, ok := protocol.AsError(err)
 			if !ok || e.Code != protocol.CodeInternalError ||
@@ -157,7 +151,7 @@ func TestPayloadSurvivesNilResults(t *testing.T) {
 		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"},
 			{Key: "b", Request: form}}},
 	} {
-		request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+		request := toolCall(t)
 		r := newRig(t)
 		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
 			*server.Request) (protocol.Result, error) {

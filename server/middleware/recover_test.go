@@ -14,7 +14,7 @@ import (
 func TestRecover(t *testing.T) {
 	seen := &events{}
 	panics := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+	request := toolCall(t)
 	request.Target = "deploy"
 	result, err := run(middleware.Recover(seen), request, panics)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError ||

@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -22,8 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -126,7 +122,7 @@ func TestRefusalsOnLines(t *testing.T) {
 // a peer cannot fill it.
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, logs := newLog()
+		log, logs := newLog(nil)
 		refuse := func(reason event.RefusalReason, n int) {
 			for range n {
 				log.Observe(t.Context(), event.RequestRefused{Transport: "http", Status: 403,
@@ -189,8 +185,7 @@ func TestFloodOfRefusals(t *testing.T) {
 
 // TestRefusalsWithoutMessages: what a hook says stays out where the operator wants it.
 func TestRefusalsWithoutMessages(t *testing.T) {
-	core, logs := observer.New(zapcore.InfoLevel)
-	log := middleware.NewLog(zaplog.New(zap.New(core)), &middleware.Options{OmitErrors: true})
+	log, logs := newLog(&middleware.Options{OmitErrors: true})
 	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedForbidden,
 		Status: 403, Err: errors.New("ann may not"),
 		Principal: protocol.Principal{Subject: "ann"}})
@@ -201,30 +196,23 @@ func TestRefusalsWithoutMessages(t *testing.T) {
 
 // TestRefusalMetricsAreBounded: neither a status nor a reason that is made up makes a series.
 func TestRefusalMetricsAreBounded(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	m, err := middleware.NewMetrics(prom.New(registry), nil)
-	noError(t, err)
-	for name, want := range map[string]float64{"origin": 0, "unauthenticated": 0, "session_gone": 0,
-		"too_many_sessions": 0} {
-		wantEqual(t, fmt.Sprintf("%s starts at", name),
-			value(t, registry, "rondo_http_refusals_total", "reason", name), want)
+	w := newWatch(t, nil, nil)
+	for _, name := range []string{"origin", "unauthenticated", "session_gone",
+		"too_many_sessions"} {
+		w.wantValue(0, "rondo_http_refusals_total", "reason", name)
 	}
 	var wg sync.WaitGroup
 	for i := range 500 {
 		wg.Go(func() {
-			m.Observe(context.Background(),
-				event.RequestRefused{Status: 1000 + i,
-					Reason: event.RefusalReason(fmt.Sprint(i))})
-			m.Observe(context.Background(),
-				event.RequestRefused{Reason: event.RefusalReason(fmt.Sprint(i)),
-					Code: protocol.CodeBusy})
+			reason := event.RefusalReason(fmt.Sprint(i))
+			w.metrics.Observe(t.Context(), event.RequestRefused{Status: 1000 + i, Reason: reason})
+			w.metrics.Observe(t.Context(),
+				event.RequestRefused{Reason: reason, Code: protocol.CodeBusy})
 		})
 	}
 	wg.Wait()
-	wantEqual(t, "the result",
-		value(t, registry, "rondo_http_refusals_total", "status", "other", "reason", "other"), 500)
-	wantEqual(t, "the result",
-		value(t, registry, "rondo_line_refusals_total", "reason", "other"), 500)
+	w.wantValue(500, "rondo_http_refusals_total", "status", "other", "reason", "other")
+	w.wantValue(500, "rondo_line_refusals_total", "reason", "other")
 }
 
 // TestRefusalLevels: what an operator has to look at is a warning, and what clients do wrong all
@@ -237,9 +225,8 @@ func TestRefusalLevels(t *testing.T) {
 		words.RefusedUnauthenticated: zap.InfoLevel,
 		words.RefusedMalformed:       zap.InfoLevel,
 	} {
-		core, logs := observer.New(zap.DebugLevel)
-		middleware.NewLog(zaplog.New(zap.New(core)), nil).Observe(t.Context(),
-			event.RequestRefused{Reason: reason, Status: 503})
+		log, logs := newLog(nil)
+		log.Observe(t.Context(), event.RequestRefused{Reason: reason, Status: 503})
 		if entries := logs.All(); len(entries) != 1 || entries[0].Level != want {
 			t.Errorf("%s: got %v, want one entry of level %v", reason, entries, want)
 		}

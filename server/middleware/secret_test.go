@@ -10,18 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // canary stands for what must not be recorded.
@@ -30,21 +26,19 @@ const canary = "canary-7f3Kq9Lw2Zx8"
 // leaky adds handlers that let the canary out wherever they can, short of
 // writing it into a protocol error of their own.
 func leaky(s *server.Server) {
-	server.AddTool(s, server.Tool{Name: "url"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			return roundtrip.InputRequired(
-				roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
-					"https://id.example/login?token="+
-						in.Note),
-				roundtrip.WithState(map[string]string{"token": in.Note})), nil
-		})
-	server.AddTool(s, server.Tool{Name: "repeat"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
-				return nil, errors.New("cannot use " + answer.Content.Reason)
-			}
-			return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
-		})
+	addTool(s, "url", func(ctx context.Context, in input) (toolOutcome, error) {
+		return roundtrip.InputRequired(
+			roundtrip.ElicitURL("visit", "Sign in as "+in.Note,
+				"https://id.example/login?token="+
+					in.Note),
+			roundtrip.WithState(map[string]string{"token": in.Note})), nil
+	})
+	addTool(s, "repeat", func(ctx context.Context, in input) (toolOutcome, error) {
+		if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
+			return nil, errors.New("cannot use " + answer.Content.Reason)
+		}
+		return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
+	})
 	server.AddTool(s, server.Tool{Name: "promise", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)},
 		func(_ context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
 			return server.Structured(map[string]string{"n": in.Note})
@@ -108,25 +102,12 @@ func play(r *rig) (states []string) {
 func TestNothingSecretIsRecorded(t *testing.T) {
 	var lines bytes.Buffer
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel))
-	log := middleware.NewLog(zaplog.New(logger), nil)
-	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-	noError(t, err)
-	both := event.Observers(log, metrics)
-	s, err := server.New(&server.Options{
-		Observer: both,
-		Middleware: []server.Middleware{
-			log.Wrap, metrics.Wrap, middleware.Recover(both),
-			middleware.Payload(&middleware.Options{ArgumentBytes: 4096}), middleware.Limit(nil),
-			middleware.Timeout(time.Minute),
-		},
-	})
-	noError(t, err)
-	t.Cleanup(func() { s.Close() })
-	register(s)
-	leaky(s)
-	r := &rig{TB: t, Server: s, registry: registry, metrics: metrics}
+	core := zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel)
+	w := newWatch(t, nil, nil, zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }))
+	r := w.newRig(roundtrip.Options{},
+		middleware.Payload(&middleware.Options{ArgumentBytes: 4096}), middleware.Limit(nil),
+		middleware.Timeout(time.Minute))
+	leaky(r.Server)
 	states := play(r)
 
 	text := lines.String()

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// resultSize adds up what is large in a result, without encoding it a second
-// time. Results of other methods hold what the server itself put there.
+// resultSize adds up what is large in a result. Others hold what the server itself put there.
 func resultSize(result protocol.Result) int {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:

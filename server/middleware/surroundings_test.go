@@ -8,18 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
-	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // Each thing that can happen to a flow from outside has a log entry and a metric of its own.
@@ -57,19 +51,11 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 			zapcore.InfoLevel, map[string]any{"idle_ms": 60000.0, "limit": "server"},
 			"rondo_sessions_evicted_total", nil},
 	} {
-		core, logs := observer.New(zapcore.DebugLevel)
-		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		noError(t, err)
-		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
-		event.Observers(metrics, log).Observe(t.Context(), c.event)
-		wantEqual(t, fmt.Sprintf("%s%q is", c.metric, c.labels),
-			value(t, registry, c.metric, c.labels...), 1)
-		if logs.Len() != 1 {
-			t.Fatalf("%d entries of %T, want 1", logs.Len(), c.event)
-		}
-		e := logs.All()[0]
-		wantEqual(t, "the entry is", e.Message, c.entry)
+		w := newWatch(t, nil, nil)
+		w.Observe(t.Context(), c.event)
+		w.wantValue(1, c.metric, c.labels...)
+		e := w.entry(c.entry)
+		wantEqual(t, "entries", w.logs.Len(), 1)
 		wantFields(t, e, c.fields)
 		if c.entry != "mcp.session_evicted" { // which is about no flow
 			wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
@@ -87,7 +73,7 @@ func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (st
 
 // A guard that is down is nobody's bug: clients are told to come back, and operators what is down.
 func TestAGuardThatIsDownIsNoBug(t *testing.T) {
-	r := newRigWith(t, roundtrip.Options{Guard: downGuard{store.NewMemoryGuard(0)}})
+	r := newWatch(t, nil, nil).newRig(roundtrip.Options{Guard: downGuard{store.NewMemoryGuard(0)}})
 	asked := r.call("deploy", "prod")
 	got := r.call("deploy", "prod", answers(`"confirm":{"action":"accept","content":{"ok":true}}`),
 		r.state(asked))

@@ -65,8 +65,8 @@ func Timeout(limit time.Duration) server.Middleware {
 	}
 }
 
-// A workClock is the context of a request. It ends when the request has worked for
-// the limit; its clock stands still while the call waits for a person.
+// A workClock is the context of a request. Its clock stands still while the call waits for a
+// person.
 type workClock struct {
 	waiting.Limit
 	people waiting.Clock
@@ -88,7 +88,6 @@ func (c *workClock) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// applyTimeout marks a failure after the limit as a timeout.
 func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result,
 	err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
@@ -128,8 +127,7 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	return protocol.Errorf(protocol.CodeTimeout, "%s", text).WithData(data)
 }
 
-// noteTimeout marks the leg as timed out for [Log] and [Metrics], which cannot
-// tell from a tool's error result.
+// noteTimeout marks the leg for [Log] and [Metrics], which cannot tell it from a tool error.
 func noteTimeout(ctx context.Context) {
 	if l := legFrom(ctx); l != nil {
 		l.setTimedOut()

@@ -42,15 +42,12 @@ func TestTimeout(t *testing.T) {
 		{"nil tool result", (*protocol.CallToolResult)(nil), nil, "nil"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				started := time.Now()
-				result, err := run(middleware.Timeout(5*time.Second),
-					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-					late(tt.result, tt.err))
-				wantEqual(t, "took", time.Since(started), 5*time.Second)
-				wantEqual(t, "the result", spell(result, err), tt.want)
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			started := time.Now()
+			result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+				late(tt.result, tt.err))
+			wantEqual(t, "took", time.Since(started), 5*time.Second)
+			wantEqual(t, "the result", spell(result, err), tt.want)
 		})
 	}
 }
@@ -86,7 +83,7 @@ func spell(result protocol.Result, err error) string {
 func TestTimeoutLeavesResultsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := server.ErrorText("shared")
-		request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+		request := toolCall(t)
 		if _, err := run(middleware.Timeout(time.Second), request, late(shared, nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -96,11 +93,8 @@ func TestTimeoutLeavesResultsAlone(t *testing.T) {
 
 func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
-	request := incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
-	got, err := run(middleware.Timeout(time.Hour), request,
-		func(context.Context, *server.Request) (protocol.Result, error) {
-			return want, nil
-		})
+	request := toolCall(t)
+	got, err := run(middleware.Timeout(time.Hour), request, returns(want, nil))
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v, want the handler's result", got, err)
 	}
@@ -110,8 +104,7 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	h := middleware.Timeout(time.Hour)(late(nil, context.Canceled))
-	if _, err := h(ctx, incoming(t, protocol.MethodCallTool,
-		protocol.LocalPrincipal())); err != context.Canceled {
+	if _, err := h(ctx, toolCall(t)); err != context.Canceled {
 		t.Errorf("a caller that left got %v", err)
 	}
 }
@@ -133,11 +126,10 @@ func TestTimeoutExemptsListen(t *testing.T) {
 func TestTimeoutIsAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, middleware.Timeout(time.Second))
-		server.AddTool(r.Server, server.Tool{Name: "slow"},
-			func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			})
+		addTool(r.Server, "slow", func(ctx context.Context, _ input) (toolOutcome, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
 		response := r.call("slow", "")
 		if response.Error != nil {
 			t.Fatalf("a tool's timeout is %v, want an error result", response.Error)
@@ -188,32 +180,26 @@ func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 		}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				result, err := run(middleware.Timeout(5*time.Second),
-					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
-						for _, want := range []bool{false, false, true} {
-							wantEqual(t, fmt.Sprintf("at %v: ended", time.Now()),
-								tt.ended(ctx), want)
-							time.Sleep(2500 * time.Millisecond)
-						}
-						return server.ErrorText("query: late"), nil
-					})
-				const want = "isError timed out after 5s query: late"
-				wantEqual(t, "the result", spell(result, err), want)
-			})
+		bubble(t, tt.name, func(t *testing.T) {
+			result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+					for _, want := range []bool{false, false, true} {
+						wantEqual(t, fmt.Sprintf("at %v: ended", time.Now()),
+							tt.ended(ctx), want)
+						time.Sleep(2500 * time.Millisecond)
+					}
+					return server.ErrorText("query: late"), nil
+				})
+			const want = "isError timed out after 5s query: late"
+			wantEqual(t, "the result", spell(result, err), want)
 		})
 	}
-	t.Run("never", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			result, err := run(middleware.Timeout(5*time.Second),
-				incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-				func(context.Context, *server.Request) (protocol.Result, error) {
-					time.Sleep(6 * time.Second)
-					return server.ErrorText("late"), nil
-				})
-			wantEqual(t, "the result", spell(result, err), "isError timed out after 5s late")
-		})
+	bubble(t, "never", func(t *testing.T) {
+		result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+			func(context.Context, *server.Request) (protocol.Result, error) {
+				time.Sleep(6 * time.Second)
+				return server.ErrorText("late"), nil
+			})
+		wantEqual(t, "the result", spell(result, err), "isError timed out after 5s late")
 	})
 }

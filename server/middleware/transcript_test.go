@@ -32,6 +32,27 @@ type transcript struct {
 	count map[string]int
 }
 
+func newTranscript(intro string) *transcript {
+	s := &transcript{names: map[string]string{}, count: map[string]int{}}
+	fmt.Fprint(s, intro)
+	return s
+}
+
+// compare holds the transcript against a file under testdata.
+func (s *transcript) compare(t *testing.T, name string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	got := strings.TrimRight(s.String(), "\n") + "\n"
+	if *update {
+		noError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	noError(t, err)
+	if got != string(want) {
+		t.Errorf("%s is not what happens (rewrite it with -update):\n%s", path, got)
+	}
+}
+
 // scene plays something and writes down what became of it.
 func (s *transcript) scene(w *wire, title string, play func()) {
 	before := series(w.TB, w.registry)
@@ -149,8 +170,7 @@ func TestOperatorTranscript(t *testing.T) {
 	log := middleware.Options{Subject: func(p protocol.Principal) string { return p.Subject },
 		RemoteAddr: true}
 	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k1")})
-	s := &transcript{names: map[string]string{}, count: map[string]int{}}
-	fmt.Fprint(s, intro)
+	s := newTranscript(intro)
 	s.lines(w, "The server starts", nil)
 	s.scene(w, "A good flow", func() { w.call("pay", answering(pays("5"))) })
 	s.scene(w, "A wrong token", func() {
@@ -164,7 +184,7 @@ func TestOperatorTranscript(t *testing.T) {
 	later := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: names("k2")})
 	s.scene(later, "A lost key: the question was asked before a rollout that dropped k1", func() {
 		w.call("pay", func(string) string {
-			w.Server, w.registry, w.logs = later.Server, later.registry, later.logs
+			w.Server, w.watch = later.Server, later.watch
 			return pays("5")
 		})
 	})
@@ -173,16 +193,7 @@ func TestOperatorTranscript(t *testing.T) {
 		later.await("mcp.request")
 	})
 
-	path := filepath.Join("testdata", "operator.md")
-	got := strings.TrimRight(s.String(), "\n") + "\n"
-	if *update {
-		noError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	noError(t, err)
-	if got != string(want) {
-		t.Errorf("%s is not what is logged and counted (rewrite it with -update):\n%s", path, got)
-	}
+	s.compare(t, "operator.md")
 }
 
 const intro = `# What an operator sees

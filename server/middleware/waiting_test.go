@@ -12,16 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
 // works takes time for work.
@@ -69,29 +64,26 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 			return works(ctx, 30*time.Minute) // while the person thinks
 		}, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				started := time.Now()
-				_, err := run(middleware.Timeout(5*time.Second),
-					incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal()),
-					func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
-						if _, ok := ctx.Deadline(); ok {
-							t.Error("a deadline is known although it may be put off")
-						}
-						if err := c.handler(ctx); err != nil {
-							return nil, err
-						}
-						return &protocol.EmptyResult{}, nil
-					})
-				took := time.Since(started)
-				time.Sleep(2 * time.Hour) // goroutines end
-				switch timedOut := err != nil; {
-				case timedOut != (c.took > 0):
-					t.Errorf("got %v after %s", err, took)
-				case timedOut && took != c.took:
-					t.Errorf("ended after %s, want %s", took, c.took)
-				}
-			})
+		bubble(t, c.name, func(t *testing.T) {
+			started := time.Now()
+			_, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
+					if _, ok := ctx.Deadline(); ok {
+						t.Error("a deadline is known although it may be put off")
+					}
+					if err := c.handler(ctx); err != nil {
+						return nil, err
+					}
+					return &protocol.EmptyResult{}, nil
+				})
+			took := time.Since(started)
+			time.Sleep(2 * time.Hour) // goroutines end
+			switch timedOut := err != nil; {
+			case timedOut != (c.took > 0):
+				t.Errorf("got %v after %s", err, took)
+			case timedOut && took != c.took:
+				t.Errorf("ended after %s, want %s", took, c.took)
+			}
 		})
 	}
 }
@@ -113,58 +105,56 @@ func answered(ctx context.Context, d time.Duration) error {
 func TestLimitDoesNotCountPeople(t *testing.T) {
 	ann, bob := protocol.Principal{Subject: "ann"}, protocol.Principal{Subject: "bob"}
 	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				running, most := 0, 0
-				var mu sync.Mutex
-				count := func(n int) {
-					mu.Lock()
-					defer mu.Unlock()
-					running += n
-					most = max(most, running)
-				}
-				opts := &middleware.Options{Calls: 4, CallsPerPrincipal: 2}
-				handler := middleware.Limit(opts)(
-					func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-						if request.Message.Method == protocol.MethodCallTool {
-							if err := answered(ctx, time.Minute); err != nil {
-								return nil, err
-							}
-							count(1)
-							defer count(-1)
-							return &protocol.EmptyResult{}, works(ctx, time.Second)
+		bubble(t, name, func(t *testing.T) {
+			running, most := 0, 0
+			var mu sync.Mutex
+			count := func(n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				running += n
+				most = max(most, running)
+			}
+			opts := &middleware.Options{Calls: 4, CallsPerPrincipal: 2}
+			handler := middleware.Limit(opts)(
+				func(ctx context.Context, request *server.Request) (protocol.Result, error) {
+					if request.Message.Method == protocol.MethodCallTool {
+						if err := answered(ctx, time.Minute); err != nil {
+							return nil, err
 						}
-						return &protocol.EmptyResult{}, nil
-					})
-				call := func(method string, who protocol.Principal) error {
-					_, err := handler(t.Context(), incoming(t, method, who))
-					return err
-				}
-				noError(t, call(protocol.MethodListTools, bob))
-				var calls sync.WaitGroup
-				for range 10 { // far above the limit
-					calls.Go(func() {
-						if err := call(protocol.MethodCallTool, who); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
-				}
+						count(1)
+						defer count(-1)
+						return &protocol.EmptyResult{}, works(ctx, time.Second)
+					}
+					return &protocol.EmptyResult{}, nil
+				})
+			call := func(method string, who protocol.Principal) error {
+				_, err := handler(t.Context(), incoming(t, method, who))
+				return err
+			}
+			noError(t, call(protocol.MethodListTools, bob))
+			var calls sync.WaitGroup
+			for range 10 { // far above the limit
+				calls.Go(func() {
+					if err := call(protocol.MethodCallTool, who); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			noError(t, call(protocol.MethodListTools, who))
+			time.Sleep(time.Minute + time.Millisecond)
+			noError(t, call(protocol.MethodListTools, bob))
+			if e, ok := protocol.AsError(call(protocol.MethodListTools, who)); !ok ||
+				e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), "principal") {
+				t.Errorf("while calls wait for slots a further one got %v, want busy", e)
+			}
+			calls.Wait()
+			if want := map[string]int{"anonymous": 3, "ann": 2}[name]; most != want {
+				t.Errorf("%d calls ran at once, want %d", most, want)
+			}
+			for range 3 {
 				noError(t, call(protocol.MethodListTools, who))
-				time.Sleep(time.Minute + time.Millisecond)
-				noError(t, call(protocol.MethodListTools, bob))
-				if e, ok := protocol.AsError(call(protocol.MethodListTools, who)); !ok ||
-					e.Code != protocol.CodeBusy || !strings.Contains(string(e.Data), "principal") {
-					t.Errorf("while calls wait for slots a further one got %v, want busy", e)
-				}
-				calls.Wait()
-				if want := map[string]int{"anonymous": 3, "ann": 2}[name]; most != want {
-					t.Errorf("%d calls ran at once, want %d", most, want)
-				}
-				for range 3 {
-					noError(t, call(protocol.MethodListTools, who))
-				}
-			})
+			}
 		})
 	}
 }
@@ -346,17 +336,13 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 
 func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zapcore.DebugLevel)
-		registry := prometheus.NewPedanticRegistry()
-		metrics, err := middleware.NewMetrics(prom.New(registry), nil)
-		noError(t, err)
-		log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
-		wrapped := log.Wrap(metrics.Wrap(func(ctx context.Context,
+		w := newWatch(t, nil, nil)
+		wrapped := w.log.Wrap(w.metrics.Wrap(func(ctx context.Context,
 			request *server.Request) (protocol.Result, error) {
 			_ = works(ctx, time.Second)
 			if request.Message.Method == protocol.MethodCallTool {
 				end := waiting.Begin(ctx)
-				wantEqual(t, "requests wait", value(t, registry, "rondo_requests_waiting"), 1)
+				w.wantValue(1, "rondo_requests_waiting")
 				time.Sleep(time.Minute)
 				end()
 				go func() { _ = asks(ctx, time.Hour) }() // left behind
@@ -371,14 +357,14 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Hour)
-		lines := logs.FilterMessage("mcp.request").All()
+		lines := w.logs.FilterMessage("mcp.request").All()
 		wantFields(t, lines[0], map[string]any{"duration_ms": 1000, "waited_ms": 60000})
 		wantFields(t, lines[1], map[string]any{"duration_ms": 1000, "waited_ms": nil})
 		for name, want := range map[string]float64{
 			"rondo_request_duration_seconds": 2, "rondo_request_waiting_seconds": 60,
 			"rondo_requests_waiting": 0,
 		} {
-			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, registry, name), want)
+			wantEqual(t, fmt.Sprintf("%s adds up to", name), sum(t, w.registry, name), want)
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -20,27 +19,23 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
-	"github.com/rondo-mcp/rondo/server/middleware/prom"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// wire is a server behind HTTP with a Log and Metrics, and a client of one era that checks nothing.
+// wire is a watched server behind HTTP, and a client of one era that checks nothing.
 type wire struct {
-	testing.TB
+	*watch
 	*httptest.Server
-	version  protocol.Version
-	session  string
-	bearer   string
-	logs     *observer.ObservedLogs
-	registry *prometheus.Registry
-	logged   chan struct{} // has room for one signal that logs has grown
-	entered  chan struct{} // gets a signal when the slow tool runs
-	calls    int
+	version protocol.Version
+	session string
+	logged  chan struct{} // has room for one signal that logs has grown
+	entered chan struct{} // gets a signal when the slow tool runs
+	calls   int
 }
+
+const bearer = "Bearer token-of-ada-0123456789"
 
 // wireOptions are what tests change.
 type wireOptions struct {
@@ -59,35 +54,19 @@ func inBothEras(t *testing.T, opts wireOptions, test func(t *testing.T, w *wire)
 
 func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	t.Helper()
-	core, logs := observer.New(zapcore.DebugLevel)
-	logged := make(chan struct{}, 1)
-	signal := zap.Hooks(func(zapcore.Entry) error {
+	w := &wire{version: version, logged: make(chan struct{}, 1), entered: make(chan struct{}, 1)}
+	w.watch = newWatch(t, &opts.log, &opts.metrics, zap.Hooks(func(zapcore.Entry) error {
 		select {
-		case logged <- struct{}{}:
+		case w.logged <- struct{}{}:
 		default: // the signal before has not been seen yet
 		}
 		return nil
-	})
-	log := middleware.NewLog(zaplog.New(zap.New(core, signal)), &opts.log)
-	registry := prometheus.NewPedanticRegistry()
-	metrics, err := middleware.NewMetrics(prom.New(registry), &opts.metrics)
-	noError(t, err)
-	both := event.Observers(log, metrics)
-	if opts.funnel.MinHumanTime == 0 { // who answers here is a test, at once
-		opts.funnel.MinHumanTime = -1
-	}
-	srv, err := server.New(&server.Options{
-		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both,
-		Roundtrip:  opts.funnel,
-		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
-	})
-	noError(t, err)
-	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs,
-		registry: registry, logged: logged, entered: make(chan struct{}, 1)}
+	}))
+	srv := w.newServer(opts.funnel)
 	addPayments(srv, w.entered)
 	handler := servertest.NewHandler(t, srv,
 		&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
-			if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
+			if r.Header.Get("Authorization") != bearer {
 				return protocol.Principal{}, errors.New("no such token")
 			}
 			return protocol.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
@@ -98,7 +77,6 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 		ts.Client().CloseIdleConnections()
 		ts.Close()
 		_ = handler.Shutdown(context.Background())
-		_ = srv.Close()
 	})
 	if version.Era() == protocol.Legacy {
 		response := w.post(t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+string(version)+
@@ -117,47 +95,42 @@ type payment struct {
 
 // addPayments adds handlers in both styles, and some that go wrong.
 func addPayments(srv *server.Server, entered chan<- struct{}) {
-	server.AddTool(srv, server.Tool{Name: "pay"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-			if err != nil {
-				return nil, err
-			}
-			return server.Text(fmt.Sprint("paid ", p.Amount)), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "pay_guard"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
-			case roundtrip.Accepted:
-				return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
-			case roundtrip.Declined, roundtrip.Cancelled:
-				return server.Text("not paid"), nil
-			}
-			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "pay_anyway"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			if roundtrip.RoundOf(ctx).Number == 1 {
-				return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
-					nil
-			}
-			return server.Text("paid all the same"), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "charge"},
-		func(ctx context.Context, _ *server.ToolCall, in input) (toolOutcome, error) {
-			p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
-			if err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer "+
-				"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
-		})
-	server.AddTool(srv, server.Tool{Name: "slow"},
-		func(ctx context.Context, _ *server.ToolCall, _ input) (toolOutcome, error) {
-			entered <- struct{}{}
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		})
+	addTool(srv, "pay", func(ctx context.Context, in input) (toolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(fmt.Sprint("paid ", p.Amount)), nil
+	})
+	addTool(srv, "pay_guard", func(ctx context.Context, in input) (toolOutcome, error) {
+		switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
+		case roundtrip.Accepted:
+			return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text("not paid"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
+	})
+	addTool(srv, "pay_anyway", func(ctx context.Context, in input) (toolOutcome, error) {
+		if roundtrip.RoundOf(ctx).Number == 1 {
+			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")),
+				nil
+		}
+		return server.Text("paid all the same"), nil
+	})
+	addTool(srv, "charge", func(ctx context.Context, in input) (toolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer "+
+			"token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
+	})
+	addTool(srv, "slow", func(ctx context.Context, _ input) (toolOutcome, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
 	server.AddPrompt(srv, server.Prompt{Name: "broken"},
 		func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
 			return nil, errors.New("db at 10.0.0.7 is down")
@@ -176,11 +149,18 @@ func discard(response *http.Response) {
 
 func (w *wire) post(ctx context.Context, body string, change ...string) *http.Response {
 	w.Helper()
+	response, err := w.do(ctx, body, change...)
+	noError(w, err)
+	return response
+}
+
+func (w *wire) do(ctx context.Context, body string, change ...string) (*http.Response, error) {
+	w.Helper()
 	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(body))
 	noError(w, err)
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-		"Authorization": {w.bearer},
+		"Authorization": {bearer},
 	}
 	if w.session != "" {
 		r.Header.Set("Mcp-Session-Id", w.session)
@@ -189,9 +169,13 @@ func (w *wire) post(ctx context.Context, body string, change ...string) *http.Re
 	for i := 0; i+1 < len(change); i += 2 {
 		r.Header.Set(change[i], change[i+1])
 	}
-	response, err := w.Client().Do(r)
-	noError(w, err)
-	return response
+	return w.Client().Do(r)
+}
+
+// mirrors are the headers that repeat a request of revision 2026-07-28.
+func (w *wire) mirrors(method, target string) []string {
+	return []string{"MCP-Protocol-Version", string(w.version), "Mcp-Method", method,
+		"Mcp-Name", target}
 }
 
 // message is whatever the server sends.
@@ -258,8 +242,7 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	w.Helper()
 	body := w.body(method, target, retry)
 	if w.session == "" {
-		change = append(change, "MCP-Protocol-Version", string(w.version), "Mcp-Method", method,
-			"Mcp-Name", target)
+		change = append(change, w.mirrors(method, target)...)
 	}
 	response := w.post(w.Context(), body, change...)
 	defer discard(response)
@@ -270,6 +253,16 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 		}
 		return m
 	}
+	return w.read(response, func(question string) (member string, goOn bool) {
+		return `"result":` + answer(question), true
+	})
+}
+
+// read returns the response in a stream. answer returns the member that answers a question, empty:
+// none, and whether to read on.
+func (w *wire) read(response *http.Response,
+	answer func(question string) (member string, goOn bool)) message {
+	w.Helper()
 	events := sse.NewReader(response.Body, 0)
 	for {
 		e, err := events.Next()
@@ -278,9 +271,15 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 		if len(e.Data) == 0 || json.Unmarshal(e.Data, &m) != nil {
 			continue
 		}
-		if m.Method == "elicitation/create" {
-			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID,
-				answer(m.Params.Message))))
+		if m.Method == protocol.MethodElicit {
+			member, goOn := answer(m.Params.Message)
+			if !goOn {
+				return m
+			}
+			if member != "" {
+				discard(w.post(w.Context(),
+					fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, member)))
+			}
 		} else if m.Method == "" {
 			return m
 		}
@@ -314,22 +313,6 @@ func answering(texts ...string) func(string) string {
 
 func pays(amount string) string {
 	return `{"action":"accept","content":{"amount":` + amount + `,"note":"for my cat Felix"}}`
-}
-
-// entry returns the only entry with the name.
-func (w *wire) entry(name string) observer.LoggedEntry {
-	w.Helper()
-	entries := w.logs.FilterMessage(name).All()
-	if len(entries) != 1 {
-		w.Fatalf("%d entries %s, want 1: %v", len(entries), name, w.logs.All())
-	}
-	return entries[0]
-}
-
-func (w *wire) wantValue(want float64, name string, labels ...string) {
-	w.Helper()
-	wantEqual(w, fmt.Sprintf("%s%q =", name, labels),
-		value(w.TB, w.registry, name, labels...), want)
 }
 
 func TestWireAnswered(t *testing.T) {
@@ -497,24 +480,15 @@ func TestWireTargets(t *testing.T) {
 
 // leaveSlow calls the slow tool and drops the connection once it runs.
 func (w *wire) leaveSlow() {
-	const tool = "slow"
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "POST", w.URL,
-		strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
-	noError(w, err)
-	r.Header = http.Header{
-		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-		"Authorization":        {w.bearer},
-		"Mcp-Protocol-Version": {string(w.version)}, "Mcp-Method": {protocol.MethodCallTool},
-		"Mcp-Name": {tool},
-	}
 	go func() {
 		<-w.entered
 		cancel()
 	}()
-	if response, err := w.Client().Do(r); err == nil {
+	if response, err := w.do(ctx, w.body(protocol.MethodCallTool, "slow", ""),
+		w.mirrors(protocol.MethodCallTool, "slow")...); err == nil {
 		discard(response)
 		w.Fatal("the call was answered")
 	}

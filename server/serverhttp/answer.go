@@ -17,10 +17,10 @@ const (
 	// answerTime is how long the answer to a question is sent to an owner that does not take it.
 	answerTime = 5 * time.Minute
 	// maxAnswerBytes is how much the answers are together that are on their way, and
-	// maxAnswerBytesPerPrincipal those of one principal: two of the largest bodies. Each counts
-	// answerCost beside what it keeps.
+	// maxAnswerBytesPerPrincipal those of one principal: one of the largest bodies beside 64 small
+	// ones. Each counts answerCost beside what it keeps.
 	maxAnswerBytes             = 64 << 20
-	maxAnswerBytesPerPrincipal = 2*defaultMaxBodyBytes + 64*answerCost
+	maxAnswerBytesPerPrincipal = defaultMaxBodyBytes + 64*answerCost
 	answerCost                 = 4 << 10
 )
 

@@ -2,6 +2,7 @@ package serverhttp_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -72,6 +73,38 @@ func TestAnnouncedBodySize(t *testing.T) {
 	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
 		"application/json\r\nContent-Length: 999999999999\r\n\r\n"
 	wantStatus(t, "the answer", rawExchange(t, ts, request), 413)
+}
+
+// TestRefusedBodyIsRead has a client that writes all of its request before it reads anything.
+func TestRefusedBodyIsRead(t *testing.T) {
+	authenticate := func(r *http.Request) (p protocol.Principal, err error) {
+		if r.Header.Get("Authorization") == "" {
+			err = errors.New("no token")
+		}
+		return p, err
+	}
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{Authenticate: authenticate,
+		Limits: serverhttp.Limits{BodyBytes: 1000}})
+	long := strings.Repeat(" ", 30<<20)
+	for _, test := range []struct {
+		header string
+		status int
+	}{{"Authorization: Bearer ann", 413}, {"Authorization: Bearer ann\r\nAccept: text/html", 406},
+		{"X-None: 1", 401}} {
+		for _, chunked := range []bool{false, true} {
+			request := rawRequest(long, test.header)
+			if chunked {
+				request = strings.Replace(request, "Content-Length: 31457280\r\n\r\n",
+					"Transfer-Encoding: chunked\r\n\r\n1e00000\r\n", 1) + "\r\n0\r\n\r\n"
+			}
+			conn := dial(t, ts)
+			in := bufio.NewReader(conn)
+			for range 2 { // the connection stays good
+				wantStatus(t, fmt.Sprint(test.header, ", chunked ", chunked),
+					exchange(t, conn, in, request), test.status)
+			}
+		}
+	}
 }
 
 // TestWrappedBodyLimit has a limit of the program's own around the handler.

@@ -99,7 +99,7 @@
 //
 // Without a session id the answer is 400, with that of a session which has
 // ended, is unknown, or is another principal's it is 404 with code -32001, and the
-// client starts over. Their revisions have no Mcp-Method, Mcp-Name and
+// client starts over; its initialize may still name the lost session. Their revisions have no Mcp-Method, Mcp-Name and
 // Mcp-Param-*; where a client sends them all the same they must agree with the
 // body, with each message of a batch, for a proxy may authorize by them: the
 // answer is 400 otherwise, for Mcp-Param-* the error -32602 of the call. Errors of requests have

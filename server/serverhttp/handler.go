@@ -31,6 +31,7 @@ type Handler struct {
 	buffers    sync.Pool                       // of *[]byte, for what is written
 	pieces     sync.Pool                       // of *piece, for what is read
 	bodies     *recent.Queue[*bodyDeadline]    // that are being read
+	quiet      *recent.Queue[*responseWriter]  // whose handlers run, without a word so far
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -55,6 +56,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
 		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire), answers: newAnswerQuota(),
+		quiet: recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err
@@ -138,7 +140,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	}
 	message, err := protocol.DecodeMessage(body)
 	if err != nil {
-		rw.refuseRequest(undecodableMessage(message, err))
+		h.refuseMessage(rw, r, principal, message, err, body)
 		return nil
 	}
 	if h.isLegacy(r.Header, message) {
@@ -157,6 +159,23 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		rw.refuseRequest(unexpectedResponse())
 	}
 	return nil
+}
+
+// refuseMessage refuses a body that is no message. An answer that cannot be read fails the question
+// of its session.
+func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal protocol.Principal,
+	message protocol.Message, err error, body []byte) {
+	f := undecodableMessage(message, err)
+	answer, ok := message.(*protocol.Response)
+	if !ok || h.opts.StatelessLegacy || !h.isLegacy(r.Header, answer) ||
+		len(r.Header[headerSession]) == 0 {
+		rw.refuseRequest(f)
+		return
+	}
+	answer.Error = f.err
+	d := singlePost(answer, body)
+	d.fault = f
+	h.serveLegacyPost(rw, r, principal, d)
 }
 
 // unexpectedResponse is the fault of a client that sends a response.
@@ -196,7 +215,11 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	defer h.endModern(rw)
 	rw.id = request.ID
 	admitted := h.admitModern(rw, r, request, principal)
+	if !rw.jsonOnly {
+		h.quiet.Add(&rw.silence, rw)
+	}
 	response := h.srv.Serve(ctx, admitted)
+	rw.endSilence()
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
@@ -236,6 +259,7 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 // endModern is deferred by serveModern: neither keep-alive comments nor the buffer
 // may outlive the request.
 func (h *Handler) endModern(rw *responseWriter) {
+	rw.endSilence()
 	rw.returnLoan()
 	rw.closeStream()
 	h.endRequest(&rw.task)

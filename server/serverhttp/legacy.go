@@ -24,6 +24,7 @@ type legacyPost struct {
 	others   []protocol.Message   // notifications and responses
 	broken   []*protocol.Response // the answers to elements that are no message
 	batch    bool
+	fault    *fault // of an answer that cannot be read, which others has as an error; else nil
 	body     []byte // of the POST, to pass it on
 }
 
@@ -32,6 +33,10 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
 		f := undecodableMessage(m, err)
 		d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
+		if answer, ok := m.(*protocol.Response); ok {
+			answer.Error = f.err
+			d.others = append(d.others, answer)
+		}
 		return
 	}
 	if request, ok := m.(*protocol.Request); ok {
@@ -106,8 +111,8 @@ func refuseLegacyRequest(header http.Header, method string, params []byte) *prot
 //
 //	headers that contradict the body ──────→ 400
 //	stateless ─────────────────────────────→ each request for itself
-//	no session id ─┬ initialize ───────────→ a session
-//	               └ else ─────────────────→ 400
+//	initialize, no open session ───────────→ a session
+//	no session id ─────────────────────────→ 400
 //	session id ────┬ another replica's ────→ passed on
 //	               ├ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
@@ -122,9 +127,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		h.serveStatelessPost(rw, r, p, d)
 		return
 	}
-	ids := r.Header[headerSession]
-	if len(ids) == 0 && !d.batch && len(d.requests) == 1 &&
-		d.requests[0].Method == protocol.MethodInitialize {
+	if !d.batch && len(d.requests) == 1 && d.requests[0].Method == protocol.MethodInitialize &&
+		h.mayOpenSession(r.Header[headerSession], p) {
 		h.serveInitialize(rw, r, p, d.requests[0])
 		return
 	}
@@ -140,11 +144,30 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	for _, m := range d.others {
 		deliverOneWay(rw.handlerContext(r), s, m)
 	}
+	if d.fault != nil {
+		rw.refuseRequest(d.fault)
+		return
+	}
 	if len(d.requests)+len(d.broken) == 0 {
 		rw.w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	h.serveSessionRequests(rw, r, s, d)
+}
+
+// mayOpenSession reports whether initialize with these session ids begins a session: there is no
+// id, or one that names no open session of the client's here. Clients that lost their session send
+// its id again.
+func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
+	if len(ids) == 0 {
+		return true
+	}
+	s, f := h.findSession(ids, p)
+	if f == nil {
+		h.sessions.releaseSession(s)
+		return false
+	}
+	return f.reason == words.RefusedSessionGone
 }
 
 // findSession returns the session that a request names.

@@ -77,7 +77,7 @@ func TestLegacyStatuses(t *testing.T) {
 			[]string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"unknown session, initialize", "POST", initializeBody("2025-06-18"),
-			[]string{"Mcp-Session-Id", "x"}, 404, -32001},
+			[]string{"Mcp-Session-Id", "x"}, 200, 0},
 		{"second initialize", "POST", initializeBody("2025-06-18"), nil, 200, -32600},
 		{"no version", "POST", ping, []string{"MCP-Protocol-Version", ""}, 200, 0},
 		{"version of another session", "POST", ping, []string{"MCP-Protocol-Version", "2025-11-25"},

@@ -15,9 +15,9 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultMaxBodyBytes is the size limit of a message: room for a picture
-	// or a long document, too little to fill a memory with a few connections.
-	defaultMaxBodyBytes = 4 << 20
+	// defaultMaxBodyBytes is the size limit of a message: room for pictures and long
+	// documents. Memory is used in proportion to what arrives.
+	defaultMaxBodyBytes = 16 << 20
 	// defaultReadTimeout is how long a body may take to arrive. At its end
 	// even the largest body needs no more than a slow phone line.
 	defaultReadTimeout = 30 * time.Second
@@ -25,8 +25,9 @@ const (
 	// the response, for streams may be long. A client that reads nothing for that long has
 	// stopped.
 	writeTimeout = 30 * time.Second
-	// keepAlive is after how much quiet a comment is sent on a stream, which finds out whether
-	// the client is still there. Proxies commonly close what has been idle for 30 or 60 seconds.
+	// keepAlive is after how much quiet a response becomes a stream, and a comment is sent on it,
+	// which finds out whether the client is still there. Proxies commonly close what has been idle
+	// for 30 or 60 seconds.
 	keepAlive = 25 * time.Second
 
 	// defaultSessionTimeout is how long a legacy session may be idle. Clients
@@ -134,7 +135,7 @@ type tuning struct {
 // Limits bound what clients may send, and what legacy sessions may use. Of each number 0 is the
 // default; a negative one is an error of [New] where the field does not say what it means.
 type Limits struct {
-	// BodyBytes is the largest body that is read, 0: 4 MiB,
+	// BodyBytes is the largest body that is read, 0: 16 MiB,
 	// negative: no limit but 2 GiB less one, which is as long as messages get.
 	BodyBytes int64
 	// Sessions is how many legacy sessions may be open at once. For one more

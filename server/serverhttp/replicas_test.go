@@ -579,7 +579,7 @@ func TestALargeBodyIsForwarded(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo",` +
 			`"arguments":{"message":"` + strings.Repeat("x", size) + `"}}}`
 	}
-	limit := (4 << 20)
+	limit := 16 << 20
 	text := call(limit - len(call(0)))
 	got := read(t, c.post(text))
 	if got.status != 200 || len(got.body) < len(text)-200 {

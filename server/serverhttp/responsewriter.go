@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
@@ -49,6 +51,7 @@ type responseWriter struct {
 	eventsOnly   bool              // the client takes a stream alone
 	received     *hophttp.Received // not nil: a replica passed the request on
 	streamWriter *streamWriter     // that writes it instead, of legacy clients; nil: none
+	silence      recent.Entry[*responseWriter]
 	loan
 
 	// What the authority says of the request; nil: nothing.
@@ -57,6 +60,7 @@ type responseWriter struct {
 
 	mu             sync.Mutex // guards what follows, and writing
 	media          [1]string  // the value of Content-Type
+	served         bool       // the handler has returned
 	streaming      bool
 	ended          bool
 	err            error       // of writing; nothing is written after it
@@ -109,6 +113,7 @@ func (rw *responseWriter) beginStreamLocked() {
 		return
 	}
 	rw.streaming = true
+	rw.h.quiet.Remove(&rw.silence)
 	values := [...]string{typeEvents, "no-store", "no"}
 	header := rw.w.Header()
 	header["Content-Type"] = values[0:1:1]
@@ -182,6 +187,27 @@ func (rw *responseWriter) sendKeepAlive() {
 	if !rw.ended && rw.err == nil {
 		_ = rw.sendLocked(sse.AppendComment(nil)) // loses the client when it fails
 	}
+}
+
+// breakSilence makes a stream of a response of revision 2026-07-28 that has not begun after the
+// keep-alive interval. It does not wait for the client: others are due as well.
+func (rw *responseWriter) breakSilence() {
+	go func() {
+		rw.mu.Lock()
+		defer rw.mu.Unlock()
+		if !rw.served && !rw.streaming && !rw.ended && rw.err == nil {
+			rw.beginStreamLocked()
+			_ = rw.sendLocked(sse.AppendComment(nil)) // loses the client when it fails
+		}
+	}()
+}
+
+// endSilence is called when the handler has returned: what happened decides the headers now.
+func (rw *responseWriter) endSilence() {
+	rw.h.quiet.Remove(&rw.silence)
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.served = true
 }
 
 // endLocked keeps handlers that still run from writing, and stops comments.
@@ -290,13 +316,14 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 }
 
 // writeFault is refuseRequest without telling the observer. The body may not have been
-// read: net/http then reads the rest of a short one before it sends the response, so the
-// body gets a deadline, and the response one that is later.
+// read. Some clients read no response before they have written all of it, so the rest is
+// dropped. It gets a deadline, and the response one that is later.
 func (rw *responseWriter) writeFault(f *fault) {
 	opts := &rw.h.opts
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
 	if readsOn {
 		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
+		rw.dropBody()
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
@@ -308,6 +335,16 @@ func (rw *responseWriter) writeFault(f *fault) {
 	}
 	if readsOn {
 		rw.deadline.setWrite(time.Now().Add(opts.ReadTimeout + opts.tuning.writeTimeout))
+	}
+}
+
+// maxDropped is how much of a refused body is read. Clients that send more are cut off.
+const maxDropped = 64 << 20
+
+// dropBody reads the rest of the body, unless that is long or the client waits for leave.
+func (rw *responseWriter) dropBody() {
+	if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
+		_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
 	}
 }
 

@@ -198,7 +198,8 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				go func() { done <- read(t, c.post(toolCall(1, "wait"))) }()
 				<-steps.entered
 				read(t, c.do(t.Context(), "DELETE", ""))
-				if got := <-done; got.status != 404 || got.body != want {
+				if got := <-done; got.status != 404 || got.body != want ||
+					got.header.Get("Rondo-Outcome") == "" {
 					t.Errorf("%s, the request that ran: got status %d: %s", c.version, got.status,
 						got.body)
 				}
@@ -213,7 +214,6 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				lose(c)
 				for name, request := range map[string][]string{
 					"request":      {"POST", toolCall(1, "echo")},
-					"initialize":   {"POST", initializeBody(version)},
 					"batch":        {"POST", `[` + pingRequest(1) + `,` + pingRequest(2) + `]`},
 					"notification": {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 					"answer":       {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`},
@@ -223,10 +223,17 @@ func TestLostSessionIsRecognized(t *testing.T) {
 				} {
 					got := read(t, c.do(t.Context(), request[0], request[1], request[2:]...))
 					if got.status != 404 || got.body != want ||
+						got.header.Get("Rondo-Outcome") != "" || // nothing ran
 						got.header.Get("Content-Type") != "application/json" {
 						t.Errorf("%s, %s session, %s: got status %d: %s", version, how, name,
 							got.status, got.body)
 					}
+				}
+				lost := c.session
+				c.initialize() // with the lost id still in its header
+				if got := c.call(1, "echo"); got.status != 200 || c.session == lost {
+					t.Errorf("%s, %s session, initialize anew: got status %d in session %q: %s",
+						version, how, got.status, c.session, got.body)
 				}
 			}
 		}

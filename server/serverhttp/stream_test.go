@@ -387,6 +387,44 @@ func TestHTTP2(t *testing.T) {
 	wantIs(t, "the client", <-done, context.Canceled)
 }
 
+// TestKeepAliveWithoutAWord holds that a response becomes a stream with comments when its handler
+// takes long and has sent nothing, in both eras, if the client takes one: proxies cut what is quiet.
+func TestKeepAliveWithoutAWord(t *testing.T) {
+	for _, accept := range []string{"application/json, text/event-stream", onlyEvents, onlyJSON} {
+		for _, version := range []string{"2026-07-28", "2025-11-25"} {
+			t.Run(version+" "+accept, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					gate := newGate()
+					ts, _ := servePipes(t, gate.server(t), nil)
+					header := headers("tools/call", "gate", "Accept", accept)
+					text := body("tools/call", `"name":"gate"`)
+					if version == "2025-11-25" {
+						header = openSession(t, ts, version).header("Accept", accept)
+						text = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"gate"}}`
+					}
+					begun := time.Now()
+					done := make(chan *reply)
+					go func() { done <- do(t, ts, "POST", header, text) }()
+					<-gate.entered
+					time.Sleep(2*time.Minute + time.Second)
+					close(gate.open)
+					got := <-done
+					want := onlyEvents
+					comments := int(time.Since(begun) / (25 * time.Second))
+					if accept == onlyJSON {
+						want, comments = onlyJSON, 0
+					}
+					wantPart(t, "the response", oneResponse(t, got, want), `"opened"`)
+					if n := strings.Count("\n"+got.body, "\n:"); n < comments-1 ||
+						n > comments {
+						t.Errorf("got %d comments, want %d: %q", n, comments, got.body)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestKeepAlive holds that a quiet stream gets comments, JSON none.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

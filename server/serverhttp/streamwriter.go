@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
+	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -89,7 +90,9 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	case !b.Over:
 		return nil
 	case b.Cut:
-		c.rw.refuseRequest(sessionGoneFault())
+		f := sessionGoneFault()
+		f.header, f.value = rules.HeaderOutcome, "unknown"
+		c.rw.refuseRequest(f)
 		return nil
 	case len(b.Events) == 0: // cancelled requests are not answered
 		return c.rw.writeEvents(nil)

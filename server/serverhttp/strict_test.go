@@ -85,15 +85,18 @@ func messageAttacks() []attacks {
 	return []attacks{
 		{400, parseError, "", map[string]string{
 			"nothing": ``, "white space": " \n\t", "not JSON": `hello`,
+			"byte order mark": "\ufeff" + sound, "nested 1000 deep": deep(1000),
+			"id twice": `{"jsonrpc":"2.0","id":7,"id":7,"method":$method}`,
+		}},
+		{400, parseError, "7", map[string]string{
 			"garbage behind": sound + `x`, "two messages": sound + sound,
-			"byte order mark": "\ufeff" + sound, "NUL behind": sound + "\x00",
-			"cut off": sound[:len(sound)-1], "not UTF-8": with("\"a\":\"\xff\""),
-			"lone surrogate": with(`"a":"\ud800"`),
+			"NUL behind": sound + "\x00", "NaN": with(`"a":NaN`),
+			"cut off": sound[:len(sound)-1], "not UTF-8": with("\"cursor\":\"\xff\""),
+			"lone surrogate": with(`"requestState":"\ud800"`),
 			"method twice":   `{"jsonrpc":"2.0","id":7,"method":$method,"method":$method}`,
 			"params twice":   `{"jsonrpc":"2.0","id":7,"method":$method,"params":{},"params":{}}`,
 			"_meta twice":    with(`"_meta":{}`), "target twice": with(`$key:$target`),
 			"version twice":      withMeta(`{` + version + `,` + version + `}`),
-			"nested 1000 deep":   deep(1000),
 			"nested 100000 deep": with(`"a":` + deep(100_000)),
 		}},
 		{400, badRequest, "", map[string]string{
@@ -120,7 +123,7 @@ func messageAttacks() []attacks {
 				`{"io.modelcontextprotocol/protocolVersion":"2099-01-01",` + able + `}`),
 		}},
 		{413, badRequest, "", map[string]string{
-			"4 MiB": with(`"a":"` + strings.Repeat("x", 4<<20) + `"`)}},
+			"16 MiB": with(`"a":"` + strings.Repeat("x", 16<<20) + `"`)}},
 		{400, badParams, "7", map[string]string{
 			"params is null": withParams(`"method":$method,`, `null`),
 			"no params":      `{"jsonrpc":"2.0","id":7,"method":$method}`,
@@ -156,7 +159,8 @@ func messageAttacks() []attacks {
 func argumentAttacks() []attacks {
 	return []attacks{
 		{400, badParams, "7", each(withArguments, `1`, `"x"`, `true`, `[]`, `[{}]`)},
-		{400, parseError, "", each(withArguments, `{"env":"a","env":"b"}`)},
+		{400, parseError, "7", each(withArguments, `{"env":"a","env":"b"}`,
+			`{"\ufffd":"a","\ud800":"b"}`)},
 		{anyAnswer, 0, "7", map[string]string{
 			"null":  withArguments(`{"env":null,"topic":null}`),
 			"1e999": withArguments(`{"n":1e999}`),
@@ -188,7 +192,8 @@ func retryAttacks() []attacks {
 			"a megabyte":     text(strings.Repeat("A", 1<<20)),
 		}},
 		{400, badParams, "7", each(answers, `null`, `1`, `"x"`, `true`, `[]`, `[{}]`)},
-		{400, parseError, "", each(answers, `{"a":{},"a":{}}`, `{},"inputResponses":{}`)},
+		{400, parseError, "7", each(answers, `{"a":{},"a":{}}`, `{},"inputResponses":{}`,
+			`{"\ud800":{}}`, `{"a":{"action":"accept","content":{"b":["\ud800"]}}}`)},
 		{200, 0, "7", each(answers, `{}`, `{"confirm":null}`, `{"":null}`,
 			`{"__proto__":{"action":"accept"}}`,
 			`{"confirm":{"action":"accept","content":{"reason":1e999999999}}}`)},

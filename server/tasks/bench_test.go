@@ -77,8 +77,8 @@ func BenchmarkReplay(b *testing.B) {
 	for _, answers := range []int{1, 10, 50} {
 		b.Run(fmt.Sprintf("answers=%d", answers), func(b *testing.B) {
 			s := &toldStore{TaskStore: store.NewMemoryTaskStore()}
-			srv, added := benchServer(b, s, inTask(func(ctx context.Context, _ *server.ToolCall) (
-				protocol.CallToolOutcome, error) {
+			srv, added := benchServer(b, s, inTask(func(ctx context.Context,
+				_ *server.ToolCall) (outcome, error) {
 				for i := range answers {
 					if _, err := roundtrip.Ask[name](ctx, fmt.Sprint(i), "Name?"); err != nil {
 						return nil, err
@@ -125,8 +125,8 @@ const waiting = 10_000
 func BenchmarkWaitingTasks(b *testing.B) {
 	for range b.N {
 		s := &toldStore{TaskStore: store.NewMemoryTaskStore()}
-		srv, _ := benchServer(b, s, inTask(func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		srv, _ := benchServer(b, s, inTask(func(ctx context.Context,
+			_ *server.ToolCall) (outcome, error) {
 			for _, key := range []string{"a", "b"} {
 				if _, err := roundtrip.Ask[name](ctx, key, "Name?"); err != nil {
 					return nil, err
@@ -172,8 +172,7 @@ func BenchmarkWaitingGoroutines(b *testing.B) {
 	for range b.N {
 		answers, next := make(chan int), make(chan struct{})
 		s := &toldStore{TaskStore: store.NewMemoryTaskStore()}
-		srv, _ := benchServer(b, s, func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		srv, _ := benchServer(b, s, func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			<-answers
 			next <- struct{}{}
 			<-answers

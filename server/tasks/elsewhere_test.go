@@ -68,8 +68,7 @@ type effects struct {
 func newEffectWorld(t *testing.T, s store.TaskStore, ring *keys.Keyring, made *effects) *world {
 	t.Helper()
 	w := newWorld(t, &tasks.Options{Store: s, Keys: ring})
-	server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
-		protocol.CallToolOutcome, error) {
+	w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 		memo, err := roundtrip.Memo(ctx, "began", func(context.Context) (string, error) {
 			return time.Now().String(), nil
 		})
@@ -89,7 +88,7 @@ func newEffectWorld(t *testing.T, s store.TaskStore, ring *keys.Keyring, made *e
 			made.byKey[unique+answer.Name] = 1 // as an insert that does nothing on a conflict
 		}
 		return server.Text("done"), nil
-	}))
+	})
 	return w
 }
 
@@ -121,15 +120,11 @@ func TestStoreRestoredFromAnHourAgo(t *testing.T) {
 		w.answerKey(id, "a")
 		backup := s.last
 		w.answerKey(id, "b")
-		if state := w.get(id).State; state.Status() != "completed" {
-			t.Fatalf("%+v", state)
-		}
+		w.want(id, "completed")
 		time.Sleep(time.Hour)
 		w = newEffectWorld(t, restore(t, backup), ring, made)
 		w.answerKey(id, "b")
-		if state := w.get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
+		w.want(id, "completed")
 		if len(made.byKey) != 2 || len(made.memos) != 1 {
 			t.Errorf("effects %v, memos %v", made.byKey, made.memos)
 		}

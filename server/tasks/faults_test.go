@@ -125,7 +125,7 @@ func testRing(t testing.TB) *keys.Keyring {
 
 // replicas returns two servers over two ways to one store.
 func replicas(t *testing.T, opts tasks.Options, tool server.Tool,
-	handler func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)) (
+	handler func(context.Context, *server.ToolCall) (outcome, error)) (
 	[2]*world, [2]*faultyStore) {
 	t.Helper()
 	memory := store.NewMemoryTaskStore()
@@ -303,8 +303,7 @@ func TestDeaths(t *testing.T) {
 					&tasks.Options{Store: s, Keys: ring, Runs: 1})
 				add := func(name string, note func()) {
 					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
-						inTask(func(ctx context.Context, _ *server.ToolCall) (
-							protocol.CallToolOutcome, error) {
+						inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 							note()
 							if how == "talks" {
 								tasks.StatusMessage(ctx, "nearly there")
@@ -358,16 +357,13 @@ func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		w, _ := replicas(t, tasks.Options{}, taskTool,
-			func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-				if err := roundtrip.BeginTask(ctx); err != nil {
-					return nil, err
-				}
+			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				if runs++; runs == 1 {
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				}
 				return server.Text("done"), nil
-			})
+			}))
 		id := w[0].call("work", "")
 		synctest.Wait()
 		if err := w[0].tasks.Shutdown(canceled()); err == nil {
@@ -375,9 +371,7 @@ func TestShutdownHandsOver(t *testing.T) {
 		}
 		w[1].get(id)
 		synctest.Wait()
-		if state := w[1].get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
+		w[1].want(id, "completed")
 	})
 }
 
@@ -413,9 +407,7 @@ func TestUnknownLooksForeign(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Hour + time.Second)
-		if state := w[1].get(foreign).State; state.Status() != "failed" {
-			t.Errorf("expired: %+v", state)
-		}
+		w[1].want(foreign, "failed")
 		time.Sleep(time.Hour)
 		if got := ask(protocol.LocalPrincipal(), foreign); got != want {
 			t.Errorf("not kept: %s, want %s", got, want)
@@ -439,8 +431,7 @@ func askForever(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 func TestUpdatesAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			w, _ := replicas(t, tasks.Options{}, taskTool,
-				askForever)
+			w, _ := replicas(t, tasks.Options{}, taskTool, askForever)
 			id := w[0].call("work", "")
 			synctest.Wait()
 			var wg sync.WaitGroup
@@ -458,9 +449,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 				t.Fatalf("%+v", done)
 			}
 			w[1].update(id, `{"a":{"action":"decline"}}`) // over
-			if again := w[1].get(id).State; again.Status() != "completed" {
-				t.Errorf("%+v", again)
-			}
+			w[1].want(id, "completed")
 		})
 	}
 }
@@ -474,8 +463,7 @@ func TestCancelAgainstCompletion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				commits := 0
 				w, _ := replicas(t, tasks.Options{}, taskTool,
-					inTask(func(ctx context.Context, _ *server.ToolCall) (
-						protocol.CallToolOutcome, error) {
+					inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 						timer := time.After(5 * time.Second)
 						select {
 						case <-timer:

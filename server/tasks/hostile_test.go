@@ -19,16 +19,29 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-type toolFunc = func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error)
+type outcome = protocol.CallToolOutcome
+
+type toolFunc = func(context.Context, *server.ToolCall) (outcome, error)
 
 // inTask returns a handler that begins a task and goes on with f.
 func inTask(f toolFunc) toolFunc {
-	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	return func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 		if err := roundtrip.BeginTask(ctx); err != nil {
 			return nil, err
 		}
 		return f(ctx, call)
 	}
+}
+
+// addTask adds the tool "work", whose calls are tasks.
+func (w *world) addTask(f toolFunc) { server.AddRawTool(w.srv, taskTool, inTask(f)) }
+
+// askThenTask asks in the foreground, and once more in a task.
+func askThenTask(ctx context.Context, c *server.ToolCall) (outcome, error) {
+	if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
+		return nil, err
+	}
+	return inTask(askForever)(ctx, c)
 }
 
 var taskTool = server.Tool{Name: "work", Task: server.TaskCan}
@@ -40,42 +53,36 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		run  toolFunc
 		want string // the status, and a part of its result or error
 	}{
-		"panics": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"panics": {func(context.Context, *server.ToolCall) (outcome, error) {
 			panic("secret")
 		}, "failed nternal error"},
-		"fails": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		"fails": {func(context.Context, *server.ToolCall) (outcome, error) {
 			return nil, errors.New("no disk")
 		}, "completed no disk"},
-		"returns nothing": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"returns nothing": {func(context.Context, *server.ToolCall) (outcome, error) {
 			return nil, nil
 		}, "failed nternal error"},
-		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), nil
 		}, "failed too long"},
-		"commits 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"commits 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), roundtrip.OnCommit(ctx,
 				func(context.Context) { t.Error("committed what cannot be kept") })
 		}, "failed too long"},
-		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			_, spent = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) {
 				return strings.Repeat("x", 5<<20), nil
 			})
 			return server.Text("done"), nil
 		}, "failed too long"},
-		"asks 300 questions": {func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		"asks 300 questions": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			var items []roundtrip.Item
 			for i := range 300 {
 				items = append(items, roundtrip.Elicit[name](fmt.Sprint(i), "?"))
 			}
 			return roundtrip.InputRequired(items...), nil
 		}, "failed gave up"},
-		"asks under one key at once": {func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		"asks twice under one key": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			var wg sync.WaitGroup
 			for range 2 {
 				wg.Go(func() { roundtrip.Ask[name](ctx, "a", "?") })
@@ -83,34 +90,28 @@ func TestHandlersThatMisbehave(t *testing.T) {
 			wg.Wait()
 			return server.Text("done"), nil
 		}, "failed nternal error"},
-		"begins again": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"begins again": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(fmt.Sprint(roundtrip.BeginTask(ctx))), nil
 		}, "completed <nil>"},
-		"returns a handle": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"returns a handle": {func(context.Context, *server.ToolCall) (outcome, error) {
 			return &protocol.CreateTaskResult{Task: protocol.Task{ID: "x"}}, nil
 		}, "failed nternal error"},
-		"only keeps state": {func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		"only keeps state": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			n, _ := roundtrip.State[int](ctx)
 			if n == 3 {
 				return server.Text("three"), nil
 			}
 			return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil
 		}, "completed three"},
-		"takes too long": {func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"takes too long": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}, "failed longer than it may"},
-		"ignores its context": {func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		"ignores its context": {func(context.Context, *server.ToolCall) (outcome, error) {
 			time.Sleep(90 * time.Minute)
 			return server.Text("late"), nil
 		}, "failed longer than it may"},
-		"leaves a goroutine": {func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		"leaves a goroutine": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			go func() {
 				time.Sleep(10 * time.Second)
 				tasks.StatusMessage(ctx, "still here")
@@ -122,7 +123,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		t.Run(label, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, nil)
-				server.AddRawTool(w.srv, taskTool, inTask(c.run))
+				w.addTask(c.run)
 				id := w.call("work", "")
 				time.Sleep(time.Hour + time.Minute)
 				for range 2 {
@@ -153,21 +154,18 @@ func TestHandlersThatMisbehave(t *testing.T) {
 func TestStrayStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
 			go func() {
 				time.Sleep(2 * time.Second)
 				tasks.StatusMessage(ctx, "still here")
 			}()
 			return askForever(ctx, c)
-		}))
+		})
 		id := w.call("work", "")
 		time.Sleep(5 * time.Second)
 		w.update(id, `{"a":{"action":"accept","content":{"name":"B"}}}`)
 		synctest.Wait()
-		if state := w.get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
+		w.want(id, "completed")
 		time.Sleep(5 * time.Second) // the goroutine of the last run
 	})
 }
@@ -178,8 +176,7 @@ func TestWireKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		version, asked := "1", map[string]int{}
 		w := newWorld(t, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			if err := roundtrip.FlowVersion(ctx, version); err != nil {
 				return nil, err
 			}
@@ -192,7 +189,7 @@ func TestWireKeys(t *testing.T) {
 				text += in.Name
 			}
 			return server.Text(text), nil
-		}))
+		})
 		id := w.call("work", "")
 		for range 20 {
 			synctest.Wait()
@@ -255,7 +252,7 @@ func TestUndeclaredComesFirst(t *testing.T) {
 func TestWrongParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(askForever))
+		w.addTask(askForever)
 		id := w.call("work", "")
 		synctest.Wait()
 		var many []string
@@ -271,18 +268,14 @@ func TestWrongParameters(t *testing.T) {
 				t.Errorf("%s: %v %s", params, resp.Error, resp.Result)
 			}
 		}
-		if state := w.get(id).State; state.Status() != "input_required" {
-			t.Errorf("half applied: %+v", state)
-		}
+		w.want(id, "input_required")
 		w.ask("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%s},%s`, id,
 			strings.Join(many, ","), declared))
 		w.update(id, `{"a":[]}`) // no answer: asked again
 		time.Sleep(time.Second)
 		w.update(id, `{"z":{"action":"cancel"},"a.2":{"action":"accept","content":{"name":"x"}}}`)
 		synctest.Wait()
-		if state := w.get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
+		w.want(id, "completed")
 	})
 }
 
@@ -292,8 +285,7 @@ func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
 			return time.Minute
-		}}, taskTool, inTask(func(context.Context, *server.ToolCall) (protocol.CallToolOutcome,
-			error) {
+		}}, taskTool, inTask(func(context.Context, *server.ToolCall) (outcome, error) {
 			time.Sleep(61 * time.Second)
 			return server.Text("late"), nil
 		}))
@@ -323,13 +315,7 @@ func TestNoRoom(t *testing.T) {
 				so.Roundtrip.Guard = store.NewMemoryGuard(100)
 			}
 			w := newServerWorld(t, so, &tasks.Options{Store: s, Keys: ring, TasksPerPrincipal: 1})
-			server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
-				protocol.CallToolOutcome, error) {
-				if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
-					return nil, err
-				}
-				return inTask(askForever)(ctx, c)
-			})
+			server.AddRawTool(w.srv, taskTool, askThenTask)
 			first, second := w.round(), w.round()
 			id := w.call("work", first)
 			resp := w.ask("tools/call", `"name":"work"`+second+","+declared)
@@ -373,16 +359,16 @@ func TestDeathAfterTheTaskBegan(t *testing.T) {
 			so.Roundtrip.Sealer, so.Roundtrip.Guard = ring, dyingGuard{store.NewMemoryGuard(100)}
 			w := newServerWorld(t, so, &tasks.Options{Store: store.NewMemoryTaskStore(),
 				Keys: ring})
-			server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
-				protocol.CallToolOutcome, error) {
-				if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
-					return nil, err
-				}
-				if !begins {
-					return server.Text("done"), nil
-				}
-				return inTask(askForever)(ctx, c)
-			})
+			server.AddRawTool(w.srv, taskTool,
+				func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+					if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
+						return nil, err
+					}
+					if !begins {
+						return server.Text("done"), nil
+					}
+					return inTask(askForever)(ctx, c)
+				})
 			round := w.round()
 			first := w.ask("tools/call", `"name":"work"`+round+","+declared)
 			again := w.ask("tools/call", `"name":"work"`+round+","+declared)
@@ -404,13 +390,7 @@ func TestRoundOfATaskThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{Sweep: 100 * time.Hour,
 			TTL: func(string, protocol.Principal) time.Duration { return time.Second }})
-		server.AddRawTool(w.srv, taskTool, func(ctx context.Context, c *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
-			if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
-				return nil, err
-			}
-			return inTask(askForever)(ctx, c)
-		})
+		server.AddRawTool(w.srv, taskTool, askThenTask)
 		round := w.round()
 		w.call("work", round)
 		time.Sleep(11 * time.Minute)
@@ -449,7 +429,7 @@ func TestAwaitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, come := 0, false
 		w, _ := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
-			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ *server.ToolCall) (outcome, error) {
 			err := roundtrip.AwaitEvent(ctx, "order 7", func(context.Context) (bool, error) {
 				looks++
 				return come, nil
@@ -469,9 +449,7 @@ func TestAwaitEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if state := w[0].get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
+		w[0].want(id, "completed")
 	})
 }
 
@@ -484,12 +462,11 @@ func TestInline(t *testing.T) {
 			w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
 				middleware.Limit(&middleware.Options{Calls: 1}),
 				middleware.Timeout(time.Second / 2)}}, &tasks.Options{Inline: 5 * time.Second})
-			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
-				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				time.Sleep(takes)
 				roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
 				return server.Text("done"), nil
-			}))
+			})
 			resp := w.ask("tools/call", `"name":"work",`+declared)
 			if inline := bytes.Contains(resp.Result, []byte("done")); inline !=
 				(takes == time.Second) {
@@ -514,7 +491,7 @@ func TestForgedHandle(t *testing.T) {
 		}
 	}
 	w := newServerWorld(t, server.Options{Middleware: []server.Middleware{forge}}, nil)
-	server.AddRawTool(w.srv, taskTool, inTask(askForever))
+	w.addTask(askForever)
 	resp := w.ask("tools/call", `"name":"work",`+undeclared)
 	if resp.Error == nil || resp.Error.Code != protocol.CodeInternalError {
 		t.Errorf("%v %s", resp.Error, resp.Result)
@@ -543,14 +520,13 @@ func TestMiddlewareOfRuns(t *testing.T) {
 		w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
 			middleware.Recover(nil), note, middleware.Limit(&middleware.Options{Calls: 2}),
 			middleware.Timeout(time.Second)}}, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			if deadline, ok := ctx.Deadline(); ok {
 				return nil, fmt.Errorf("deadline %s", deadline)
 			}
 			time.Sleep(10 * time.Second)
 			return server.Text("done"), nil
-		}))
+		})
 		var ids []string
 		for range 2 { // the second may have to wait for a slot
 			ids = append(ids, w.call("work", ""))

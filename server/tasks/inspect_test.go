@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
-	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
@@ -18,7 +17,7 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan bool)
 		w, s := replicas(t, tasks.Options{}, taskTool,
-			inTask(func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				select {
 				case <-end:
 					return server.Text("done"), nil

@@ -18,7 +18,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// extension is what the server gets.
 func (t *Tasks) extension() server.Extension {
 	return server.Extension{
 		Name: protocol.ExtensionTasks,
@@ -35,7 +34,6 @@ func (t *Tasks) extension() server.Extension {
 // maxPolled is of how many tasks the polls are counted.
 const maxPolled = 10_000
 
-// A pollCount counts the polls of one task in one second.
 type pollCount struct {
 	second int64
 	n      int
@@ -59,8 +57,7 @@ func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
 	return nil
 }
 
-// errUnknown is the answer for a task that is unknown, gone, or somebody else's: which of them, no
-// client learns.
+// errUnknown is the answer for a task that is unknown, gone or foreign: which, no client learns.
 func errUnknown() error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
 		"unknown task: it does not exist, or is not kept any longer")
@@ -96,7 +93,6 @@ func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 	return task, r, nil
 }
 
-// mayHave reports whether the caller may have a task.
 func (t *Tasks) mayHave(ctx context.Context, call *server.ExtensionCall, r *record) bool {
 	return r.Owner.principal() == call.Principal &&
 		(t.opts.Allowed == nil || t.opts.Allowed(ctx, call.Principal, r.Tool))
@@ -122,14 +118,12 @@ func (t *Tasks) reportStore(ctx context.Context, operation string, err error) er
 		"the server cannot reach what it keeps of tasks; ask again later")
 }
 
-// report tells the observer what became of a task.
 func (t *Tasks) report(ctx context.Context, r *record, change string, lasted time.Duration) {
 	t.server.Report(ctx, event.TaskChanged{Where: event.Where{Version: protocol.Latest,
 		Method: protocol.MethodCallTool, Target: r.Tool}, Task: rpc.LogTarget(
 		protocol.MethodGetTask, r.ID), Change: change, Deaths: r.Deaths, Lasted: lasted})
 }
 
-// get answers tasks/get.
 func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	if err := t.countPoll(protocol.MethodGetTask, call); err != nil {
 		return nil, err
@@ -282,7 +276,6 @@ func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
 	return err
 }
 
-// digestWake returns what the store knows the key of an [Tasks.Wake] by.
 func (t *Tasks) digestWake(key string) [32]byte { return t.digest("wake", key) }
 
 // digestOwner returns what the store knows a principal by: zero for anonymous callers.
@@ -314,7 +307,6 @@ func (t *Tasks) update(ctx context.Context, call *server.ExtensionCall) (protoco
 	return &protocol.EmptyResult{}, nil
 }
 
-// reportUnused tells the observer which answers were not used.
 func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r *record,
 	keys []string) {
 	if len(keys) == 0 {

@@ -77,7 +77,6 @@ const (
 	statusCancelled = "cancelled"
 )
 
-// A failure is the error of a failed task.
 type failure struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -137,8 +136,7 @@ func (r *record) end(status string, now time.Time) {
 	}
 }
 
-// cancel ends a task that nobody runs, and has the run of another learn of it. It reports whether
-// anything has changed.
+// cancel ends a task that nobody runs, and marks another for its run. It reports a change.
 func (r *record) cancel(task *store.Task, now time.Time) bool {
 	if task.Holder == "" || task.Due {
 		task.Holder = ""
@@ -150,14 +148,12 @@ func (r *record) cancel(task *store.Task, now time.Time) bool {
 	return changed
 }
 
-// fail ends the task with an error.
 func (r *record) fail(e *protocol.Error, now time.Time) {
 	r.end(statusFailed, now)
 	r.Failure = &failure{e.Code, e.Message, e.Data}
 	r.Message = cleanMessage(e.Message)
 }
 
-// expire ends a task whose time is over.
 func (r *record) expire(now time.Time) {
 	r.fail(errExpired(), now)
 	r.Message, r.how = "expired", "expired"
@@ -240,7 +236,6 @@ func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
 	return nil
 }
 
-// splitRequest returns method and parameters of an encoded question.
 func splitRequest(raw []byte) (string, json.RawMessage, error) {
 	var q struct {
 		Method string          `json:"method"`
@@ -250,8 +245,7 @@ func splitRequest(raw []byte) (string, json.RawMessage, error) {
 	return q.Method, q.Params, err
 }
 
-// answer takes the answers to outstanding questions over, and returns the wire keys of those
-// that are not used.
+// answer takes over the answers to outstanding questions, and returns the keys of the others.
 func (r *record) answer(responses protocol.InputResponses, now time.Time) (unused []string) {
 	for _, response := range responses {
 		i := r.findAsked(response.Key)
@@ -306,7 +300,6 @@ func (t *Tasks) seal(ctx context.Context, r *record, number int64) ([]byte, erro
 	return []byte(sealed), nil
 }
 
-// open returns the record of a task.
 func (t *Tasks) open(ctx context.Context, task *store.Task) (*record, error) {
 	plain, err := t.sealer.Open(ctx, string(task.Record))
 	if err != nil {

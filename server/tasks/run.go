@@ -139,9 +139,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	return t.awaitInline(ctx, tool.Request.Principal, handle, w)
 }
 
-// awaitInline waits for a while until a task is over, and returns its result then; where it asks,
-// fails or takes longer it returns the handle. A client that goes away before has no handle, so
-// the task is cancelled.
+// awaitInline returns the result of a task that is over soon, else the handle. The task of a client
+// that goes away before is cancelled: the client has no handle.
 func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
 	handle *protocol.CreateTaskResult, w *watcher) (protocol.CallToolOutcome, error) {
 	id := digestID(handle.Task.ID)
@@ -192,8 +191,7 @@ func (t *Tasks) timeToLive(tool string, p protocol.Principal) time.Duration {
 	return ttl.Truncate(time.Millisecond)
 }
 
-// begunBefore returns the handle of the task that the flow has begun already: the handle was lost
-// on its way.
+// begunBefore returns the handle of the task that the flow has begun, where the first was lost.
 func (t *Tasks) begunBefore(ctx context.Context, flow [32]byte, p protocol.Principal) (
 	*protocol.CreateTaskResult, error) {
 	task, err := t.store.GetFlow(ctx, flow)
@@ -420,8 +418,7 @@ func (r *run) countAttempt() bool {
 	return r.rec.Attempts < maxDeaths
 }
 
-// hasCompleted reports whether a response is a success, which counts although the run was stopped
-// meanwhile: what it did is done.
+// hasCompleted reports a success, which counts although the run was stopped: it is done.
 func hasCompleted(response *protocol.Response) bool {
 	if response == nil || response.Error != nil {
 		return false
@@ -632,8 +629,7 @@ func (r *run) fits(result []byte) bool {
 // metaBytes is more than the server adds to a result.
 const metaBytes = 4 << 10
 
-// Notify implements [protocol.Back]: progress becomes the status message. Other notifications have
-// nowhere to go.
+// Notify implements [protocol.Back]: progress becomes the status message, others are dropped.
 func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n.Method != protocol.NotifyProgress {
 		return nil
@@ -653,11 +649,9 @@ func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// sayEvery is the time between two status messages that are stored: what comes between is not
-// seen.
+// sayEvery is the time between two status messages that are stored: what comes between is not seen.
 const sayEvery = time.Second
 
-// say stores a status message.
 func (r *run) say(ctx context.Context, text string) {
 	r.mu.Lock()
 	r.rec.Message = cleanMessage(text)
@@ -680,11 +674,10 @@ type foreground struct {
 
 type foregroundKey struct{}
 
-// StatusMessage tells the client how the work goes: in a task as its status message, which is cut
-// at 512 characters and stored about once a second, and elsewhere as a progress notification, if
-// the client asked for progress. It is for handlers of tools whose Task is set, which do not use
-// [server.Call.Progress] beside it; elsewhere it does nothing. It never fails a run: a client
-// must be able to do without.
+// StatusMessage tells the client how the work goes: in a task as its status message, cut at 512
+// characters and stored about once a second, elsewhere as a progress notification, if the client
+// asked for progress. It is for handlers of tools whose Task is set, which do not call
+// [server.Call.Progress] as well; elsewhere it does nothing. It never fails a run.
 func StatusMessage(ctx context.Context, text string) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		r.say(ctx, text)

@@ -30,10 +30,11 @@ type gauge struct {
 	done      int
 }
 
-// addTool adds a tool whose runs take as many seconds as its argument says.
-func (g *gauge) addTool(w *world) {
+// newGauge adds a tool whose runs take as many seconds as its argument says.
+func newGauge(w *world) *gauge {
+	g := &gauge{now: map[string]int{}, most: map[string]int{}}
 	server.AddRawTool(w.srv, server.Tool{Name: "take", Task: server.TaskMust},
-		inTask(func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		inTask(func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 			var args struct{ Seconds int }
 			if err := json.Unmarshal(call.Arguments, &args); err != nil {
 				return nil, err
@@ -56,6 +57,7 @@ func (g *gauge) addTool(w *world) {
 			g.done++
 			return &protocol.CallToolResult{}, nil
 		}))
+	return g
 }
 
 // read returns how many runs are done, and the most at once by principal.
@@ -131,8 +133,7 @@ func TestRunsHaveShares(t *testing.T) {
 			share := max(runs/4, 1)
 			told := &changes{}
 			w := newServerWorld(t, server.Options{Observer: told}, &tasks.Options{Runs: runs})
-			g := &gauge{now: map[string]int{}, most: map[string]int{}}
-			g.addTool(w)
+			g := newGauge(w)
 			open := map[string]int{}
 			begun := 60
 			for range begun {
@@ -164,7 +165,6 @@ func TestRunsHaveShares(t *testing.T) {
 			}
 			told.want(t, map[string]int{"begun": begun, "runs": begun, "stops": begun,
 				"completed": begun, "dequeued": told.count("queued"), "taken_over": 0, "failed": 0})
-			w.tasks.Shutdown(canceled())
 		})
 	}
 }
@@ -183,10 +183,9 @@ func testLongTasks(t *testing.T, runs int) {
 	begin := func() (*world, *gauge, *faultyStore) {
 		s := newFaultyStore(memory)
 		w := newWorld(t, &tasks.Options{Store: s, Keys: ring, Runs: runs})
-		g := &gauge{now: map[string]int{}, most: map[string]int{}}
-		g.addTool(w)
+		g := newGauge(w)
 		server.AddRawTool(w.srv, server.Tool{Name: "wait", Task: server.TaskMust},
-			inTask(func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				err := roundtrip.AwaitEvent(ctx, "e", func(context.Context) (bool, error) {
 					looks.Add(1)
 					return false, nil
@@ -236,10 +235,8 @@ func TestAClientThatLeavesInline(t *testing.T) {
 			told := &changes{}
 			w := newServerWorld(t, server.Options{Observer: told},
 				&tasks.Options{Runs: 1, Inline: time.Minute})
-			g := &gauge{now: map[string]int{}, most: map[string]int{}}
-			g.addTool(w)
-			server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
-				_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			newGauge(w)
+			w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				if how == "waits" {
 					err := roundtrip.AwaitEvent(ctx, "e", func(context.Context) (bool, error) {
 						return false, nil
@@ -248,7 +245,7 @@ func TestAClientThatLeavesInline(t *testing.T) {
 				}
 				<-ctx.Done()
 				return nil, context.Cause(ctx)
-			}))
+			})
 			if how == "queued" {
 				w.take("ann", 300)
 				synctest.Wait()
@@ -265,7 +262,6 @@ func TestAClientThatLeavesInline(t *testing.T) {
 				want["runs"] = 1 // that of the other
 			}
 			told.want(t, want)
-			w.tasks.Shutdown(canceled())
 		})
 	}
 }
@@ -284,8 +280,7 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaultyStore(store.NewMemoryTaskStore())
 		w := newWorld(t, &tasks.Options{Store: s, Keys: testRing(t), Runs: 100})
-		g := &gauge{now: map[string]int{}, most: map[string]int{}}
-		g.addTool(w)
+		newGauge(w)
 		const n = 20
 		var ids []string
 		for range n {
@@ -328,7 +323,6 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 		}
 		cancel()
 		open.Wait()
-		w.tasks.Shutdown(canceled())
 	})
 }
 
@@ -342,7 +336,7 @@ func TestAWeekOfSmallTasks(t *testing.T) {
 		w := newWorld(t, nil)
 		result := server.Text(strings.Repeat("x", 100<<10)) // 64 MiB of them are 640
 		server.AddRawTool(w.srv, server.Tool{Name: "small", Task: server.TaskMust},
-			inTask(func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			inTask(func(context.Context, *server.ToolCall) (outcome, error) {
 				return result, nil
 			}))
 		ask := func(method, params string) *protocol.Response {
@@ -378,7 +372,6 @@ func TestAWeekOfSmallTasks(t *testing.T) {
 		if resp, _ := get(lastRead); resp.Error == nil {
 			t.Error("it is kept 25 hours after it was read")
 		}
-		w.tasks.Shutdown(canceled())
 	})
 }
 
@@ -387,16 +380,12 @@ func TestLongestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		result := server.Text(strings.Repeat("x", 1<<20-8<<10))
-		server.AddRawTool(w.srv, taskTool, inTask(func(context.Context, *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(context.Context, *server.ToolCall) (outcome, error) {
 			return result, nil
-		}))
+		})
 		id := w.call("work", "")
 		synctest.Wait()
-		if state := w.get(id).State; state.Status() != "completed" {
-			t.Errorf("%+v", state)
-		}
-		w.tasks.Shutdown(canceled())
+		w.want(id, "completed")
 	})
 }
 
@@ -434,13 +423,12 @@ func TestWakeWakesAll(t *testing.T) {
 		const n = 250
 		w := newWorld(t, &tasks.Options{Runs: 1000, TasksPerPrincipal: n})
 		var come atomic.Bool
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, _ *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			err := roundtrip.AwaitEvent(ctx, "order 7", func(context.Context) (bool, error) {
 				return come.Load(), nil
 			})
 			return server.Text("come"), err
-		}))
+		})
 		var ids []string
 		for range n {
 			ids = append(ids, w.call("work", ""))
@@ -452,10 +440,7 @@ func TestWakeWakesAll(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, id := range ids {
-			if state := w.get(id).State; state.Status() != "completed" {
-				t.Fatalf("%+v", state)
-			}
+			w.want(id, "completed")
 		}
-		w.tasks.Shutdown(canceled())
 	})
 }

@@ -29,9 +29,8 @@ const (
 	pollSlowAfter = 10 * time.Minute
 	// keepAfterEnd is how long a task is kept at least when it is over, and when it has expired.
 	keepAfterEnd = 10 * time.Minute
-	// keepAfterRead is how long a result is kept that was sent to its client, which may have lost
-	// it on its way, and keepAtLeast how long a task is known, so that a copy of the request that
-	// began it begins no other.
+	// A result that was sent, and may have been lost on its way, is kept for keepAfterRead. A task
+	// is known for keepAtLeast: a copy of its request begins no other until then.
 	keepAfterRead = 6 * time.Hour
 	keepAtLeast   = 24 * time.Hour
 	// maxDeaths is how often a run may end with its process before the task fails. A journal that
@@ -53,8 +52,7 @@ const (
 	maxPolls = 10
 	// sweepBatch is how many tasks one sweep takes over at most.
 	sweepBatch = 100
-	// queued is how many tasks a process holds at most of those it looks for, as a multiple of
-	// Options.Runs: others may have room.
+	// queued times Options.Runs tasks are held by one process at most: others may have room.
 	queued = 2
 	// stopGrace is how long a handler whose context has ended may take to return. Then the task
 	// goes on without it: what the handler still does is dropped. It is twice what

@@ -120,6 +120,14 @@ func (w *world) get(id string) *protocol.Task {
 	return &result.(*protocol.GetTaskResult).Task
 }
 
+// want wants a task to have a status.
+func (w *world) want(id, status string) {
+	w.t.Helper()
+	if state := w.get(id).State; state.Status() != status {
+		w.t.Errorf("%+v, want %s", state, status)
+	}
+}
+
 func (w *world) update(id, responses string) {
 	w.t.Helper()
 	resp := w.ask("tasks/update",
@@ -143,7 +151,7 @@ func TestOneHandlerAsTask(t *testing.T) {
 		w := newWorld(t, nil)
 		memos, commits := 0, 0
 		server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskCan},
-			func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 				first, err := roundtrip.Ask[name](ctx, "who", "Who?")
 				if err != nil {
 					return nil, err

@@ -97,7 +97,6 @@ func (t *Tasks) take(w *watcher) map[[32]byte]*record {
 	return changed
 }
 
-// announce has a task read that has changed here, if anybody wants to know.
 func (t *Tasks) announce(id [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,7 +155,6 @@ func (t *Tasks) readOnce(ctx context.Context, id [32]byte, r *reader) {
 	}
 }
 
-// listen tells a client of changes of its tasks.
 func (t *Tasks) listen(ctx context.Context, call *server.ExtensionCall, ids []string) (
 	[]string, server.Announce, error) {
 	var heard []string

@@ -257,8 +257,7 @@ func TestLogTellsNoAnswers(t *testing.T) {
 		w := newServerWorld(t, server.Options{Observer: log,
 			Middleware: []server.Middleware{log.Wrap}}, nil)
 		var how string
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
-			call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 			memo, err := roundtrip.Memo(ctx, "m", func(context.Context) (string, error) {
 				return "memo-marker", nil
 			})
@@ -277,7 +276,7 @@ func TestLogTellsNoAnswers(t *testing.T) {
 				panic(errors.New("no " + who.Name + " in " + string(call.Arguments)))
 			}
 			return server.Text("result-marker " + memo + who.Name), nil
-		}))
+		})
 		for how = range map[string]bool{"completes": true, "fails": true, "panics": true} {
 			id := w.call("work", `,"arguments":{"x":"argument-marker"}`)
 			synctest.Wait()
@@ -339,10 +338,9 @@ func TestHooksOfTheHost(t *testing.T) {
 			Allowed: func(_ context.Context, p protocol.Principal, tool string) bool {
 				return allowed && p == protocol.LocalPrincipal() && tool == "work"
 			}})
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context,
-			call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 			return server.Text(fmt.Sprint(ctx.Value(tenantKey{}), call.Access.Scopes)), nil
-		}))
+		})
 		id := w.call("work", "")
 		time.Sleep(time.Minute)
 		done, ok := w.get(id).State.(protocol.TaskCompleted)
@@ -370,15 +368,14 @@ func TestTimesOfATask(t *testing.T) {
 		}})
 		ended := time.Duration(0)
 		began := time.Now()
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
 			if result, err := askForever(ctx, c); err != nil || string(c.Arguments) == "{}" {
 				return result, err
 			}
 			<-ctx.Done()
 			ended = time.Since(began)
 			return nil, ctx.Err()
-		}))
+		})
 		one, other := w.call("work", `,"arguments":{}`), w.call("work", `,"arguments":{"x":1}`)
 		synctest.Wait()
 		asked := w.get(one)
@@ -413,7 +410,7 @@ func TestTimesOfATask(t *testing.T) {
 func TestCancelOfABusyRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
-			_ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ *server.ToolCall) (outcome, error) {
 			for i := 0; ctx.Err() == nil && i < 1000; i++ {
 				time.Sleep(70 * time.Millisecond)
 				if _, err := roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
@@ -428,9 +425,7 @@ func TestCancelOfABusyRun(t *testing.T) {
 		time.Sleep(5020 * time.Millisecond)
 		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
 		time.Sleep(3 * time.Second)
-		if state := w[1].get(id).State; state.Status() != "cancelled" {
-			t.Errorf("%+v", state)
-		}
+		w[1].want(id, "cancelled")
 	})
 }
 
@@ -439,8 +434,7 @@ func TestQuestionAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		w := newWorld(t, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(func(ctx context.Context, c *server.ToolCall) (
-			protocol.CallToolOutcome, error) {
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
 			runs++
 			if err := roundtrip.AwaitEvent(ctx, "event", func(context.Context) (bool, error) {
 				return runs >= 3, nil
@@ -448,7 +442,7 @@ func TestQuestionAfterAWait(t *testing.T) {
 				return nil, err
 			}
 			return askForever(ctx, c)
-		}))
+		})
 		id := w.call("work", "")
 		time.Sleep(time.Minute)
 		if state := w.get(id).State; state.Status() != "input_required" || runs != 3 {
@@ -462,7 +456,7 @@ func TestQuestionAfterAWait(t *testing.T) {
 func TestQuestionsNeedTheirCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		server.AddRawTool(w.srv, taskTool, inTask(askForever))
+		w.addTask(askForever)
 		id := w.call("work", "")
 		synctest.Wait()
 		mute := strings.Replace(declared, `"elicitation":{},`, "", 1)

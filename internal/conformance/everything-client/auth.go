@@ -17,18 +17,15 @@ import (
 )
 
 const (
-	// documentURL is the client id at authorization servers of the suite that read
-	// metadata documents. Nothing is there, and they know it.
+	// documentURL is the client id at servers that read metadata documents. Nothing is there.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 
-	// redirectURI is where the browser would come back to. Nobody listens there: it
-	// is enough to know where the authorization server sends it.
+	// redirectURI is where the browser would come back to. Nobody listens there.
 	redirectURI = "http://localhost:3000/callback"
 )
 
-// authScenarios are those behind authorization. All make the same calls: what the
-// suite looks at is how the client comes by its tokens. In some it must not get any,
-// and fails.
+// authScenarios are those behind authorization. All make the same calls: what the suite looks at is
+// how the client comes by its tokens. In some it must not get any, and fails.
 func authScenarios() []string {
 	return []string{
 		"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2",
@@ -109,7 +106,6 @@ func findIssuer(ctx context.Context, endpoint string) (string, error) {
 	return metadata.Servers[0], nil
 }
 
-// credentials are what the suite tells the client of a scenario.
 type credentials struct {
 	ID     string `json:"client_id"`
 	Secret string `json:"client_secret"`
@@ -122,8 +118,7 @@ type credentials struct {
 	IDPEndpoint string `json:"idp_token_endpoint"`
 }
 
-// machine returns what gets the tokens of a scenario without a person; nil: a person
-// logs in.
+// machine returns what gets the tokens of a scenario without a person; nil: a person logs in.
 func (c *credentials) machine(name string) oauth.Machine {
 	switch name {
 	case "auth/client-credentials-basic", "auth/client-credentials-jwt":
@@ -161,8 +156,7 @@ func (c *credentials) key() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// A visitor logs in without a browser: the suite's authorization servers ask nobody
-// and redirect at once.
+// A visitor logs in without a browser: the suite asks nobody, and redirects at once.
 type visitor struct{}
 
 // Open implements [oauth.Interaction].
@@ -176,8 +170,7 @@ func (visitor) RedirectURI() string { return redirectURI }
 // Close implements [oauth.Receiver].
 func (visitor) Close() error { return nil }
 
-// Receive implements [oauth.Receiver]: it returns where the authorization server
-// redirects to.
+// Receive implements [oauth.Receiver]: it returns where the authorization server redirects to.
 func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)
@@ -199,7 +192,6 @@ func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	return callback, check(callback)
 }
 
-// callTestTool makes the calls that need a token.
 func callTestTool(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	if err := listTools(ctx, c, nil); err != nil {
 		return err

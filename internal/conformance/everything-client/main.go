@@ -1,7 +1,6 @@
-// Everything-client: the client that the protocol's conformance suite drives.
-// The suite starts it once for every scenario, with the URL of a server of its
-// own as the last argument and what to do there in the environment; see
-// run.sh.
+// Everything-client: the client that the protocol's conformance suite drives. The suite starts it
+// once for every scenario, with the URL of a server of its own as the last argument and what to do
+// there in the environment; see run.sh.
 //
 //	export MCP_CONFORMANCE_SCENARIO=tools_call
 //	go run ./internal/conformance/everything-client http://127.0.0.1:8080/mcp

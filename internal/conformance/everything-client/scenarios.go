@@ -38,7 +38,6 @@ func listTools(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	return err
 }
 
-// call calls a tool that must not fail.
 func call(ctx context.Context, c *client.Client, name string, args any) error {
 	result, err := c.CallTool(ctx, name, args)
 	if err == nil && result.IsError {
@@ -57,8 +56,7 @@ func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
 }
 
-// callOne calls the one tool that there is. What is to be seen happens on the way
-// to its result.
+// callOne calls the one tool that there is. What is to be seen happens on the way to its result.
 func callOne(name string) scenario {
 	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 		if err := listTools(ctx, c, nil); err != nil {

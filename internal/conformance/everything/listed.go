@@ -60,7 +60,6 @@ func addPrompts(srv *server.Server) {
 		})
 }
 
-// messages is a prompt that the user says, a message for each block.
 func messages(blocks ...protocol.Content) *protocol.GetPromptResult {
 	result := &protocol.GetPromptResult{}
 	for _, block := range blocks {
@@ -84,7 +83,6 @@ func completeArgument(_ context.Context, call *server.CompleteCall) (fitting []s
 	return fitting, nil
 }
 
-// texts are resources that never change, by URI.
 var texts = map[string]string{
 	"test://static-text":      "This is the content of the static text resource.",
 	"test://example-resource": "Embedded resource content for testing.",

@@ -1,7 +1,6 @@
-// Everything: a server with one of each: every kind of content, progress and
-// log messages, every kind of question, prompts, resources, completion, and
-// lists that change while it runs. The names and texts are those that the
-// protocol's conformance suite asks for; run.sh starts it.
+// Everything: a server with one of each: every kind of content, progress and log messages, every
+// kind of question, prompts, resources, completion, and lists that change while it runs. The names
+// and texts are those that the protocol's conformance suite asks for; run.sh starts it.
 //
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
@@ -97,9 +96,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	return srv, err
 }
 
-// serveHTTP serves until ctx ends, then lets go in good order: where other replicas can
-// take new clients the sessions that are open may finish, subscriptions are ended and
-// running requests waited for, then connections are closed.
+// serveHTTP serves until ctx ends. Then sessions may finish where other replicas take new clients,
+// subscriptions are ended, running requests waited for, and connections closed.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	replicas *replicas.Options) error {
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})

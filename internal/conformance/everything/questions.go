@@ -170,13 +170,11 @@ func capital(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error
 	return &protocol.CallToolResult{Content: said.Content}, nil
 }
 
-// prompt is a request to the client's model with a single message.
 func prompt(text string, maxTokens int64) *protocol.CreateMessage {
 	return &protocol.CreateMessage{MaxTokens: maxTokens, Messages: []protocol.SamplingMessage{
 		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
 }
 
-// after is a result with what the model said after a text.
 func after(text string, said protocol.CreateMessageResult) *protocol.CallToolResult {
 	return &protocol.CallToolResult{Content: append([]protocol.Content{
 		&protocol.TextContent{Text: text}}, said.Content...)}

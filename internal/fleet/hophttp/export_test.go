@@ -3,6 +3,7 @@ package hophttp
 import (
 	"context"
 	"net"
+	"time"
 )
 
 // DialWith has the forwarder reach owners by a function of the test.
@@ -21,3 +22,13 @@ func IsChallengedDead(ctx context.Context, err error) bool {
 
 // ErrOther is errOther.
 var ErrOther = errOther
+
+// SpentHops and MaxSpent are those of a forwarder.
+type SpentHops = spentHops
+
+const MaxSpent = maxSpent
+
+// TakeHop takes a hop.
+func TakeHop(s *SpentHops, token string, issued, age time.Duration) string {
+	return s.take(token, issued, age)
+}

@@ -47,6 +47,7 @@ type Forwarder struct {
 	locate    func(ctx context.Context, name string) (*url.URL, error)
 	transport *http.Transport
 	draining  atomic.Bool
+	spent     spentHops
 
 	mu    sync.Mutex
 	peers *recent.Map[Owner, *peer]

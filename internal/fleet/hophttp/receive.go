@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TicketLife is how long an owner accepts its ticket, and so how long a hop can be repeated by
-// whoever has read it.
+// TicketLife is how long an owner accepts its ticket, and so how long it remembers the hops that it
+// has served.
 const TicketLife = 30 * time.Second
 
 // newTicket returns a ticket: the start number of this owner and the time since then. No other
@@ -18,14 +18,16 @@ func (f *Forwarder) newTicket() string {
 	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
 }
 
-// acceptsTicket reports whether a ticket is this owner's and not older than TicketLife.
-func (f *Forwarder) acceptsTicket(ticket string) bool {
-	issued, ok := strings.CutPrefix(ticket, f.self.Start)
-	if !ok || len(issued) != 8 {
-		return false
+// readTicket returns when a ticket was issued. It reports false for one that is not this owner's, or
+// older than TicketLife.
+func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
+	text, ok := strings.CutPrefix(ticket, f.self.Start)
+	if !ok || len(text) != 8 {
+		return 0, false
 	}
-	age := time.Since(f.began) - time.Duration(binary.BigEndian.Uint64([]byte(issued)))
-	return 0 <= age && age < TicketLife
+	issued = time.Duration(binary.BigEndian.Uint64([]byte(text)))
+	age := time.Since(f.began) - issued
+	return issued, 0 <= age && age < TicketLife
 }
 
 // AnswerChallenge answers a challenge of another replica. It reports false when r is none.
@@ -93,6 +95,12 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	if hop == nil {
 		return nil, false // a client made it up: the request is served as one of a client
 	}
+	if issued, ok := f.readTicket(hop[0]); ok && verdict == VerdictTaken {
+		verdict = f.spent.take(tokens[0], issued, time.Since(f.began))
+		if verdict == VerdictMisdirected && r.Method == http.MethodGet {
+			verdict = VerdictStale // net/http sends a GET again by itself: it comes with another hop
+		}
+	}
 	w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
 	if verdict != VerdictTaken {
 		w.WriteHeader(http.StatusMisdirectedRequest)
@@ -113,7 +121,8 @@ func (f *Forwarder) openHop(r *http.Request, token string) (hop []string, verdic
 	switch ids := r.Header[HeaderSession]; {
 	case len(ids) != 1 || digest(ids[0]) != session || r.Method != method:
 		return hop, VerdictMisdirected
-	case !f.acceptsTicket(ticket):
+	}
+	if _, ok := f.readTicket(ticket); !ok {
 		return hop, VerdictStale
 	}
 	return hop, VerdictTaken

@@ -2,6 +2,7 @@ package hophttp_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -33,7 +34,7 @@ func getTicket(t testing.TB, h http.Handler, owner hophttp.Owner) string {
 	return proof[1]
 }
 
-func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
+func TestAHopFitsOneRequestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen string // RemoteAddr of the request that was served
 		next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -91,14 +92,18 @@ func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
 				token = test.spoil(token)
 			}
 			time.Sleep(test.waits)
+			status, served := test.status, test.served
 			for _, which := range []string{"first", "replayed"} {
+				if which == "replayed" && served != sender { // whatever came of the first
+					status, served = 421, ""
+				}
 				r := httptest.NewRequest("POST", "/", strings.NewReader(test.body))
 				r.Header.Set("Mcp-Session-Id", test.id)
 				r.Header.Set("Rondo-Replica-Hop", token)
 				seen = ""
 				recorder := httptest.NewRecorder()
 				owned.ServeHTTP(recorder, r)
-				if recorder.Code != test.status || seen != test.served {
+				if recorder.Code != status || seen != served {
 					t.Errorf("%s, %s: got status %d, served %q", test.name, which, recorder.Code,
 						seen)
 				}
@@ -109,4 +114,31 @@ func TestAHopFitsOneRequestForHalfAMinute(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHopsAreServedOnceHoweverMany: where more come than are remembered, tickets end earlier.
+func TestHopsAreServedOnceHoweverMany(t *testing.T) {
+	const limit = hophttp.MaxSpent
+	var spent hophttp.SpentHops
+	want := func(want string, n int, issued, age time.Duration) {
+		t.Helper()
+		got := hophttp.TakeHop(&spent, fmt.Sprint(n), issued*time.Second, age*time.Second)
+		if got != want {
+			t.Fatalf("hop %d of %d s at %d s is %s, want %s", n, issued, age, got, want)
+		}
+	}
+	for n := range 2 * limit { // the first half at 1 s, the second at 2 s
+		want(hophttp.VerdictTaken, n, time.Duration(n/limit), time.Duration(1+n/limit))
+	}
+	want(hophttp.VerdictTaken, 2*limit, 2, 3) // the first half is forgotten
+	want(hophttp.VerdictStale, 0, 0, 3)
+	want(hophttp.VerdictStale, limit-1, 0, 3)
+	want(hophttp.VerdictStale, -1, 1, 3) // an early ticket of a new hop
+	for _, n := range []int{limit, 2*limit - 1, 2 * limit} {
+		want(hophttp.VerdictMisdirected, n, 2, 3)
+	}
+	want(hophttp.VerdictTaken, -1, 3, 3)
+	want(hophttp.VerdictMisdirected, -1, 3, 32) // as long as its ticket is good
+	want(hophttp.VerdictTaken, -2, 33, 33)
+	want(hophttp.VerdictMisdirected, -1, 3, 33)
 }

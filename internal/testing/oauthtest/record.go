@@ -43,7 +43,6 @@ type Next = func() *Answer
 // before. Nil closes the connection. The document of Authorize has the parameters of the redirect.
 type Rewrite func(r *Request, next Next) *Answer
 
-// A recorder keeps the requests of endpoints, and their rewrites.
 type recorder struct {
 	mu       sync.Mutex
 	all      []Request
@@ -95,7 +94,7 @@ type Gate struct {
 // Release passes all requests, waiting and later ones.
 func (g *Gate) Release() { close(g.open) }
 
-// maxArrived bounds the requests that a gate counts; no test has as many in flight.
+// maxArrived bounds what a gate counts.
 const maxArrived = 1 << 14
 
 // Hold keeps requests waiting until the gate is released.
@@ -141,7 +140,6 @@ func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
 	server.Start()
 }
 
-// record keeps a request, and returns next with the rewrites of its endpoint.
 func (l *recorder) record(r *Request, next Next) Next {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,8 +28,8 @@ type Grant struct {
 	Scopes   []string
 }
 
-// A token is a code, a refresh token or an access token. A second use of one of the first two
-// revokes all tokens.
+// A token is a code, a refresh token or an access token. A second use of a code or refresh token
+// revokes all.
 type token struct {
 	kind    string // the grant type that redeems it; empty: an access token
 	grant   Grant

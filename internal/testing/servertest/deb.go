@@ -1,7 +1,7 @@
 package servertest
 
-// This file unpacks Debian's packages for tests against programs that this machine need
-// not have. Nothing is installed, no service is started, and root is not needed.
+// This file unpacks Debian's packages for tests against programs. Nothing is installed, no service
+// is started, and root is not needed.
 
 import (
 	"errors"
@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// UnpackDebs returns a folder that packages are unpacked in, in the user's cache directory, with
-// the libraries that this machine lacks. They are fetched aside and moved there, so that what
-// is there is complete. name names the folder.
+// UnpackDebs returns a folder of that name in the cache directory of the user, with the unpacked
+// packages and the libraries that this machine lacks. It is moved there when it is complete.
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()

@@ -1,8 +1,6 @@
 package servertest
 
-// This file connects clients and servers of lines in tests, by pipes within the process.
-// What waits for a pipe is durably blocked for testing/synctest, so that both ends run in fake
-// time.
+// This file connects clients and servers of lines by pipes within the process, also in fake time.
 
 import (
 	"context"

@@ -1,8 +1,7 @@
 package servertest
 
-// This file serves HTTP over connections within the process. What waits for such a connection is
-// durably blocked for testing/synctest, so that servers and clients that talk over them run in fake
-// time; a loopback connection would stop the clock of the bubble.
+// This file serves HTTP over pipes within the process. Who waits for a pipe is durably blocked for
+// testing/synctest, so that both ends run in fake time; a loopback connection would stop its clock.
 
 import (
 	"context"

@@ -3,9 +3,8 @@ package servertest
 // This file runs the child processes of a test: the test binary again, as a server, or another
 // program.
 //
-// A process writes a line to its standard output when it is ready, usually its
-// address. It ends when its standard input does, which is also what happens
-// when the test dies:
+// A process writes a line to its standard output when it is ready, usually its address. It ends
+// when its standard input does, which is also what happens when the test dies:
 //
 //	p := servertest.StartProcess(t, servertest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
@@ -24,14 +23,12 @@ import (
 	"time"
 )
 
-// defaultPatience is how long a process may take to write a line, and how long
-// to end. It is long because it only passes when something hangs, and a loaded
+// defaultPatience is for a line, and for the end. Only a process that hangs takes as long: a loaded
 // machine must not fail a correct test.
 const defaultPatience = time.Minute
 
-// Self returns the command that starts the running test binary again, with
-// variables ("KEY=value") in its environment that tell its TestMain not to run
-// tests.
+// Self returns the command that starts the running test binary again, with variables ("KEY=value")
+// in its environment that tell its TestMain not to run tests.
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -46,15 +43,13 @@ func Self(t testing.TB, env ...string) *exec.Cmd {
 // A Process is a child that lives no longer than the test that started it. Its
 // methods must not overlap.
 type Process struct {
-	// Cmd is the running command. The test may send signals to it, but must
-	// not wait for it.
+	// Cmd is the running command. The test may send signals to it, but must not wait for it.
 	Cmd *exec.Cmd
 	// In is its standard input. Closing it asks the process to end.
 	In io.WriteCloser
 	// Out is its standard output after the lines that Line has returned.
 	Out io.ReadCloser
-	// Quiet makes the test fail if the process has written to its standard
-	// error.
+	// Quiet makes the test fail if the process has written to its standard error.
 	Quiet bool
 
 	t        testing.TB
@@ -66,9 +61,8 @@ type Process struct {
 	ended    bool
 }
 
-// StartProcess starts a command, whose standard streams must not be set, or fails the
-// test at once. The process ends before functions run that were registered with
-// t.Cleanup earlier.
+// StartProcess starts a command, whose standard streams must not be set, or fails the test at once.
+// The process ends before functions run that were registered with t.Cleanup earlier.
 func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return startProcess(t, cmd, defaultPatience)
@@ -114,8 +108,7 @@ func (p *Process) Line() string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// Kill kills the process and returns when it has exited. Its exit code does not
-// fail the test then.
+// Kill kills the process and returns when it has exited. Its exit code does not fail the test then.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.killed = true
@@ -145,21 +138,17 @@ func (p *Process) awaitEnd() {
 	}
 }
 
-// killAndClose kills the process and closes its output, so that nothing waits
-// for it any more. Killing alone is not enough: a child of the process may hold
-// the output open.
+// killAndClose also closes the output, which a child of the process may hold open.
 func (p *Process) killAndClose() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.pipe.Close()
 }
 
-// An outputPipe reads from a buffered reader over a pipe and closes the pipe.
 type outputPipe struct {
 	io.Reader
 	io.Closer
 }
 
-// A countingWriter counts the bytes that are written through it.
 type countingWriter struct {
 	next io.Writer
 	n    int

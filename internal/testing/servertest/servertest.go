@@ -23,12 +23,8 @@ func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 	return h
 }
 
-// NumberFields returns the names of the exported fields of an options struct that are
-// plain numbers or durations, those of its Limits as "Limits.Name".
-func NumberFields(options any) []string {
-	return numberFields(reflect.TypeOf(options), "")
-}
-
+// numberFields returns the names of the exported fields of an options struct that are plain numbers
+// or durations, those of its Limits as "Limits.Name".
 func numberFields(options reflect.Type, prefix string) (names []string) {
 	for field := range options.Fields() {
 		switch field.Type {
@@ -48,7 +44,7 @@ func numberFields(options reflect.Type, prefix string) (names []string) {
 // table, by its name, and that build takes 0 as well as a negative one; where the
 // table means that a negative one is refused, the error must name the field.
 func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
-	names := NumberFields(*new(T))
+	names := numberFields(reflect.TypeFor[T](), "")
 	if len(names) != len(refused) {
 		t.Errorf("%T has the numbers %v, the table %d", *new(T), names, len(refused))
 	}

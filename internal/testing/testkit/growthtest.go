@@ -1,18 +1,12 @@
 package testkit
 
-// This file bounds what a reader of foreign bytes costs against the
-// size of what it reads: memory, number of objects, and time.
+// This file bounds what a reader of foreign bytes costs against the size of what it reads.
 //
-// Bytes and objects are counted exactly, as the runtime counts them for the
-// whole process: the reader may use goroutines, and nothing else may run
-// beside it, so tests that use this package are not parallel.
-//
-// CPU time cannot be counted like that, and how much something takes depends on
-// the machine. What does not is the ratio of two sizes: ten times the input must
-// take less than [maxTimeRatio] times the CPU time. A reader whose time is linear
-// takes 10 times as much, one that is quadratic 100 times. The least of several
-// runs is taken, and no run is repeated that is within the bound already. Where
-// a reader counts steps itself, its own tests look at those.
+// Bytes and objects are counted exactly, as the runtime counts them for the whole process: tests
+// that use this are not parallel. CPU time depends on the machine, so the ratio of two sizes is
+// bounded: ten times the input must take less than [maxTimeRatio] times as long. A linear reader
+// takes 10 times as long, a quadratic one 100 times. The least of several runs counts, and no run
+// within the bound is repeated.
 
 import (
 	"math"
@@ -30,19 +24,17 @@ const (
 )
 
 const (
-	// maxTimeRatio is between 10, linear, and 100, quadratic, nearer to the
-	// latter: caches and the garbage collector favour small inputs.
+	// maxTimeRatio is nearer to 100, quadratic, than to 10, linear: caches and the garbage
+	// collector favour small inputs.
 	maxTimeRatio = 40
-	// shortest is what a run counts as at least: below, the runtime matters
-	// more than the reader.
+	// shortest is what a run counts as at least: below, the runtime matters more than the reader.
 	shortest = 200 * time.Microsecond
 	// tries is how often a run that is out of bounds is repeated.
 	tries = 5
 	// slack is what a reader may allocate whatever the size of the input.
 	slack = 64 << 10
-	// maxBytesRatio and maxObjectsRatio are how much more may be allocated for
-	// ten times the input: buffers that double are less than twice as large as
-	// they need to be.
+	// The ratios bound what ten times the input may allocate: buffers that double are less than
+	// twice as large as they need to be.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )
@@ -69,14 +61,12 @@ func (in GrowthInput) refused(input []byte) bool {
 	return in.Refused || in.RefusedFrom > 0 && len(input) >= in.RefusedFrom
 }
 
-// cost is what one run took.
 type cost struct {
 	bytes, objects uint64
 	took           time.Duration
 }
 
-// CheckGrowth measures r with each input in a subtest. Refused inputs may cost
-// no more than the bounds either.
+// CheckGrowth measures r with each input in a subtest. Refused inputs have the same bounds.
 func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	t.Helper()
 	for _, in := range inputs {
@@ -84,8 +74,7 @@ func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	}
 }
 
-// sizes are those that inputs are measured at. Large ones take most of the time, and a cost that
-// grows with the square of the size shows at the others.
+// Large inputs take most of the time, and a quadratic cost shows at the others.
 func sizes() []int {
 	if Slow {
 		return []int{Small, Medium, Large}
@@ -125,8 +114,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	}
 }
 
-// checkOnce reads one small input. The race detector allocates, for what it
-// knows and because it empties pools, so that there is nothing to measure.
+// checkOnce measures nothing: the race detector allocates, and empties pools.
 func (r GrowthReader) checkOnce(t *testing.T, in GrowthInput) {
 	t.Helper()
 	input := in.Make(Small)
@@ -183,8 +171,7 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	return c, accepted
 }
 
-// Repeat returns a Make that puts as many copies of part between head and tail
-// as fit.
+// Repeat returns a Make that puts as many copies of part between head and tail as fit.
 func Repeat(head, part, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		b := make([]byte, 0, size+len(part)+len(tail))

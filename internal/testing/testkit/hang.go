@@ -52,9 +52,8 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	}
 }
 
-// waitUntilIdle returns true when used, the CPU time of the process so far, has hardly grown for
-// limit, and false when stop is closed. It allocates nothing but its ticker, so that tests can
-// count allocations.
+// waitUntilIdle returns true when used, the CPU time of the process, has hardly grown for limit,
+// and false when stop is closed. It allocates nothing but its ticker: tests count allocations.
 func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	tick := limit / 10
 	ticker := time.NewTicker(tick)

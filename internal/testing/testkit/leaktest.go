@@ -15,9 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// grace is how long goroutines that are already on their way out may take to finish. Generous,
-// because it is only spent when something does linger, and a loaded machine must not fail a correct
-// test.
+// grace is how long goroutines on their way out may take. It is spent only when one lingers, and a
+// loaded machine must not fail a correct test.
 const grace = 5 * time.Second
 
 // Main runs a package's tests. It fails the binary when goroutines are left over, and when the

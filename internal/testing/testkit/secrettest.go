@@ -1,8 +1,7 @@
 package testkit
 
-// This file checks that a value which holds a secret never prints it: not by any verb, not
-// nested in other values, not through slog or encoding/json, and not in a guise such as hex or
-// base64.
+// This file checks that a value which holds a secret never prints it: not by any verb, not nested
+// in other values, not through slog or encoding/json, and not in a guise such as hex or base64.
 
 import (
 	"bytes"
@@ -45,7 +44,6 @@ func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	}
 }
 
-// guise is one way the bytes of a secret can be written.
 type guise struct {
 	name, text string
 	fold       bool // compared without regard to letter case
@@ -110,7 +108,6 @@ func joined(secret []byte, verb, separator string) string {
 	return strings.Join(parts, separator)
 }
 
-// printing is what came out and how it was asked for.
 type printing struct{ how, text string }
 
 type exported struct{ Value any }

@@ -2,9 +2,8 @@ package testkit
 
 import "strconv"
 
-// GrowthValues returns JSON values of shapes that readers have trouble with, each
-// between head and tail. Those named "broken" or "twice" are no JSON that may be
-// accepted.
+// GrowthValues returns JSON values of shapes that readers have trouble with, each between head and
+// tail. Those named "broken" or "twice" are no JSON that may be accepted.
 func GrowthValues(head, tail string) []GrowthInput {
 	in := func(name, open, part, shut string, refused bool) GrowthInput {
 		return GrowthInput{Name: name, Make: Repeat(head+open, part, shut+tail), Refused: refused}
@@ -26,6 +25,14 @@ func GrowthValues(head, tail string) []GrowthInput {
 		in("broken UTF-8", `"`, `x`, "\xff\"", true),
 		in("too deep", ``, `[`, ``, true),
 	}
+}
+
+// Repaired returns values for a reader that repairs text that is not well-formed Unicode.
+func Repaired(values []GrowthInput) []GrowthInput {
+	for i := range values {
+		values[i].Refused = values[i].Refused && values[i].Name != "broken UTF-8"
+	}
+	return values
 }
 
 // members makes an object of many members.

@@ -10,25 +10,11 @@
 //	wiretest.Golden(t, "testdata/confirm.txtar", got)
 //	wiretest.Conform(t, "2026-07-28", got)
 //
-// Which methods and members each revision has, the published schemas decide. Without them nothing is
+// The published schemas decide which methods and members each revision has. Without them nothing is
 // checked, and a test fails where the variable CI is set.
 //
 // A transcript is a text archive with one file a message, in the order in which they were said; the
-// archive's comment is the place for a sentence about what it shows. States differ from run to run,
-// and become numbered placeholders, the same state the same placeholder, so that an echo can be seen
-// to be one:
-//
-//	-- 2 server --
-//	200 OK
-//	Content-Type: application/json
-//
-//	{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","requestState":"<state 1>"}}
-//	-- 3 client --
-//	POST /mcp
-//	...
-//
-// Run the tests with -update to rewrite the transcripts, then read the difference as carefully as
-// code.
-//
-// The package is for tests alone. What was said is recorded as it was said.
+// comment of the archive says what it shows. States differ from run to run, and become numbered
+// placeholders: equal states have equal ones. Run the tests with -update to rewrite the
+// transcripts, and read the difference.
 package wiretest

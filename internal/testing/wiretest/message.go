@@ -34,8 +34,7 @@ type Message struct {
 	Body   []byte   // empty where there was none; not necessarily JSON
 }
 
-// A Log collects messages in the order in which they are added. The zero value is ready; its
-// methods may be called concurrently.
+// A Log collects messages in the order in which they are added. Calls may overlap.
 type Log struct {
 	mu       sync.Mutex
 	messages []Message
@@ -55,8 +54,8 @@ func (l *Log) Messages() []Message {
 	return slices.Clone(l.messages)
 }
 
-// Lines passes writes on to w and adds every complete line to the log as a message of from. Writes
-// to one of its writers must not overlap, as on any stream.
+// Lines passes writes on to w and logs every complete line. Writes to one of its writers must not
+// overlap.
 func (l *Log) Lines(from From, w io.Writer) io.Writer {
 	return &lineWriter{log: l, from: from, w: w}
 }

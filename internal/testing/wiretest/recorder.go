@@ -11,9 +11,8 @@ import (
 	"sync"
 )
 
-// A Recorder is an [http.RoundTripper] that keeps what passes through it. Exchanges are listed in
-// the order in which they began. It may be used concurrently; transcripts of concurrent exchanges
-// are only stable if the test orders them.
+// A Recorder is an [http.RoundTripper] that keeps what passes through it, in the order in which
+// exchanges began. Calls may overlap.
 type Recorder struct {
 	Base http.RoundTripper // does the work; nil means [http.DefaultTransport]
 
@@ -29,7 +28,7 @@ type exchange struct {
 	body        bytes.Buffer
 }
 
-// RoundTrip records the request, sends it on, and records the response as its reader reads it.
+// RoundTrip implements [http.RoundTripper]. The response is recorded as its reader reads it.
 func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -66,8 +65,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Messages is what has been said so far: every request, followed by what came back for it. The
-// events of a stream are messages of their own; comments and events without data are left out.
+// Messages returns every request, followed by what came back for it. The events of a stream are
+// messages of their own, without comments and events that have no data.
 func (r *Recorder) Messages() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,8 +115,8 @@ func statusLine(resp *http.Response) string {
 	return strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
 }
 
-// kept is the part of a head that the protocol speaks of. Credentials and what differs between runs
-// are left out.
+// kept returns the part of a head that the protocol speaks of, without credentials and what differs
+// between runs.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
@@ -137,8 +136,8 @@ func kept(header http.Header) []string {
 	return lines
 }
 
-// eventData is the data of every complete event of a stream. It is deliberately a reader of its
-// own: the one under test must not be what judges the stream.
+// eventData returns the data of every complete event. It is a reader of its own: the one under test
+// must not judge the stream.
 func eventData(stream string) []string {
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	var all, data []string

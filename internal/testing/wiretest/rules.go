@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// The published schemas leave their objects open. A member of another era, or one with a spelling
-// mistake, must not go unnoticed, so that members which a schema does not name are refused here, as
-// is what the specification's text alone forbids.
+// The published schemas leave their objects open. Here members that a schema does not name are
+// refused, since one of another era or with a spelling mistake must not pass, as is what the text
+// of the specification alone forbids.
 
 const (
 	inputRequired   = "input_required"

@@ -1,12 +1,8 @@
 package wiretest
 
-// This file finds the published MCP schemas and example messages that tests check against.
-//
-// They are data, kept beside the project and never copied into it: the folder shared/spec next to
-// the project's root holds REVISION/schema.json and, for some revisions,
-// REVISION/examples/TYPE/NAME.json. Where the folder is absent the functions report false, and a
-// test that needs it skips with a message saying so ([Need]) or checks less ([ReportMissing]);
-// where the variable CI is set both fail.
+// This file finds the published MCP schemas and example messages. They are beside the project,
+// never in it: the folder shared/spec next to its root holds REVISION/schema.json and, for some
+// revisions, REVISION/examples/TYPE/NAME.json. Without the folder the functions report false.
 
 import (
 	"bytes"
@@ -17,8 +13,7 @@ import (
 	"testing"
 )
 
-// module is the first line of the root module's go.mod; nested modules have other paths and are
-// walked past.
+// module is the first line of the root go.mod; those of nested modules are walked past.
 const module = "module github.com/rondo-mcp/rondo"
 
 // Revisions lists the published protocol revisions, oldest first.
@@ -108,9 +103,8 @@ func Examples(revision string) ([]Example, bool) {
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
 	"from the project's root"
 
-// Need skips t, saying what is missing, where the published data is not beside the project. In
-// continuous integration, where the variable CI is set, it fails t: there nobody would notice that
-// nothing was checked.
+// Need skips t where the published data is missing. Where the variable CI is set it fails t: there
+// nobody would notice that nothing was checked.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, ok := Dir(); ok {
@@ -122,11 +116,9 @@ func Need(t testing.TB) {
 	t.Skip(missing + ", to run this test")
 }
 
-// ReportMissing is for tests that check less where the published data is not beside the project. It
-// tells whoever runs them, once for each test binary and on standard error, which is shown for
-// tests that pass too when they are run with -v or in the package's folder. In continuous
-// integration, where the variable CI is set, it fails t instead.
-func ReportMissing(t testing.TB) {
+// reportMissing is for tests that check less without the published data. It says so once for each
+// test binary, on standard error, and fails t where the variable CI is set.
+func reportMissing(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Error(missing)
@@ -135,7 +127,6 @@ func ReportMissing(t testing.TB) {
 	report()
 }
 
-// report writes to standard error once.
 var report = sync.OnceFunc(func() {
 	fmt.Fprintln(os.Stderr, "NOT CHECKED AGAINST THE SCHEMAS:", missing)
 })

@@ -129,13 +129,13 @@ func (s *Schema) result(answers string, object map[string]any, foreign []string)
 }
 
 // Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message].
-// Where the published schemas are not beside the project it checks nothing; see [ReportMissing].
+// Where the published schemas are not beside the project it checks nothing; see reportMissing.
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
 	foreign ...string) {
 	t.Helper()
 	schema, ok := Load(revision)
 	if !ok {
-		ReportMissing(t)
+		reportMissing(t)
 		return
 	}
 	if err := schema.Message(from, raw, answers, foreign...); err != nil {
@@ -151,7 +151,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
 	schema, ok := Load(revision)
 	if !ok {
-		ReportMissing(t)
+		reportMissing(t)
 		return
 	}
 	asked := map[From]map[string]string{Client: {}, Server: {}}

@@ -148,16 +148,12 @@ func TestLoadUnknownRevision(t *testing.T) {
 // fake records failures instead of failing.
 type fake struct {
 	testing.TB
-	failures, logs []string
+	failures []string
 }
 
 func (f *fake) Helper() {}
 func (f *fake) Errorf(format string, a ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, a...))
-}
-func (f *fake) Logf(format string,
-	a ...any) {
-	f.logs = append(f.logs, fmt.Sprintf(format, a...))
 }
 func (f *fake) Error(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
 func (f *fake) Fatalf(format string, a ...any) { f.Errorf(format, a...) }
@@ -165,14 +161,11 @@ func (f *fake) Fatal(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)
 
 func TestConformMatchesAnswersById(t *testing.T) {
 	wiretest.Need(t)
-	said := func(from wiretest.From, raw string) wiretest.Message {
-		return wiretest.Message{From: from, Body: []byte(raw)}
-	}
 	good := []wiretest.Message{
-		said(wiretest.Client, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}`),
-		said(wiretest.Server, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`),
-		said(wiretest.Client, result(`{"action":"decline"}`)),
-		said(wiretest.Server, result(`{"content":[]}`)),
+		message(wiretest.Client, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}`),
+		message(wiretest.Server, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`),
+		message(wiretest.Client, result(`{"action":"decline"}`)),
+		message(wiretest.Server, result(`{"content":[]}`)),
 		{From: wiretest.Server, HTTP: "502 Bad Gateway",
 			Header: []string{"Content-Type: text/plain"}, Body: []byte("gone")},
 		{From: wiretest.Server, HTTP: "202 Accepted"},
@@ -189,7 +182,7 @@ func TestConformMatchesAnswersById(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, bad := &fake{}, append([]wiretest.Message(nil), good...)
+			f, bad := &fake{}, slices.Clone(good)
 			corrupt(bad)
 			if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
 				t.Errorf("%d failures %q, want one", len(f.failures), f.failures)

@@ -9,6 +9,12 @@ import (
 // fill our logs.
 const maxQuote = 64
 
+// Reasons for which [SyntaxError.IsText] reports true.
+const (
+	reasonSurrogate = "lone surrogate"
+	reasonUTF8      = "invalid UTF-8"
+)
+
 // SyntaxError says why a document was refused.
 type SyntaxError struct {
 	Offset int    // byte at which the trouble was seen

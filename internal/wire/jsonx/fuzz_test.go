@@ -19,7 +19,7 @@ func seed(f *testing.F) {
 	seeds := []string{
 		call, nested(jsonx.MaxDepth), nested(jsonx.MaxDepth + 1), object(17, numbered),
 		object(40, numbered), object(40, numbered) + " ",
-		`{"a":1,"\u0061":2}`, `{"\ud83d\ude00":[1.50,-0,1e400,9007199254740993,0.1e-7]}`, `["\ud800"]`, "\"\xff\"", `{"b":{"d":1,"c":[]},"a":"\\\"/"}`,
+		`{"a":1,"\u0061":2}`, `{"\ud83d\ude00":[1.50,-0,1e400,9007199254740993,0.1e-7]}`, `["\ud800"]`, `{"\ud800":"\udc00\ud83d\u0041\ud8",`, "{\"\xb0\xa1\":1,\"\xff\\ud800\":[\"\xe2\x82\"]}", "\"\xff\"", `{"b":{"d":1,"c":[]},"a":"\\\"/"}`,
 		` [ true , false , null , {} , "" ] `, `{"a":[1,2}`, `"\u2028\u00e9`, `1e10000`,
 		`10e-10001`, "\"12345678\u00e9\"", `{"a":1,"b":2,"a":3}`,
 	}
@@ -69,6 +69,7 @@ func FuzzCheck(f *testing.F) {
 				t.Errorf("AppendCompact(%q) = %q, jsontext says %q, %v", doc, compact, v, err)
 			}
 		}
+		checkRepair(t, doc, got)
 		text := jsonx.AppendTextBytes(nil, doc)
 		if back, err := jsonx.Text(text); err != nil || back != string([]rune(string(doc))) {
 			t.Errorf("text %q came back as %q, %v", doc, back, err)
@@ -79,6 +80,23 @@ func FuzzCheck(f *testing.F) {
 			t.Error("the input was modified")
 		}
 	})
+}
+
+// checkRepair checks that a repair leaves sound documents alone, repairs each text, is small and
+// needs no other.
+func checkRepair(t *testing.T, doc []byte, refused error) {
+	repair := func(doc []byte) []byte {
+		return jsonx.Repair(doc, func(jsonx.Care, int, []byte, byte) jsonx.Care { return 0 })
+	}
+	once := repair(doc)
+	if !bytes.Equal(repair(once), once) || len(once) > 3*len(doc) ||
+		refused == nil && !bytes.Equal(once, doc) {
+		t.Errorf("%q is repaired to %q, and that to %q", doc, once, repair(once))
+	}
+	var e *jsonx.SyntaxError
+	if errors.As(jsonx.Check(once), &e) && e.IsText() {
+		t.Errorf("%q is repaired to %q: %v", doc, once, e)
+	}
 }
 
 // spelled returns the members that a walk calls its function with.

@@ -82,7 +82,7 @@ func checkString(data []byte, i int) (end int, escaped bool, reason string) {
 			for i < len(data) && data[i] >= utf8.RuneSelf {
 				_, n := utf8.DecodeRune(data[i:])
 				if n == 1 {
-					return i, escaped, "invalid UTF-8"
+					return i, escaped, reasonUTF8
 				}
 				i += n
 			}
@@ -106,7 +106,7 @@ func checkEscape(b []byte) (n int, reason string) {
 	case n == 0:
 		return 0, "invalid escape"
 	case r == utf8.RuneError && n == 6 && isSurrogate(hex4(b[2:])):
-		return 0, "lone surrogate"
+		return 0, reasonSurrogate
 	}
 	return n, ""
 }

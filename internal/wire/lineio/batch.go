@@ -29,13 +29,15 @@ func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 	for _, text := range texts {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
-			response := newUnreadableResponse(message, err)
+			response, answers := s.newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
 				s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
-			replies.expectReply()
-			replies.addReply(response)
+			if answers {
+				replies.expectReply()
+				replies.addReply(response)
+			}
 			continue
 		}
 		if req, ok := message.(*protocol.Request); ok {

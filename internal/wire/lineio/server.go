@@ -175,8 +175,11 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	}
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		response := newUnreadableResponse(message, err)
-		s.sendResponse(s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error))
+		response, answers := s.newUnreadableResponse(message, err)
+		s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
+		if answers {
+			s.sendResponse(response)
+		}
 		return
 	}
 	s.receiveMessage(ctx, message, func(response *protocol.Response) {
@@ -186,14 +189,21 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// newUnreadableResponse returns the response to a line that is no message. message
-// holds the part that could be read.
-func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
-	response := &protocol.Response{Error: rules.PublicError(err)}
-	if req, ok := message.(*protocol.Request); ok {
-		response.ID = req.ID
+// newUnreadableResponse returns the response to a line that is no message, and whether it is to be
+// sent. message holds the part that could be read. An unreadable answer fails its question.
+func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
+	response *protocol.Response, answers bool) {
+	response = &protocol.Response{Error: rules.PublicError(err)}
+	switch m := message.(type) {
+	case *protocol.Request:
+		response.ID = m.ID
+	case *protocol.Response:
+		s.peer.Deliver(&protocol.Response{ID: m.ID, Error: response.Error})
+		return response, false
+	case *protocol.Notification:
+		return response, false
 	}
-	return response
+	return response, true
 }
 
 // receiveMessage handles one message. For a request reply is called once, with nil

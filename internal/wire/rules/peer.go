@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// HeaderOutcome is in the response 404 to a request whose session ended while it ran: without it
+// such a response means that the request has not run.
+const HeaderOutcome = "Rondo-Outcome"
+
 // RefusePeer returns why an HTTP request may come from another machine, empty if it does not: its
 // peer has no loopback address, or a proxy has passed it on, whatever the proxy's header says. The
 // browser of a page that has rebound its name is on this machine: compare the header Host as well.

@@ -19,7 +19,7 @@ import (
 
 // DefaultMaxEvent is the size limit of an event when none is given: the size of
 // the largest message that HTTP endpoints accept.
-const DefaultMaxEvent = 4 << 20
+const DefaultMaxEvent = 16 << 20
 
 // ErrTooLarge is within the error for an event or line above the limit.
 var ErrTooLarge = errors.New("event is too large")
@@ -69,7 +69,7 @@ func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.hasRetry }
 
 // Next returns the next event that has data. At the end of the stream it
 // returns [io.EOF], or [io.ErrUnexpectedEOF] when the stream ends inside an
-// event; that event is lost, as the standard requires.
+// event, with what has arrived of that event, which the standard would drop.
 func (r *Reader) Next() (Event, error) {
 	var e Event
 	var id []byte
@@ -77,10 +77,14 @@ func (r *Reader) Next() (Event, error) {
 	for {
 		line, err := r.readLine(r.max - size)
 		if err != nil {
+			last, isData := bytes.CutPrefix(r.buf[r.start:r.end], []byte("data:"))
+			if isData && err == io.ErrUnexpectedEOF {
+				e.Data = append(e.Data, last...) // white space of JSON in between, at most
+			}
 			if err == io.EOF && size > 0 {
 				err = io.ErrUnexpectedEOF
 			}
-			return Event{}, err
+			return e, err
 		}
 		if len(line) == 0 { // dispatch
 			if hasID {

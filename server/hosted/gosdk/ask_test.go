@@ -64,7 +64,7 @@ var asks = map[string]func(context.Context, *mcp.ServerSession) (string, error){
 func TestPushedQuestionsReachTheirCall(t *testing.T) {
 	s := newServer(nil)
 	for name, ask := range asks {
-		handle := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		handle := func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 			said, err := ask(ctx, req.Session)
 			return textf("%s", said), err
 		}

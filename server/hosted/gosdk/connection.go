@@ -21,8 +21,7 @@ type connection struct {
 	in      chan jsonrpc.Message
 }
 
-// connect opens a connection of the SDK's server. Its context has no values: they would be seen in
-// all requests.
+// connect opens a connection. Its context has no values: all requests would see them.
 func (x *session) connect(state *mcp.ServerSessionState) (*connection, error) {
 	c := &connection{of: x, in: make(chan jsonrpc.Message)}
 	var err error
@@ -49,14 +48,13 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close implements [mcp.Connection]. The SDK closes the connection when either side has ended the
-// session.
+// Close implements [mcp.Connection]. The SDK calls it when either side has ended the session.
 func (c *connection) Close() error {
 	c.of.end()
 	return nil
 }
 
-// shut ends the SDK's session. The channel is closed when all its handlers have returned.
+// shut ends the SDK's session. The channel is closed when its handlers have returned.
 func (c *connection) shut() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -66,8 +64,7 @@ func (c *connection) shut() <-chan struct{} {
 	return ended
 }
 
-// Write implements [mcp.Connection]. It runs on the goroutine that sends, with its context. An
-// error would end the SDK's session.
+// Write implements [mcp.Connection], with the context of who sends. An error would end the session.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
@@ -83,7 +80,7 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	return nil
 }
 
-// takeResponse gives a response to who waits for it. What comes too late is dropped.
+// takeResponse drops what comes too late.
 func (x *session) takeResponse(m *jsonrpc.Response) {
 	x.mu.Lock()
 	r := x.waiting[m.ID.Raw()]
@@ -97,7 +94,6 @@ func (x *session) takeResponse(m *jsonrpc.Response) {
 	}
 }
 
-// answer answers a request of the SDK's server to the client.
 func (x *session) answer(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, error) {
 	if m.Method == protocol.MethodPing {
 		return json.RawMessage("{}"), nil
@@ -122,32 +118,19 @@ func call(ctx context.Context, back protocol.BackCaller, m *jsonrpc.Request) (
 	return response.Result, nil
 }
 
-// passOn passes on a notification.
 func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
 	if m.Method == protocol.NotifyCancelled { // of a question whose context has ended
 		return
 	}
 	n := &protocol.Notification{Method: m.Method, Params: m.Params}
-	if r := x.runOf(ctx, m); r == nil || isAnnouncement(m.Method) || !r.notify(ctx, n) {
+	if r := x.runOf(ctx, m); r == nil || !r.notify(ctx, n) {
 		_ = x.back.Notify(ctx, n) // the session ends if the client is gone
 	}
 }
 
-// isAnnouncement reports whether a notification belongs to no request, whoever sends it.
-func isAnnouncement(method string) bool {
-	switch method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		return true
-	}
-	return false
-}
-
-// runOf returns the run whose handler sends a message to the client of this session, nil if it is
-// not known: by the context that it sends with, which may be of a request of another session; by
-// the token of progress; and the only one there is for what a handler asks or logs without its
-// context.
+// runOf returns the run that sends a message, nil if it is not known: by the context, which may be
+// of a request of another session; by the token of progress; and the only one there is for
+// questions and logs without the context.
 func (x *session) runOf(ctx context.Context, m *jsonrpc.Request) *run {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && r.session == x {
 		return r
@@ -171,7 +154,6 @@ func (x *session) runOf(ctx context.Context, m *jsonrpc.Request) *run {
 	return nil
 }
 
-// progressToken returns the token in the parameters of a notification.
 func progressToken(params json.RawMessage) json.RawMessage {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
@@ -180,7 +162,6 @@ func progressToken(params json.RawMessage) json.RawMessage {
 	return p.Token
 }
 
-// errorFrom returns an error of the SDK as rondo has it.
 func errorFrom(err error) *protocol.Error {
 	if err == nil {
 		return nil

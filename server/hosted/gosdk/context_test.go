@@ -59,7 +59,7 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 		},
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
-	addTool(s, "see", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "see", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		see(ctx, req)
 		return textf("seen"), nil
 	})
@@ -73,14 +73,11 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 		see(ctx, req)
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{Text: "seen"}}}, nil
 	})
-	lists := func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == "tools/list" {
-				see(ctx, req)
-			}
-			return next(ctx, method, req)
+	lists := before(func(ctx context.Context, method string, req mcp.Request) {
+		if method == "tools/list" {
+			see(ctx, req)
 		}
-	}
+	})
 	s.AddReceivingMiddleware(around, lists)
 	p := gosdk.Peer(s, nil)
 	for _, caller := range []struct {
@@ -172,7 +169,7 @@ func (c *closer) CloseStream(_ context.Context, retry time.Duration) error {
 
 func TestHandlersCloseTheConnectionOfTheirClient(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "close", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "close", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: time.Minute})
 		return textf("closed"), nil
 	})

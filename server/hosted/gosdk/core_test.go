@@ -43,11 +43,32 @@ func textf(format string, args ...any) *mcp.CallToolResult {
 		Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
 }
 
-type toolRequest = mcp.CallToolRequest
+type (
+	toolRequest = mcp.CallToolRequest
+	toolResult  = mcp.CallToolResult
+)
+
+func says(text string) func(context.Context, *toolRequest) (*toolResult, error) {
+	return func(context.Context, *toolRequest) (*toolResult, error) { return textf("%s", text), nil }
+}
+
+func panics(v any) func(context.Context, *toolRequest) (*toolResult, error) {
+	return func(context.Context, *toolRequest) (*toolResult, error) { panic(v) }
+}
+
+// before is middleware that looks at requests.
+func before(f func(ctx context.Context, method string, req mcp.Request)) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			f(ctx, method, req)
+			return next(ctx, method, req)
+		}
+	}
+}
 
 // addTool adds a tool whose errors become failed results.
 func addTool(s *mcp.Server, name string,
-	h func(context.Context, *toolRequest) (*mcp.CallToolResult, error)) {
+	h func(context.Context, *toolRequest) (*toolResult, error)) {
 	mcp.AddTool(s, &mcp.Tool{Name: name}, func(ctx context.Context, req *toolRequest, _ struct{}) (
 		*mcp.CallToolResult, any, error) {
 		result, err := h(ctx, req)
@@ -58,7 +79,7 @@ func addTool(s *mcp.Server, name string,
 // addText adds a tool that returns a text.
 func addText(s *mcp.Server, name string,
 	h func(context.Context, *toolRequest) (string, error)) {
-	addTool(s, name, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, name, func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		text, err := h(ctx, req)
 		return textf("%s", text), err
 	})
@@ -66,7 +87,7 @@ func addText(s *mcp.Server, name string,
 
 // addRaw adds a tool whose errors become errors of the protocol.
 func addRaw(s *mcp.Server, name string,
-	h func(context.Context, *toolRequest) (*mcp.CallToolResult, error)) {
+	h func(context.Context, *toolRequest) (*toolResult, error)) {
 	s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, h)
 }
 

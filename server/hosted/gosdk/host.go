@@ -24,7 +24,7 @@ func newHost(opts *Options) *host {
 	return &host{opts: opts, installed: map[weak.Pointer[mcp.Server]]struct{}{}}
 }
 
-// peerFor returns a peer of the server, and adds the middleware to the server unless it is there.
+// peerFor adds the middleware to the server unless it is there.
 func (h *host) peerFor(s *mcp.Server) *peer {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -73,8 +73,7 @@ func styles() *mcp.Server {
 		}
 		return said, nil
 	})
-	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (
-		*mcp.CallToolResult, error) {
+	addTool(s, "elsewhere", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		first, err := req.Session.Elicit(ctx, form("Here?"))
 		if err != nil {
 			return nil, err
@@ -99,9 +98,7 @@ func styles() *mcp.Server {
 		_, _ = req.Session.Elicit(ctx, form("May I?"))
 		return "did it", nil
 	})
-	addTool(s, "panic", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		panic("x")
-	})
+	addTool(s, "panic", panics("x"))
 	return s
 }
 
@@ -147,7 +144,7 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 // A handler that returns what the client has declared is not told of more.
 func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "looks", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "looks", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		if req.ClientCapabilities().Elicitation == nil {
 			return textf("without"), nil
 		}
@@ -164,7 +161,7 @@ func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 // SDK runs it twice always, so that such handlers keep no memos there.
 func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "memo", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "memo", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		kept, err := roundtrip.Memo(ctx, "kept", func(context.Context) (int, error) {
 			return 7, nil
 		})
@@ -186,8 +183,7 @@ func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 func TestTrueRevision(t *testing.T) {
 	for _, declared := range []bool{false, true} {
 		s := styles()
-		addTool(s, "revision", func(_ context.Context, req *toolRequest) (
-			*mcp.CallToolResult, error) {
+		addTool(s, "revision", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 			forms := req.ClientCapabilities().Elicitation != nil
 			return textf("%s %v", req.ProtocolVersion(), forms), nil
 		})
@@ -227,7 +223,7 @@ func TestTrueRevision(t *testing.T) {
 
 func TestServersForEachCaller(t *testing.T) {
 	shared := newServer(nil)
-	depth := func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	depth := func(context.Context, *toolRequest) (*toolResult, error) {
 		callers := make([]uintptr, 500)
 		frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
 		n := 0
@@ -298,7 +294,7 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 // What callers of one revision have done does not show a handler another revision to the next.
 func TestCallersOfOlderRevisionsStayWhatTheyAre(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "new", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "new", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		if req.ProtocolVersion() < string(protocol.V20260728) {
 			return textf("refused"), nil
 		}

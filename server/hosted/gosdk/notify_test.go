@@ -28,7 +28,7 @@ func logged(data string) *mcp.LoggingMessageParams {
 }
 
 // report sends what handlers send, with their context and without.
-func report(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+func report(ctx context.Context, req *toolRequest) (*toolResult, error) {
 	token := req.Params.GetProgressToken()
 	for i := range 20 {
 		_ = req.Session.NotifyProgress(ctx, progress(token, i))
@@ -54,8 +54,8 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 		b := &back{}
 		want(t, "call", textOf(c.Send(t.Context(), "tools/call", sends.params, b)), "reported")
 		lines := strings.Split(b.List(), "\n")
-		if len(lines) != 42 {
-			t.Fatalf("%s: %d messages, want 42", sends.params, len(lines))
+		if len(lines) != 43 {
+			t.Fatalf("%s: %d messages, want 43", sends.params, len(lines))
 		}
 		for i := range 20 {
 			want(t, "progress", lines[2*i], fmt.Sprintf(
@@ -68,16 +68,16 @@ func TestReportsReachTheirCallInOrder(t *testing.T) {
 		}
 		want(t, "by its token", lines[41],
 			`notifications/progress {"progressToken":`+sends.token+`,"progress":99}`)
+		want(t, "by its context", lines[42],
+			`notifications/elicitation/complete {"elicitationId":"7"}`)
 		want(t, "what belongs to no call", c.Back.List(),
-			`notifications/progress {"progressToken":"unknown","progress":1}`+"\n"+
-				`notifications/elicitation/complete {"elicitationId":"7"}`)
+			`notifications/progress {"progressToken":"unknown","progress":1}`)
 	}
 }
 
 func TestMessagesToOtherSessions(t *testing.T) {
 	s := newServer(nil)
-	addTool(s, "tell all", func(ctx context.Context, req *toolRequest) (
-		*mcp.CallToolResult, error) {
+	addTool(s, "tell all", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 		for other := range s.Sessions() {
 			_ = other.Log(ctx, logged("to "+other.ID()))
 			_ = other.NotifyProgress(ctx, progress(req.Params.GetProgressToken(), 1))
@@ -124,7 +124,7 @@ func TestLogsWithoutTheContextOfACall(t *testing.T) {
 func TestListsThatChangeWhileACallRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(nil)
-		addTool(s, "change", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+		addTool(s, "change", func(context.Context, *toolRequest) (*toolResult, error) {
 			addTool(s, "new", nil)
 			s.AddPrompt(&mcp.Prompt{Name: "new"}, nil)
 			s.AddResource(&mcp.Resource{URI: "x://y", Name: "y"}, nil)
@@ -155,7 +155,7 @@ func TestUpdatesReachSubscribers(t *testing.T) {
 		},
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
-	addTool(s, "update", func(ctx context.Context, _ *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "update", func(ctx context.Context, _ *toolRequest) (*toolResult, error) {
 		return textf("updated"), s.ResourceUpdated(ctx,
 			&mcp.ResourceUpdatedNotificationParams{URI: "x://y"})
 	})

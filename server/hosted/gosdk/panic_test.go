@@ -42,16 +42,12 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 			panic("roots")
 		},
 	})
-	addTool(s, "fine", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return textf("fine"), nil
-	})
-	addTool(s, "tool", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		panic("tool")
-	})
-	addRaw(s, "runtime", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "fine", says("fine"))
+	addTool(s, "tool", panics("tool"))
+	addRaw(s, "runtime", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		return nil, errors.New(req.Params.Name[100:])
 	})
-	addRaw(s, "result", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "result", func(context.Context, *toolRequest) (*toolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: boom{}}, nil
 	})
 	s.AddPrompt(&mcp.Prompt{Name: "prompt"}, func(context.Context, *mcp.GetPromptRequest) (
@@ -62,14 +58,11 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 		*mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		panic("resource")
 	})
-	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == "tools/list" {
-				panic("list")
-			}
-			return next(ctx, method, req)
+	s.AddReceivingMiddleware(before(func(ctx context.Context, method string, req mcp.Request) {
+		if method == "tools/list" {
+			panic("list")
 		}
-	})
+	}))
 	c := open(t, s)
 	for _, test := range []struct{ method, params, want string }{
 		{"tools/call", `{"name":"tool"}`, "tool"},
@@ -96,14 +89,11 @@ func TestPanicsComeOutOfTheCall(t *testing.T) {
 func TestPanicsWhileASessionOpens(t *testing.T) {
 	for _, method := range []string{"initialize", "notifications/initialized"} {
 		s := newServer(nil)
-		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
-				if m == method {
-					panic(m)
-				}
-				return next(ctx, m, req)
+		s.AddReceivingMiddleware(before(func(ctx context.Context, m string, req mcp.Request) {
+			if m == method {
+				panic(m)
 			}
-		})
+		}))
 		p := gosdk.Peer(s, nil)
 		want(t, method, panicked(func() {
 			session, _, err := p.OpenSession(t.Context(),
@@ -123,10 +113,10 @@ func TestPanicsWhileASessionOpens(t *testing.T) {
 
 func TestResultsThatCannotBeEncoded(t *testing.T) {
 	s := newServer(nil)
-	addRaw(s, "not a number", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "not a number", func(context.Context, *toolRequest) (*toolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: math.NaN()}, nil
 	})
-	addRaw(s, "nothing", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "nothing", func(context.Context, *toolRequest) (*toolResult, error) {
 		return nil, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "typed"}, func(context.Context, *toolRequest, struct{}) (

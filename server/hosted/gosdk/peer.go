@@ -75,7 +75,7 @@ func declareElicitation(params json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// keep notes an open session. It returns false if the peer is closed.
+// keep returns false if the peer is closed.
 func (p *peer) keep(x *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,6 @@ func (p *peer) Close() error {
 	return nil
 }
 
-// A style is how a handler asks.
 type style int
 
 const (
@@ -114,8 +113,8 @@ const (
 	returns                 // its questions, in the result
 )
 
-// What is remembered of handlers is bounded: the names of resources come from clients. A handler
-// that is forgotten, or whose name is longer, runs once more than needed.
+// Names of resources come from clients, so what is remembered is bounded. A handler that is
+// forgotten, or whose name is longer, runs once more than needed.
 const (
 	maxStyles    = 10_000
 	maxStyleName = 1 << 10

@@ -33,7 +33,7 @@ func returning(runs *int) *mcp.Server {
 		return mcp.InputRequestMap{"a": form("First?"), "r": &mcp.ListRootsParams{}}, "1", ""
 	}
 	s := newServer(nil)
-	tool := func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	tool := func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		asks, state, said := next(req.Params.InputResponses, req.Params.RequestState)
 		if asks == nil {
 			return textf("%s", said), nil
@@ -42,7 +42,7 @@ func returning(runs *int) *mcp.Server {
 	}
 	addTool(s, "typed", tool)
 	addRaw(s, "raw", tool)
-	addRaw(s, "state", func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "state", func(_ context.Context, req *toolRequest) (*toolResult, error) {
 		*runs++
 		if req.Params.RequestState == "1" {
 			return textf("then done"), nil
@@ -220,13 +220,13 @@ func TestWhatAHandlerReturnsAndPushes(t *testing.T) {
 		}
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"b": form("Sure?")}}, nil
 	})
-	addTool(s, "url", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addTool(s, "url", func(context.Context, *toolRequest) (*toolResult, error) {
 		return nil, mcp.URLElicitationRequiredError([]*mcp.ElicitParams{visit("7")})
 	})
-	addRaw(s, "busy", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "busy", func(context.Context, *toolRequest) (*toolResult, error) {
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}, nil
 	})
-	addRaw(s, "content too", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "content too", func(context.Context, *toolRequest) (*toolResult, error) {
 		result := textf("x")
 		result.InputRequests = mcp.InputRequestMap{"a": form("?")}
 		return result, nil

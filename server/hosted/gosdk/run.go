@@ -84,8 +84,7 @@ func (r *run) closeStream(args mcp.CloseSSEStreamArgs) {
 	}
 }
 
-// begin makes the run known to the middleware. The function that it returns ends the run: what the
-// handler sends afterwards does not reach the client as part of it.
+// begin makes the run known to the middleware. end ends it: nothing later belongs to the request.
 func (r *run) begin() (end func()) {
 	runs := &r.session.host.runs
 	runs.Store(r.extra, r)
@@ -107,7 +106,7 @@ func (r *run) progressToken() json.RawMessage {
 	return progressToken(p.Meta)
 }
 
-// runHandlers is the receiving middleware: it gives handlers the context of their call.
+// runHandlers is the receiving middleware.
 func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (
 		result mcp.Result, err error) {
@@ -153,7 +152,6 @@ func (c handlerContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// keepPanic keeps a panic for the goroutine of the call.
 func (r *run) keepPanic(result *mcp.Result, err *error) {
 	if v := recover(); v != nil {
 		r.mu.Lock()
@@ -163,7 +161,7 @@ func (r *run) keepPanic(result *mcp.Result, err *error) {
 	}
 }
 
-// panicAgain panics as the handler did, unless the handler lacked an answer that was held back.
+// panicAgain panics as the handler did, unless that lacked an answer that was held back.
 func (r *run) panicAgain() {
 	r.mu.Lock()
 	v, heldBack := r.panicked, r.heldBack
@@ -173,14 +171,13 @@ func (r *run) panicAgain() {
 	}
 }
 
-// isOver reports whether the run has ended.
 func (r *run) isOver() bool {
 	r.notifying.RLock()
 	defer r.notifying.RUnlock()
 	return r.over
 }
 
-// notify passes on a notification. It returns false if the run has ended.
+// notify returns false if the run has ended.
 func (r *run) notify(ctx context.Context, n *protocol.Notification) bool {
 	r.notifying.RLock()
 	defer r.notifying.RUnlock()
@@ -192,8 +189,7 @@ func (r *run) notify(ctx context.Context, n *protocol.Notification) bool {
 
 var errOver = errors.New("gosdk: the call that asks has ended")
 
-// ask puts a question of the handler to the client of the request, unless the question waits for
-// the end of the handler.
+// ask puts a question to the client, unless it waits for the end of the handler.
 func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, error) {
 	if r.isOver() {
 		return nil, errOver
@@ -212,7 +208,7 @@ func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, err
 }
 
 // mayAsk reports whether a question goes out now. Once one has, none is held back: the handler
-// cannot run once more in this round, because it would ask that one again.
+// would ask that one again.
 func (r *run) mayAsk() bool {
 	own := !r.holdsBack || roundtrip.CalledByHandler()
 	r.mu.Lock()

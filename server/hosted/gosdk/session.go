@@ -35,7 +35,6 @@ type session struct {
 	waiting   map[any]*run // requests without a response, by their ids
 }
 
-// newSession opens the first connection.
 func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 	back protocol.BackCaller) (*session, error) {
 	if caller == nil {
@@ -53,9 +52,8 @@ func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 }
 
 // connectReturning returns the connection for handlers that return their questions. The SDK takes
-// it for one of a client of revision 2026-07-28 whose requests need not say so. It has the
-// capabilities that the client has declared: no question is pushed there, so that the SDK refuses
-// none, and handlers return those that the client takes.
+// its client for one of revision 2026-07-28 whose requests need not say so. It declares what the
+// client has: nothing is pushed there, and handlers return the questions that the client takes.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,8 +89,8 @@ func (x *session) Err() error {
 	return nil
 }
 
-// Close implements [protocol.LegacySession]. It waits for handlers to end, but not for those that
-// have been waited for before.
+// Close implements [protocol.LegacySession]. It waits for handlers, unless one was waited for
+// before.
 func (x *session) Close() error {
 	x.end()
 	x.forget(x)
@@ -118,11 +116,10 @@ func (x *session) Close() error {
 	return nil
 }
 
-// notifyRootsChanged tells a server of an older revision that the client has other roots.
 const notifyRootsChanged = "notifications/roots/list_changed"
 
-// Notify implements [protocol.LegacySession]. It returns when the server has handled the
-// notification, so that the context of its handler does not end before.
+// Notify implements [protocol.LegacySession]. The context lasts until the server has handled the
+// notification.
 func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	own := &jsonrpc.Request{Method: n.Method, Params: n.Params}
 	switch n.Method {
@@ -147,7 +144,6 @@ func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// deliver hands a message to the SDK.
 func (x *session) deliver(ctx context.Context, c *connection, m jsonrpc.Message) error {
 	select {
 	case c.in <- m:
@@ -159,7 +155,6 @@ func (x *session) deliver(ctx context.Context, c *connection, m jsonrpc.Message)
 	}
 }
 
-// send sends a request and returns the response.
 func (x *session) send(ctx context.Context, c *connection, req *protocol.Request, r *run) (
 	*protocol.Response, error) {
 	r.params = req.Params
@@ -186,11 +181,10 @@ func (x *session) send(ctx context.Context, c *connection, req *protocol.Request
 	return response, err
 }
 
-// leaveTimeout is how long a handler may go on whose call has been given up. Handlers that look at
-// their context return at once; no call is to hang on one that does not.
+// leaveTimeout is how long a handler may go on whose call has been given up: no call is to hang on
+// one that does not look at its context.
 const leaveTimeout = 5 * time.Second
 
-// await returns the response, or why there will be none.
 func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error) {
 	var tooLong <-chan time.Time
 	done := ctx.Done()
@@ -230,7 +224,6 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	return response, err
 }
 
-// runHandler runs the handler of a request in the session that suits it.
 func (x *session) runHandler(ctx context.Context, req *protocol.Request, back protocol.BackCaller,
 	name string, retried bool) (*protocol.Response, error) {
 	known := x.styleOf(name)
@@ -262,7 +255,6 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	return response, nil
 }
 
-// runReturning runs a handler that returns its questions.
 func (x *session) runReturning(ctx context.Context, req *protocol.Request, r *run) (
 	*protocol.Response, error) {
 	c, err := x.connectReturning()

@@ -32,8 +32,7 @@ func TestInitializeThatCannotBeRead(t *testing.T) {
 func TestPingsAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(&mcp.ServerOptions{KeepAlive: time.Second})
-		addTool(s, "ping", func(ctx context.Context, req *toolRequest) (
-			*mcp.CallToolResult, error) {
+		addTool(s, "ping", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
 			return textf("pong"), req.Session.Ping(ctx, nil)
 		})
 		c := open(t, s)
@@ -56,9 +55,7 @@ func TestInitializedHandlersRunOnce(t *testing.T) {
 			calls += "roots;"
 		},
 	})
-	addTool(s, "x", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return textf("x"), nil
-	})
+	addTool(s, "x", says("x"))
 	c := open(t, s)
 	_, _ = c.Send(t.Context(), "tools/call", `{"name":"x","requestState":"x"}`, nil)
 	_ = c.Session.Notify(t.Context(),
@@ -81,9 +78,7 @@ func BenchmarkSession(b *testing.B) {
 
 func BenchmarkCall(b *testing.B) {
 	s := newServer(nil)
-	addTool(s, "x", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
-		return textf("x"), nil
-	})
+	addTool(s, "x", says("x"))
 	c := open(b, s)
 	for b.Loop() {
 		if got := c.Call("x", nil); got != "x" {

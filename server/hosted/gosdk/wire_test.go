@@ -42,7 +42,7 @@ func wide() *mcp.Server {
 				return nil, output{Name: "a & b"}, nil
 			})
 	}
-	addRaw(s, "contents", func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
+	addRaw(s, "contents", func(context.Context, *toolRequest) (*toolResult, error) {
 		return &mcp.CallToolResult{Meta: mcp.Meta{"z": 1, "a": []any{nil}},
 			StructuredContent: map[string]any{"b": "<", "a": 1e21},
 			Content: []mcp.Content{&mcp.TextContent{Text: "<\u2028>"},

@@ -43,8 +43,7 @@ func (a asker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
 	return ask[mcp.ListRootsResult](ctx, a, protocol.MethodListRoots, struct{}{})
 }
 
-// ask puts a question to the client of the request that it belongs to. The question is given up
-// with ctx, and with the request.
+// ask puts a question to the client of its request. It ends with ctx, and with the request.
 func ask[T any](ctx context.Context, a asker, method string, params any) (*T, error) {
 	r, err := a.findRun(ctx)
 	if errors.Is(err, errUnknown) {
@@ -79,7 +78,6 @@ func ask[T any](ctx context.Context, a asker, method string, params any) (*T, er
 	return result, nil
 }
 
-// convertError returns the error of a client as mcp-go's own.
 func convertError(e *protocol.Error) error {
 	details := mcp.JSONRPCErrorDetails{Code: int(e.Code), Message: e.Message}
 	if e.Data != nil {
@@ -94,8 +92,8 @@ var (
 		"ask with the context of the handler")
 )
 
-// findRun returns the request that a question belongs to: the one that ctx is of, or the asker's
-// own, or else the only one that runs in the session.
+// findRun returns the request of a question: that of ctx, or the asker's own, or the only one of
+// the session.
 func (a asker) findRun(ctx context.Context) (*run, error) {
 	r := runFrom(ctx)
 	if r == nil || r.session != a.of {

@@ -10,9 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// addHooks adds the hooks of this package to a server that lacks them. Hooks are called outside of
-// all middleware, whenever that was added. The server gets a copy of its hooks with those of this
-// package: several servers may share what their author has made.
+// addHooks adds the hooks of this package, which are called outside of all middleware, to a server
+// that lacks them. The server gets a copy: several servers may share what their author has made.
 func addHooks(s *server.MCPServer) {
 	var hooks server.Hooks
 	if own := s.GetHooks(); own != nil {
@@ -33,8 +32,7 @@ func isAddHeaders(hook server.BeforeAnyHookFunc) bool {
 	return reflect.ValueOf(hook).Pointer() == reflect.ValueOf(addHeaders).Pointer()
 }
 
-// addHeaders gives a request the headers of its caller, as mcp-go's HTTP server does. All types of
-// requests have a field for them.
+// addHeaders gives a request its caller's headers, as mcp-go's HTTP server does.
 func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	r := runFrom(ctx)
 	if r == nil || r.caller.Header == nil {
@@ -47,8 +45,8 @@ func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	}
 }
 
-// noteURLs keeps the error of a handler that needs URLs to be visited. mcp-go reports it as an
-// internal error to a client that takes returned questions, see run.ProtocolVersion.
+// noteURLs keeps the error that needs URLs to be visited: mcp-go hides it from clients that take
+// returned questions.
 func noteURLs(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 	r := runFrom(ctx)
 	if r == nil {

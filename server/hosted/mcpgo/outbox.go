@@ -29,8 +29,8 @@ type outbox struct {
 	closed bool
 }
 
-// open returns the channel for notifications. For those of a request it waits until there is room.
-// What is sent after close is lost.
+// open returns the channel for notifications. Those of a request wait for room. What is sent after
+// close is lost.
 func (o *outbox) open() chan<- mcp.JSONRPCNotification {
 	o.mu.Lock()
 	if o.queue == nil && !o.closed {

@@ -51,7 +51,7 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	return x, response, nil
 }
 
-// add reports whether the peer is open, and remembers a session for Close.
+// add reports whether the peer is open.
 func (p *peer) add(x *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

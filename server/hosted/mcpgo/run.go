@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// leaveTimeout is how long a handler may go on whose request has been given up. Handlers that look
-// at their context return at once; no caller is to wait for one that does not.
+// leaveTimeout is how long a handler may go on whose request has been given up: no caller is to
+// wait for one that does not look at its context.
 const leaveTimeout = 5 * time.Second
 
 // A run is a request while the server handles it, and the session that its handler sees.
@@ -51,8 +51,8 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Handle implements [protocol.LegacySession]. The handler has a goroutine of its own, so that a
-// caller need not wait for one that never returns.
+// Handle implements [protocol.LegacySession]. The handler has a goroutine of its own: it may never
+// return.
 func (x *session) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
 	*protocol.Response, error) {
 	caller, ok := back.(protocol.BackCaller)
@@ -94,7 +94,7 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	return r.readAnswer(req, o.answer)
 }
 
-// begin returns the run of a request, nil where the session has ended.
+// begin returns nil where the session has ended.
 func (x *session) begin(ctx context.Context, method string, back protocol.BackCaller) *run {
 	r := &run{session: x, back: back, method: method, caller: hosted.CallerFrom(ctx)}
 	if r.caller == nil {
@@ -102,7 +102,9 @@ func (x *session) begin(ctx context.Context, method string, back protocol.BackCa
 	}
 	r.ctx = x.peer.server.WithContext(context.WithValue(ctx, runKey{}, r), r)
 	r.asker = asker{x, r}
-	r.outbox = outbox{room: requestRoom, send: r.send}
+	r.outbox = outbox{room: requestRoom, send: func(n mcp.JSONRPCNotification) {
+		notify(r.ctx, r.back, n)
+	}}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended.Load() {
@@ -120,13 +122,11 @@ func (r *run) end() {
 	r.outbox.abandon()
 }
 
-// An outcome is how a handler ended.
 type outcome struct {
 	answer   mcp.JSONRPCMessage
 	panicked any
 }
 
-// handle has the server handle a request.
 func (r *run) handle(message json.RawMessage, ended chan<- outcome) {
 	var o outcome
 	defer func() {
@@ -137,7 +137,6 @@ func (r *run) handle(message json.RawMessage, ended chan<- outcome) {
 	roundtrip.ContinueHandler(func() { o.answer = r.peer.server.HandleMessage(r.ctx, message) })
 }
 
-// readAnswer returns what the server has answered as a response.
 func (r *run) readAnswer(req *protocol.Request, answer mcp.JSONRPCMessage) (
 	*protocol.Response, error) {
 	response := &protocol.Response{ID: req.ID}
@@ -163,7 +162,7 @@ func (r *run) readAnswer(req *protocol.Request, answer mcp.JSONRPCMessage) (
 	return response, nil
 }
 
-// findQuestions returns a result, but of one that asks the questions and the state alone.
+// findQuestions keeps, of a result that asks, the questions and the state alone.
 func findQuestions(result any) any {
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
@@ -180,9 +179,8 @@ func findQuestions(result any) any {
 	return result
 }
 
-// ProtocolVersion implements [server.SessionWithProtocolVersion]. mcp-go leaves returned questions
-// in the result for clients of revision 2026-07-28, and asks those of older ones itself. It reads
-// the revision for nothing else there but the error code of noteURLs.
+// ProtocolVersion implements [server.SessionWithProtocolVersion]. For clients of revision
+// 2026-07-28 mcp-go leaves returned questions in the result, and asks those of older ones itself.
 func (r *run) ProtocolVersion() string {
 	switch r.method {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:
@@ -191,8 +189,8 @@ func (r *run) ProtocolVersion() string {
 	return r.session.ProtocolVersion()
 }
 
-// NotificationChannel implements [server.ClientSession]. What is sent after the request has ended
-// belongs to none.
+// NotificationChannel implements [server.ClientSession]. After its end a request has that of the
+// session.
 func (r *run) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	r.session.mu.Lock()
 	_, runs := r.running[r]
@@ -201,16 +199,4 @@ func (r *run) NotificationChannel() chan<- mcp.JSONRPCNotification {
 		return r.session.NotificationChannel()
 	}
 	return r.outbox.open()
-}
-
-// send passes on what a handler has sent, to the session where it concerns no request.
-func (r *run) send(n mcp.JSONRPCNotification) {
-	switch n.Method {
-	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
-		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted:
-		notify(r.life, r.session.back, n)
-	default:
-		notify(r.ctx, r.back, n)
-	}
 }

@@ -83,7 +83,7 @@ func (x *session) Close() (err error) {
 	return nil
 }
 
-// end ends the session, once: the hooks that it calls may call it again.
+// end may be called again by the hooks that it calls.
 func (x *session) end() {
 	if !x.ended.CompareAndSwap(false, true) {
 		return

@@ -1,0 +1,119 @@
+package jsonx
+
+import "unicode/utf8"
+
+// A Care says which strings of a value [Repair] leaves as they are. The other bits are the caller's.
+type Care uint8
+
+const (
+	KeepText  Care = 1 << iota // the value, if it is a string, or the elements of a list
+	KeepNames                  // the names of its members
+)
+
+// IsText reports whether the document is refused for text that is not well-formed Unicode.
+func (e *SyntaxError) IsText() bool {
+	return e.Reason == reasonSurrogate || e.Reason == reasonUTF8
+}
+
+// Repair returns a copy of data with U+FFFD in place of each lone surrogate and each byte that is
+// not UTF-8 within a string. Nothing else is changed: the result, which is at most three times as
+// long, is no document yet, but to be checked. careOf is called with each name, the care of its
+// object, the number of open brackets, and the first byte of its value.
+func Repair(
+	data []byte, careOf func(parent Care, depth int, name []byte, first byte) Care,
+) []byte {
+	out := make([]byte, 0, len(data)+len(data)/8)
+	var open [MaxDepth]Care
+	var care Care // of the next value
+	for i, depth := 0, 0; i < len(data); {
+		c, end := data[i], i+1
+		switch c {
+		case '"':
+			if end = skipString(data, i+1); end < 0 {
+				return append(out, data[i:]...)
+			}
+			start := len(out)
+			out = appendRepaired(out, data[i:end])
+			keeps := care&KeepText != 0
+			if colon := skipSpace(data, end); depth > 0 && colon < len(data) && data[colon] == ':' {
+				parent, first := open[depth-1], byte(0)
+				if at := skipSpace(data, colon+1); at < len(data) {
+					first = data[at]
+				}
+				name, _ := TextBytes(out[start:])
+				keeps, care = parent&KeepNames != 0, careOf(parent, depth, name, first)
+			}
+			if keeps {
+				out = append(out[:start], data[i:end]...)
+			}
+			i = end
+			continue
+		case '{', '[':
+			if depth == MaxDepth {
+				return append(out, data[i:]...)
+			}
+			open[depth] = care
+			depth++
+		case '}', ']':
+			depth = max(depth-1, 0)
+		case ',':
+			if depth > 0 {
+				care = open[depth-1]
+			}
+		}
+		out, i = append(out, c), end
+	}
+	return out
+}
+
+// appendRepaired appends the string value raw.
+func appendRepaired(dst, raw []byte) []byte {
+	for i := 0; i < len(raw); {
+		n := 1
+		switch {
+		case raw[i] == '\\':
+			reason := ""
+			if n, reason = checkEscape(raw[i:]); reason == reasonSurrogate {
+				dst, i = utf8.AppendRune(dst, utf8.RuneError), i+len(`\ud800`)
+				continue
+			}
+			n = max(n, 2) // a malformed one stays, to be refused
+		case raw[i] >= utf8.RuneSelf:
+			var r rune
+			if r, n = utf8.DecodeRune(raw[i:]); r == utf8.RuneError {
+				dst, i = utf8.AppendRune(dst, r), i+n
+				continue
+			}
+		}
+		dst = append(dst, raw[i:i+n]...)
+		i += n
+	}
+	return dst
+}
+
+// OuterMembers calls f for the members of a text that need not have passed [Check], as far as they
+// can be told apart, and reports whether that is to the end. The value is nil where it does not end.
+func OuterMembers(data []byte, f func(key, value []byte)) (whole bool) {
+	i := skipSpace(data, 0)
+	if i == len(data) || data[i] != '{' {
+		return false
+	}
+	for {
+		if i = skipSpace(data, i+1); i >= len(data) || data[i] != '"' {
+			return false
+		}
+		key, end, err := memberName(data, i)
+		if i = skipSpace(data, end); err != nil || i >= len(data) || data[i] != ':' {
+			return false
+		}
+		i = skipSpace(data, i+1)
+		if end = skipValue(data, i); end < 0 || end == len(data) {
+			f(key, nil)
+			return false
+		}
+		f(key, data[i:end:end])
+		if i = skipSpace(data, end); i >= len(data) || data[i] != ',' {
+			return i < len(data) && data[i] == '}'
+		}
+	}
+}
