@@ -35,7 +35,8 @@ type FormQuestion struct {
 	QuestionOrigin
 	// Message is the server's text and not to be trusted.
 	Message string
-	// Schema is the form: a flat JSON Schema object, which has been checked.
+	// Schema is the form: a flat JSON Schema object, which has been checked. What a server spells
+	// in another way is brought into that shape, if it has one plain reading.
 	Schema json.RawMessage
 
 	form *form.Form
@@ -271,8 +272,11 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	switch req := req.(type) {
 	case *protocol.ElicitForm:
 		if f, err = form.ParsePeer(req.Schema); err != nil {
-			err = fmt.Errorf("requestedSchema: %w", err)
+			return nil, nil, fmt.Errorf("requestedSchema: %w", err)
 		}
+		plain := *req
+		plain.Schema = f.Schema()
+		return &plain, f, nil
 	case *protocol.ElicitURL: // client/elicitation, "URL Mode", safe URL handling
 		var u *url.URL
 		if u, err = urlrule.Parse(req.URL); err == nil {

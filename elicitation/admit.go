@@ -92,8 +92,8 @@ func (c *Call) checkUsableLocked() *Error {
 	return nil
 }
 
-// checkSchema checks a form against the limits. Where content is enforced the schema
-// must also follow the grammar of forms, or answers could not be validated.
+// checkSchema checks a form against the limits, and brings its schema into the normal form. Where
+// content is enforced it must have one, or answers could not be validated.
 func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
@@ -106,10 +106,17 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 		err := fmt.Errorf("requestedSchema: nested deeper than %d", maxSchemaDepth)
 		return invalidQuestionError(ReasonTooLarge, err)
 	}
-	if o.Validation == ValidateEnforce {
-		if _, err := forms.parseForm(q.schema); err != nil {
-			return invalidQuestionError(ReasonInvalidQuestion, err)
+	f, err := forms.parseForm(q.schema)
+	switch {
+	case err == nil:
+		q.schema, q.secret = f.form.Schema(), f.secret
+		if len(q.schema) <= maxFormBytes {
+			q.form = f.form
 		}
+	case o.Validation == ValidateEnforce:
+		return invalidQuestionError(ReasonInvalidQuestion, err)
+	default:
+		q.secret = form.FindPeerSecret(q.schema)
 	}
 	return nil
 }
@@ -122,12 +129,10 @@ func (c *Call) checkSecrets(q *parsedQuestion) *Error {
 	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
 		return nil
 	}
-	var secret form.Secret
-	secret, q.form = c.router.forms.findSecret(q.schema)
-	if secret.Word == "" {
+	if q.secret.Word == "" {
 		return nil
 	}
 	return invalidQuestionError(ReasonSecret, fmt.Errorf("requestedSchema: %q looks like a "+
 		"secret (%q), and a form is no place for one: ask for it with a URL elicitation",
-		secret.Field, secret.Word))
+		q.secret.Field, q.secret.Word))
 }

@@ -64,19 +64,6 @@ func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
 	return f, nil
 }
 
-// findSecret returns what in a schema looks like a request for a secret, and the form of the
-// schema if that is kept.
-func (c *formCache) findSecret(schema []byte) (form.Secret, *form.Form) {
-	f, err := c.parseForm(schema)
-	switch {
-	case err != nil:
-		return form.FindPeerSecret(schema), nil
-	case len(schema) > maxFormBytes:
-		return f.secret, nil
-	}
-	return f.secret, f.form
-}
-
 // An answerCheck is what a pending question keeps to validate accepted content: the
 // form if it was in the cache, else a copy of its schema, which is parsed when the
 // answer comes. The zero value validates nothing.

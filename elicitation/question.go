@@ -18,8 +18,9 @@ type parsedQuestion struct {
 	params  json.RawMessage
 	kind    protocol.InputKind
 	message string
-	schema  json.RawMessage // of a form
-	form    *form.Form      // of the schema, nil: not parsed, or too large to keep
+	schema  json.RawMessage // of a form, in its normal form if it has one
+	form    *form.Form      // of the schema, nil: has none, or too large to keep
+	secret  form.Secret     // that the form asks for
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
@@ -134,6 +135,7 @@ func (q *parsedQuestion) relayedMember(
 	case "url":
 		return value, q.kind == protocol.KindElicitURL, nil
 	case "requestedSchema":
+		value = q.schema
 		if q.kind == protocol.KindElicitForm && v < protocol.V20251125 {
 			if downgraded, err := form.DowngradeTo20250618(value); err == nil {
 				return downgraded, true, nil

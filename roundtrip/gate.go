@@ -105,11 +105,21 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 			if err != nil {
 				return nil, fmt.Errorf("question %q: %w", r.Key, err)
 			}
-			q.form, q.carryForm = f, true
+			q.setPeerForm(request, f)
 		}
 		d.questions = append(d.questions, q)
 	}
 	return d, nil
+}
+
+// requestsOf returns the questions of the result that the draft was read from, with peers' forms in
+// their normal form.
+func (d *draft) requestsOf(asks *protocol.InputRequiredResult) protocol.InputRequests {
+	i := -1
+	return changeRequests(asks.InputRequests, func(protocol.KeyedRequest) protocol.InputRequest {
+		i++
+		return d.questions[i].request
+	})
 }
 
 // repeatsRefusedQuestion returns the person's refusal of a question that the handler asks

@@ -66,11 +66,21 @@ func (q *Question) readRequest(key string, request protocol.InputRequest) {
 		return
 	}
 	if r, ok := request.(*protocol.ElicitForm); ok {
-		if q.form, q.err = form.ParsePeer(r.Schema); q.err != nil {
-			q.err = fmt.Errorf("question %q: %w", key, q.err)
+		f, err := form.ParsePeer(r.Schema)
+		if err != nil {
+			q.err = fmt.Errorf("question %q: %w", key, err)
 			return
 		}
-		q.carryForm = true
+		q.setPeerForm(r, f)
+	}
+}
+
+// setPeerForm makes a peer's form the question's. It is asked in its normal form.
+func (q *Question) setPeerForm(request *protocol.ElicitForm, f *form.Form) {
+	q.form, q.carryForm = f, true
+	if !bytes.Equal(request.Schema, f.Schema()) {
+		own := *request
+		own.Schema, q.request = f.Schema(), &own
 	}
 }
 

@@ -35,7 +35,8 @@ func (r responder) askReturned(ctx context.Context,
 			"again, and nothing has read the answers: read them under this key and with the type "+
 			"that was asked with", key))
 	}
-	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner, asks.InputRequests)
+	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner,
+		d.requestsOf(asks))
 	if err != nil {
 		return nil, err
 	}

@@ -46,20 +46,21 @@ type choice struct{ Const, Title string }
 // readFields returns the inputs for a schema, filled with what was given before or else with the
 // defaults. It reports false for schemas that are no flat form.
 func readFields(schema json.RawMessage, given url.Values) (fields []field, ok bool) {
-	if _, err := form.ParsePeer(schema); err != nil {
+	read, err := form.ParsePeer(schema)
+	if err != nil {
 		return nil, false
 	}
 	var parsed struct {
 		Properties json.RawMessage
 		Required   []string
 	}
-	if json.Unmarshal(schema, &parsed) != nil {
+	if json.Unmarshal(read.Schema(), &parsed) != nil {
 		return nil, false
 	}
 	if parsed.Properties == nil {
 		return nil, true
 	}
-	err := jsonx.Members(parsed.Properties, func(key, value []byte) error {
+	err = jsonx.Members(parsed.Properties, func(key, value []byte) error {
 		name, err := jsonx.Text(key)
 		if err != nil {
 			name = string(key)

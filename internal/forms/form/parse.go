@@ -32,26 +32,39 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long
-// as the form stays flat: annotations are ignored, and [Form.Accept] enforces those that restrict
-// an answer ("pattern", "additionalProperties"). A default that the field itself does not allow is
-// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
+// ParsePeer reads the requestedSchema of a server. One that is not in the grammar is brought into
+// its normal form first, if it has one plain reading: that is what [Form.Schema] returns. Keywords
+// outside the grammar are allowed as long as the form is flat: annotations are ignored, and
+// [Form.Accept] enforces those that restrict an answer ("pattern", "additionalProperties"), except
+// patterns that cannot be compiled here. A default that the field itself does not allow is ignored.
+// Fields that ask for secrets are allowed: the person who sees the form decides.
 //
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
-	p := parser{loose: true}
-	if err := p.parseForm(schema); err != nil {
+	p := parser{}
+	if p.parseForm(schema) == nil && checkFields(p.fields, true) == nil {
+		return newForm(p.fields, bytes.Clone(schema))
+	}
+	if err := checkRaw(schema); err != nil {
+		return nil, err
+	}
+	normal, err := normalize(schema)
+	if err != nil {
+		return nil, err
+	}
+	p = parser{loose: true}
+	if err := p.parseForm(normal); err != nil {
 		return nil, err
 	}
 	if err := checkFields(p.fields, true); err != nil {
 		return nil, err
 	}
-	f, err := newForm(p.fields, bytes.Clone(schema))
+	f, err := newForm(p.fields, normal)
 	if err != nil {
 		return nil, err
 	}
 	if p.beyond {
-		if f.extra, err = compileExtra(schema); err != nil {
+		if f.extra, err = compileExtra(normal); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +74,14 @@ func ParsePeer(schema []byte) (*Form, error) {
 // compileExtra compiles a peer's schema as a whole, for keywords that the grammar does not have.
 func compileExtra(raw []byte) (*schema.Schema, error) {
 	// A field takes up to MaxValues subschemas where its values have titles.
-	s, err := schema.Compile(raw, schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues})
+	limits := schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues}
+	s, err := schema.Compile(raw, limits)
+	if err != nil && (bytes.Contains(raw, []byte(`"pattern"`)) ||
+		bytes.Contains(raw, []byte(`"examples"`))) {
+		if less := dropUncheckable(raw); len(less) < len(raw) {
+			s, err = schema.Compile(less, limits)
+		}
+	}
 	if err != nil {
 		return nil, &Error{Reason: err.Error()}
 	}
@@ -84,7 +104,7 @@ type parser struct {
 	fields []field
 }
 
-func (p *parser) parseForm(raw []byte) error {
+func checkRaw(raw []byte) error {
 	if len(raw) > MaxSchema {
 		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
 	}
@@ -93,6 +113,13 @@ func (p *parser) parseForm(raw []byte) error {
 	}
 	if k := jsonx.KindOf(raw); k != jsonx.Object {
 		return &Error{Reason: "the schema must be an object, got " + k.String()}
+	}
+	return nil
+}
+
+func (p *parser) parseForm(raw []byte) error {
+	if err := checkRaw(raw); err != nil {
+		return err
 	}
 	var required, properties []byte
 	typed := false

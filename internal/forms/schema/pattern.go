@@ -139,3 +139,9 @@ func program(re *syntax.Regexp) int {
 	}
 	return sum
 }
+
+// CheckPattern returns why a regular expression cannot be compiled here, nil if it can.
+func CheckPattern(s string) error {
+	_, err := (&engine{ready: true}).compilePattern(s)
+	return err
+}
