@@ -1,11 +1,9 @@
-// Package rondo is the root of a library for Model Context Protocol servers,
-// clients and gateways that ask the person behind the client something in the
-// middle of a call.
+// Package rondo is the root of a library for Model Context Protocol servers, clients and gateways
+// that ask the person behind the client something in the middle of a call.
 //
-// A handler is written once. On revision 2026-07-28, which has no sessions, it
-// returns its questions and the client comes back with the answers; package
-// roundtrip keeps what the flow knows in a state that is sealed and bound to
-// the caller and the request.
+// A handler is written once. On revision 2026-07-28, which has no sessions, it returns its
+// questions and the client comes back with the answers; package roundtrip keeps what the flow knows
+// in a state that is sealed and bound to the caller and the request.
 //
 // # Where to start
 //
@@ -13,9 +11,8 @@
 //
 //	go run ./examples/quickstart
 //
-// Then read, in this order, the documentation of package
-// [github.com/rondo-mcp/rondo/roundtrip], which teaches how handlers ask,
-// its funnel.go, through which every such request goes, and package
+// Then read, in this order, the documentation of package [github.com/rondo-mcp/rondo/roundtrip],
+// which teaches how handlers ask, its funnel.go, through which every such request goes, and package
 // [github.com/rondo-mcp/rondo/server].
 //
 // # Packages
@@ -37,9 +34,8 @@
 //   - examples: programs to run and to copy from.
 //
 // Modules of their own, with the dependencies they need: server/hosted/gosdk and
-// server/hosted/mcpgo put rondo in front of servers built on the official Go SDK and on
-// mcp-go; roundtrip/redisstore keeps states on Redis;
-// roundtrip/telemetry traces with OpenTelemetry.
+// server/hosted/mcpgo put rondo in front of servers built on the official Go SDK and on mcp-go;
+// roundtrip/redisstore keeps states on Redis; roundtrip/telemetry traces with OpenTelemetry.
 //
 // The root package itself holds nothing.
 package rondo

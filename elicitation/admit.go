@@ -121,9 +121,8 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	return nil
 }
 
-// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of
-// this module are: what a person types into one passes through clients, gateways and their
-// logs.
+// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of this
+// module are: what a person types into one passes through clients, gateways and their logs.
 func (c *Call) checkSecrets(q *parsedQuestion) *Error {
 	allow := c.router.opts.AllowSecrets
 	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {

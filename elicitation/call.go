@@ -24,8 +24,7 @@ type Origin struct {
 	// CallID identifies the call among those on its connection, for [Router.ElicitFrom].
 	// "": a random one, see [Call.Origin].
 	CallID string
-	// Capabilities are those that the client declared with this request. Nil: those of the
-	// session.
+	// Capabilities are those that the client declared with this request. Nil: those of the session.
 	Capabilities *protocol.ClientCapabilities
 }
 

@@ -23,8 +23,7 @@ type Via struct {
 // its id; the host passes the client's response to [Router.HandleReply].
 func ViaFrames(d FrameDeliverer) Via { return Via{frames: d} }
 
-// ViaAsker is the Via of hosts whose SDK writes a request and waits for the response
-// in one call.
+// ViaAsker is the Via of hosts whose SDK writes a request and waits for the response in one call.
 func ViaAsker(a Asker) Via { return Via{asker: a} }
 
 // A FrameDeliverer writes messages on the stream of one request of a client, in
@@ -73,8 +72,7 @@ type Question struct {
 	// Params are the parameters of elicitation/create for the client's revision. They must not be
 	// modified.
 	Params json.RawMessage
-	// Request is the same, decoded: a [*protocol.ElicitForm] or a
-	// [*protocol.ElicitURL].
+	// Request is the same, decoded: a [*protocol.ElicitForm] or a [*protocol.ElicitURL].
 	Request protocol.InputRequest
 	// Upstream is the context that was passed to [Call.Elicit], for traces.
 	Upstream context.Context

@@ -33,8 +33,7 @@ func TestWithdrawnOnce(t *testing.T) {
 	})
 }
 
-// A transport that delivers after all, when nobody waits any more, takes the
-// question back.
+// A transport that delivers after all, when nobody waits any more, takes the question back.
 func TestDeliveryAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &screen{t: t}

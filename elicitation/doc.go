@@ -1,11 +1,10 @@
 // Package elicitation routes an upstream server's question to the client whose
 // call caused it, and the answer back.
 //
-// A gateway stands between clients and upstream servers. While it serves a
-// client's tools/call by calling a tool upstream, the upstream may send
-// elicitation/create: the person behind that client, and nobody else, is to be
-// asked. A [Router] finds that client. The gateway registers with it the sessions of
-// its clients and the calls that it makes upstream for their requests, and hands it the
+// A gateway stands between clients and upstream servers. While it serves a client's tools/call by
+// calling a tool upstream, the upstream may send elicitation/create: the person behind that client,
+// and nobody else, is to be asked. A [Router] finds that client. The gateway registers with it the
+// sessions of its clients and the calls that it makes upstream for their requests, and hands it the
 // frames that come in.
 //
 //	router, err := elicitation.New(&elicitation.Options{Log: zaplog.New(logger)})
@@ -40,11 +39,10 @@
 //
 // # Which call asks
 //
-// Calls may share a connection to the upstream. Over HTTP the stream on which a question
-// comes identifies the call: package streamhttp adds its id to the question as [MetaCall].
-// Otherwise, as on stdio, [Router.ElicitFrom] asks only if a single call is in flight on the
-// connection, and refuses the question if there are several: give each call its own connection
-// there.
+// Calls may share a connection to the upstream. Over HTTP the stream on which a question comes
+// identifies the call: package streamhttp adds its id to the question as [MetaCall]. Otherwise, as
+// on stdio, [Router.ElicitFrom] asks only if a single call is in flight on the connection, and
+// refuses the question if there are several: give each call its own connection there.
 //
 // A call whose context ended counts as in flight until [Call.ConfirmUpstreamEnd], or for as long
 // as a question may last.
@@ -80,34 +78,30 @@
 //
 // # While a person thinks
 //
-// The client's request waits while a question of its call is pending. Middleware can
-// watch for that: see package roundtrip. A question without an answer ends after
-// [Options].Timeout; progress on the question restarts the timeout, up to 5 minutes more than it,
-// or 10 minutes.
+// The client's request waits while a question of its call is pending. Middleware can watch for
+// that: see package roundtrip. A question without an answer ends after [Options].Timeout; progress
+// on the question restarts the timeout, up to 5 minutes more than it, or 10 minutes.
 //
 // # Limits
 //
 // Questions are counted in all ([Options].MaxPending), by principal and by session
-// ([Options].MaxPerPrincipal). Anonymous sessions are one
-// account: they may have all of MaxPending where no session has a principal, and
-// else all but a quarter. A refusal names the limit and when to ask again; so do those of
-// [Router.Begin], which are errors for the client's request.
-// A call whose host forgot [Call.End] is ended by the router after two looks
-// ([Options].SweepInterval).
+// ([Options].MaxPerPrincipal). Anonymous sessions are one account: they may have all of MaxPending
+// where no session has a principal, and else all but a quarter. A refusal names the limit and when
+// to ask again; so do those of [Router.Begin], which are errors for the client's request. A call
+// whose host forgot [Call.End] is ended by the router after two looks ([Options].SweepInterval).
 //
 // # Events
 //
-// With [Options.Log] each event is one entry named elicitation.created,
-// elicitation.delivered, elicitation.completed, elicitation.timeout,
-// elicitation.error, elicitation.cancelled or elicitation.rejected, with the
-// fields event, which repeats that name, request_id, upstream_session,
-// downstream_session, message, action and duration_ms, and where they apply subject, mode,
-// call_id, client_request, candidates, reason, by, code, violation and error, and unseen where the
-// client refused sooner than Options.MinHumanTime. What was rejected has an id that no client has
-// seen. elicitation.leaked reports a call whose host forgot [Call.End], and
-// elicitation.completion_dropped the end of a visit that no client waits for.
-// message is the text of the question, escaped and cut at 256 characters unless
-// [Options].Redactor replaces it. Answers and URLs are in no log, metric or error.
+// With [Options.Log] each event is one entry named elicitation.created, elicitation.delivered,
+// elicitation.completed, elicitation.timeout, elicitation.error, elicitation.cancelled or
+// elicitation.rejected, with the fields event, which repeats that name, request_id,
+// upstream_session, downstream_session, message, action and duration_ms, and where they apply
+// subject, mode, call_id, client_request, candidates, reason, by, code, violation and error, and
+// unseen where the client refused sooner than Options.MinHumanTime. What was rejected has an id
+// that no client has seen. elicitation.leaked reports a call whose host forgot [Call.End], and
+// elicitation.completion_dropped the end of a visit that no client waits for. message is the text
+// of the question, escaped and cut at 256 characters unless [Options].Redactor replaces it. Answers
+// and URLs are in no log, metric or error.
 //
 // # Metrics
 //

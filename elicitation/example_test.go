@@ -26,10 +26,9 @@ type stream struct {
 	answer string
 }
 
-// Deliver writes a frame. The client of this example answers at once; in a
-// gateway its response comes in by another door, and from is what that door
-// knows about the sender. From the answer on Elicit may return, so what Deliver
-// did after that might not be seen.
+// Deliver writes a frame. The client of this example answers at once; in a gateway its response
+// comes in by another door, and from is what that door knows about the sender. From the answer on
+// Elicit may return, so what Deliver did after that might not be seen.
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)

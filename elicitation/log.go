@@ -38,8 +38,7 @@ func (e *questionEvent) AddTo(out event.Encoder) {
 	}
 }
 
-// logLevel is info for the normal course, and a warning for what an operator may have to
-// look at.
+// logLevel is info for the normal course, and a warning for what an operator may have to look at.
 func (e *questionEvent) logLevel() event.Level {
 	switch {
 	case e.Violation != "", e.Unseen:

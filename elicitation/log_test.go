@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A secret in an answer or a URL is in no log, metric or error,
-// however things end.
+// A secret in an answer or a URL is in no log, metric or error, however things end.
 func TestSecretsStayOut(t *testing.T) {
 	const canary = "canary-4242-secret"
 	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff,

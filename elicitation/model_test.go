@@ -15,10 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestModel runs random operations against a router and against a model that is
-// simple enough to be right by inspection: a list of questions, each with its
-// owner, its end and when it is due. After each step both must agree on what is
-// pending, on every disposition and outcome, and on the books.
+// TestModel runs random operations against a router and against a model that is simple enough to be
+// right by inspection: a list of questions, each with its owner, its end and when it is due. After
+// each step both must agree on what is pending, on every disposition and outcome, and on the books.
 func TestModel(t *testing.T) {
 	const steps = 400
 	for seed := range uint64(20) {

@@ -139,8 +139,7 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 	}
 }
 
-// Connections on which calls were given up are remembered in bounded memory, the
-// latest of them.
+// Connections on which calls were given up are remembered in bounded memory, the latest of them.
 func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})

@@ -126,8 +126,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 	}
 }
 
-// checkEvents wants of each question a creation, at most one delivery after it,
-// and then one end.
+// checkEvents wants of each question a creation, at most one delivery after it, and then one end.
 func checkEvents(t *testing.T, r *rig, questions int) {
 	t.Helper()
 	seen := map[string]string{}

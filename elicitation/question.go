@@ -71,11 +71,10 @@ func jsonDepth(raw []byte) int {
 	return deepest
 }
 
-// encodeParams encodes the question for a client of revision v. What the upstream
-// wrote is passed on as it is, members that this package does not know included,
-// except that the progress token is token, the elicitationId is elicitationID, and
-// what revision v or the mode does not have is left out: from 2026-07-28 on, where
-// questions are no requests, the progress token too.
+// encodeParams encodes the question for a client of revision v. What the upstream wrote is passed
+// on as it is, members that this package does not know included, except that the progress token is
+// token, the elicitationId is elicitationID, and what revision v or the mode does not have is left
+// out: from 2026-07-28 on, where questions are no requests, the progress token too.
 func (q *parsedQuestion) encodeParams(
 	v protocol.Version, token protocol.ID, elicitationID string,
 ) (json.RawMessage, error) {

@@ -89,8 +89,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What was checked is what a client reads, even one that ignores case, as
-// encoding/json does.
+// What was checked is what a client reads, even one that ignores case, as encoding/json does.
 func TestMembersThatDifferInCase(t *testing.T) {
 	const form = `"message":"m","requestedSchema":{"type":"object","properties":{}}`
 	for _, test := range []struct {
@@ -132,8 +131,7 @@ func TestMembersThatDifferInCase(t *testing.T) {
 	}
 }
 
-// A form that asks for what looks like a secret is refused, unless the host lets that upstream
-// ask.
+// A form that asks for what looks like a secret is refused, unless the host lets that upstream ask.
 func TestFormsThatAskForSecrets(t *testing.T) {
 	for _, test := range []struct {
 		name, schema string

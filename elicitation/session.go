@@ -26,8 +26,7 @@ type SessionInfo struct {
 	Notify FrameDeliverer
 }
 
-// A Session is a connected client, from Attach to Detach. All methods may be called
-// concurrently.
+// A Session is a connected client, from Attach to Detach. All methods may be called concurrently.
 type Session struct {
 	router  *Router
 	info    SessionInfo

@@ -13,9 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestSoak runs a great many elicitations, every kind of end among them, and
-// wants neither goroutines nor heap to grow. With the build tag soak it is
-// 100,000 of them.
+// TestSoak runs a great many elicitations, every kind of end among them, and wants neither
+// goroutines nor heap to grow. With the build tag soak it is 100,000 of them.
 func TestSoak(t *testing.T) {
 	rounds := 3000
 	if testkit.Soak {

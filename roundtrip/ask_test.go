@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAskDependentQuestions asks three questions each of which depends on the
-// answer before.
+// TestAskDependentQuestions asks three questions each of which depends on the answer before.
 func TestAskDependentQuestions(t *testing.T) {
 	p := person{"a": form("one"), "b": form("two"), "c": form("three")}
 	inEveryMode(t, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
@@ -127,8 +126,7 @@ func TestAskRequestResults(t *testing.T) {
 	}), wants(agreed+sampled+rooted, 3, 4))
 }
 
-// TestRefusals leaves a refusal to the funnel, in the manner of each family, and
-// handles one.
+// TestRefusals leaves a refusal to the funnel, in the manner of each family, and handles one.
 func TestRefusals(t *testing.T) {
 	for answer, word := range map[string]string{declined: "declined", cancelled: "cancelled"} {
 		for _, method := range families {

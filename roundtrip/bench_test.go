@@ -85,10 +85,9 @@ var essays = func() (list []*roundtrip.FormQuestion[Essay]) {
 	return list
 }()
 
-// BenchmarkFlow takes one round of a flow in which answers of one size have
-// accumulated: the state is opened, the handler replayed from its start, one
-// more question asked and the state sealed again. It reports how large the
-// state is on the wire.
+// BenchmarkFlow takes one round of a flow in which answers of one size have accumulated: the state
+// is opened, the handler replayed from its start, one more question asked and the state sealed
+// again. It reports how large the state is on the wire.
 func BenchmarkFlow(b *testing.B) {
 	for _, size := range []int{40, 400, 2000} {
 		for _, n := range []int{1, 5, 20} {

@@ -56,8 +56,7 @@ func TestOnCommit(t *testing.T) {
 	}
 }
 
-// TestOnCommitNotAfterFailure: nothing is committed by a run that does not
-// complete.
+// TestOnCommitNotAfterFailure: nothing is committed by a run that does not complete.
 func TestOnCommitNotAfterFailure(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (protocol.Result, error){
 		"error": func(context.Context) (protocol.Result, error) { return nil, errors.New("no") },

@@ -561,9 +561,8 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestAddedQuestionsKeepTheOthers: a question that middleware adds to a result
-// leaves the first as its author built it: it may be asked again, and it is asked
-// for as long as was said.
+// TestAddedQuestionsKeepTheOthers: a question that middleware adds to a result leaves the first as
+// its author built it: it may be asked again, and it is asked for as long as was said.
 func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, func(context.Context) (protocol.Result, error) {

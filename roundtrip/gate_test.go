@@ -26,8 +26,7 @@ func guard(question func() roundtrip.Question) roundtrip.Handler {
 	}
 }
 
-// TestNoNagging has a handler that asks again what was refused: each person is
-// asked once.
+// TestNoNagging has a handler that asks again what was refused: each person is asked once.
 func TestNoNagging(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	raw := func() roundtrip.Question {
@@ -180,8 +179,7 @@ func TestStateOnlyRounds(t *testing.T) {
 	contains(t, c.done(), "gave up after 8 rounds")
 }
 
-// Middleware between the funnel and the handler learns the round, and the flow as events
-// name it.
+// Middleware between the funnel and the handler learns the round, and the flow as events name it.
 func TestMiddlewareLearnsTheRound(t *testing.T) {
 	var rounds []string
 	c := serve(t, flow(func(ctx context.Context) string {

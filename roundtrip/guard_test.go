@@ -407,9 +407,8 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	})
 }
 
-// TestCopiesOfARunningLeg: the client of a leg that is served already is told when
-// to come back, and then gets the outcome; but only who would have been served,
-// with the same answers.
+// TestCopiesOfARunningLeg: the client of a leg that is served already is told when to come back,
+// and then gets the outcome; but only who would have been served, with the same answers.
 func TestCopiesOfARunningLeg(t *testing.T) {
 	entered, leave, over := make(chan bool), make(chan bool), make(chan error)
 	c := guarded(t, nil)
@@ -462,8 +461,7 @@ func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
 	return l.Keyring.Open(ctx, strings.TrimRight(text, " "))
 }
 
-// TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets
-// them be spelled.
+// TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets them be spelled.
 func TestOtherSpellingOfSpentState(t *testing.T) {
 	opts := roundtrip.Options{Sealer: lenient{keys.EphemeralKeyring()},
 		Guard: store.NewMemoryGuard(0)}

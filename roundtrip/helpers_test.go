@@ -457,8 +457,7 @@ func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtr
 	}
 }
 
-// wants is a check for a text, the number of questions and, where the handler
-// is replayed, of runs.
+// wants is a check for a text, the number of questions and, where the handler is replayed, of runs.
 func wants(text string,
 	questions, runs int) func(*testing.T, mode, *journey, protocol.Result, error) {
 	return func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {

@@ -14,10 +14,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestCancelledQuestionsEndTheRun: of a request that is cancelled while its
-// questions wait, a handler that takes the error for a go-ahead must not be
-// believed. They hang on the request and not on the handler's context, and may
-// hear of its end first.
+// TestCancelledQuestionsEndTheRun: of a request that is cancelled while its questions wait, a
+// handler that takes the error for a go-ahead must not be believed. They hang on the request and
+// not on the handler's context, and may hear of its end first.
 func TestCancelledQuestionsEndTheRun(t *testing.T) {
 	for range 50 {
 		parent, cancel := context.WithCancel(t.Context())
@@ -47,8 +46,7 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 	}
 }
 
-// TestFlowEndsBeforeTheQuestion: the time of a flow is over when its handler
-// comes to ask.
+// TestFlowEndsBeforeTheQuestion: the time of a flow is over when its handler comes to ask.
 func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	for name, of := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"context of the handler": func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -77,8 +75,7 @@ func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// TestFlowEndsWhileTheQuestionWaits: progress puts the end of a question off,
-// not that of the flow.
+// TestFlowEndsWhileTheQuestionWaits: progress puts the end of a question off, not that of the flow.
 func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {

@@ -171,8 +171,7 @@ func TestGaveUpNamesTheRule(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheAuthorAreNotRepeated: one who says what is wrong is not
-// interrupted.
+// TestWordsOfTheAuthorAreNotRepeated: one who says what is wrong is not interrupted.
 func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 	s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
 	s.play(t, modes[0], func(ctx context.Context) (protocol.Result, error) {
@@ -191,8 +190,7 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again
-// as before.
+// TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again as before.
 func TestVisitsAreNotInvalid(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))

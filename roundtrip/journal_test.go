@@ -382,8 +382,7 @@ func TestFlowVersionLists(t *testing.T) {
 	}
 }
 
-// TestFlowVersionAfterAnswers: what was read before FlowVersion was of nobody
-// knows which version.
+// TestFlowVersionAfterAnswers: what was read before FlowVersion was of nobody knows which version.
 func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
 		"Answer": func(ctx context.Context) bool {

@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAnsweredOnceAPerson: every decision is told once, whichever way the
-// question went.
+// TestAnsweredOnceAPerson: every decision is told once, whichever way the question went.
 func TestAnsweredOnceAPerson(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
 		"flow": flow(func(ctx context.Context) string {
@@ -291,8 +290,7 @@ func TestKeysAreNamed(t *testing.T) {
 	}
 }
 
-// TestRequestID: one id for the events of a leg and its handler, another for the
-// next leg.
+// TestRequestID: one id for the events of a leg and its handler, another for the next leg.
 func TestRequestID(t *testing.T) {
 	var seen []string
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {

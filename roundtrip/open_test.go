@@ -301,9 +301,8 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 	}
 }
 
-// TestOldSealsNewOpens: states as they were written before, in both styles, are
-// read, whichever key of the ring sealed them. When the layout changes, the
-// vectors of the release before stay here.
+// TestOldSealsNewOpens: states as they were written before, in both styles, are read, whichever key
+// of the ring sealed them. When the layout changes, the vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
 	old, guard := hexVectors(t, flowVectorFile)["flow"],
 		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]
@@ -325,8 +324,7 @@ func TestOldSealsNewOpens(t *testing.T) {
 			if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 				t.Errorf("guard style, sealed with %s:\n got %s\nwant %s", key, got, want)
 			}
-			// A handler that has gone over to flow style meanwhile takes what
-			// was answered before.
+			// A handler that has gone over to flow style meanwhile takes what was answered before.
 			c = newClient(t, opts, flow(func(ctx context.Context) string {
 				_, region := reasonOf(ctx, "region")
 				size := must(reasonOf(ctx, "size"))

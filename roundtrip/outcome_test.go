@@ -140,8 +140,7 @@ func urlError(ids ...string) *protocol.URLElicitationRequiredError {
 	return e
 }
 
-// TestURLErrorsBecomeQuestions chooses keys that are free, and the author's
-// where it can.
+// TestURLErrorsBecomeQuestions chooses keys that are free, and the author's where it can.
 func TestURLErrorsBecomeQuestions(t *testing.T) {
 	for _, tc := range []struct{ name, ids, want string }{
 		{"one id", "github", "github"},

@@ -203,8 +203,7 @@ func TestLegacySiblings(t *testing.T) {
 	}
 }
 
-// TestLegacyClientErrors: what a client says is repeated, what failed beneath
-// is not.
+// TestLegacyClientErrors: what a client says is repeated, what failed beneath is not.
 func TestLegacyClientErrors(t *testing.T) {
 	for _, method := range families {
 		c, h := serveLive(t, asksOnce)
@@ -288,8 +287,7 @@ func TestLegacyStateStays(t *testing.T) {
 	c.ended(words.EndComplete, 4)
 }
 
-// TestLegacyStateIsLimited like one that a client would carry, to within what
-// keys have names for.
+// TestLegacyStateIsLimited like one that a client would carry, to within what keys have names for.
 func TestLegacyStateIsLimited(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -41,9 +41,8 @@ func pay(ctx context.Context) (protocol.Result, error) {
 	return say("paid for " + reason)
 }
 
-// TestAFullGuardRefusesItsPrincipalAlone: who has used up a share is told when to
-// come back, and can then go on with the same state. The payment of somebody
-// else at the same moment goes through.
+// TestAFullGuardRefusesItsPrincipalAlone: who has used up a share is told when to come back, and
+// can then go on with the same state. The payment of somebody else at the same moment goes through.
 func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := store.NewMemoryGuard(8) // 2 for each

@@ -8,10 +8,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// The answer of a person is a further request in revision 2026-07-28. A rate limit that
-// counted it would refuse people who have answered already, a quota would count one
-// deployment twice, and an audit would show two. Middleware between the funnel and the
-// handler asks for the round.
+// The answer of a person is a further request in revision 2026-07-28. A rate limit that counted it
+// would refuse people who have answered already, a quota would count one deployment twice, and an
+// audit would show two. Middleware between the funnel and the handler asks for the round.
 func ExampleRoundOf() {
 	allowed, started := 1, 0
 	withLimit := func(next roundtrip.Handler) roundtrip.Handler {

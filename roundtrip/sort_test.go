@@ -109,8 +109,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestAnsweredKeyReplayed sends an answer once more, changed, in a round that
-// did not ask for it.
+// TestAnsweredKeyReplayed sends an answer once more, changed, in a round that did not ask for it.
 func TestAnsweredKeyReplayed(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
@@ -187,9 +186,8 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	c.answer("more", accepted).says("accepted true missing invalid")
 }
 
-// TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with
-// every one that follows, so a body of a megabyte once took a quarter of a
-// minute.
+// TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with every
+// one that follows, so a body of a megabyte once took a quarter of a minute.
 func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 	const sent = 50_000
 	many := protocol.InputResponses{}

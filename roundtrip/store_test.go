@@ -223,8 +223,7 @@ func TestStateStoreFails(t *testing.T) {
 	c.answer("a", accepted).ask("b") // later it may go on
 }
 
-// TestStoreIsToldTheOwner: states of one principal have one owner, those of
-// anonymous callers none.
+// TestStoreIsToldTheOwner: states of one principal have one owner, those of anonymous callers none.
 func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {

@@ -41,8 +41,7 @@ const (
 	no  = `{"action":"decline"}`
 )
 
-// The same question twice is two questions, and a refusal of either is the handler's to
-// handle.
+// The same question twice is two questions, and a refusal of either is the handler's to handle.
 func TestEqualQuestionsWithoutKeys(t *testing.T) {
 	handler := asksAll(func(int) []string { return []string{"Sure?", "Which?", "Sure?"} })
 	for _, tc := range []struct{ name, first, second, want string }{

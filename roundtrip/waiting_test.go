@@ -504,8 +504,7 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 	}
 }
 
-// An answer that arrives before the wait is ended counts, and the handler works on
-// undisturbed.
+// An answer that arrives before the wait is ended counts, and the handler works on undisturbed.
 func TestAClosingServerLetsACallWork(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{})
 	var watch waiting.Watch

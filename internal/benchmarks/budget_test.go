@@ -71,10 +71,9 @@ func TestAllocationBudget(t *testing.T) {
 	}
 }
 
-// allocations is the exact count for one operation. Collecting garbage would
-// empty pools at times that nobody can tell, so there is none, and the average
-// of many runs, rounded down, leaves out what happens now and then, such as
-// growing a map.
+// allocations is the exact count for one operation. Collecting garbage would empty pools at times
+// that nobody can tell, so there is none, and the average of many runs, rounded down, leaves out
+// what happens now and then, such as growing a map.
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()

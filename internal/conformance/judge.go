@@ -63,8 +63,7 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 	return passed, failed
 }
 
-// strangers reports scenarios that the list does not know, and exclusions that
-// exclude nothing.
+// strangers reports scenarios that the list does not know, and exclusions that exclude nothing.
 func (l *List) strangers(results Results) []string {
 	var found []string
 	used := map[string]bool{}

@@ -19,9 +19,8 @@ type Key struct {
 
 // A List is what one leg must show.
 //
-// As text it has a line for each check, of scenario, id, name and, unless it is
-// SUCCESS, the status. "exclude PATTERN REASON" leaves scenarios out. Lines
-// that begin with # are comments.
+// As text it has a line for each check, of scenario, id, name and, unless it is SUCCESS, the
+// status. "exclude PATTERN REASON" leaves scenarios out. Lines that begin with # are comments.
 type List struct {
 	header   []string // comments and exclusions, as they stand in the text
 	excluded []string // patterns as of path.Match

@@ -1,5 +1,4 @@
-// Conformance judges what the protocol's official conformance suite reports
-// about the library.
+// Conformance judges what the protocol's official conformance suite reports about the library.
 //
 // run.sh fetches the suite, starts the subjects (internal/conformance/everything and
 // internal/conformance/everything-client), collects results and starts this program:
@@ -11,15 +10,14 @@
 //
 // # Legs and lists
 //
-// A leg is one side of one revision, such as server-2026-07-28. One more,
-// client-backcompat, has what the suite wants of clients toward servers of
-// 2025-03-26, which knew no metadata of protected resources, and another one,
-// client-extensions, what it does not require: logins without a person. Each has a list
-// of the checks that must pass, by scenario, id and name, because a scenario of
-// the suite may pass without having looked at anything: some of its checks are
-// made only if there is something to see. A check on the list that is missing
-// is a failure, and so is one that fails, warns or is skipped without the list
-// saying so. What is left out of a leg is left out by name, with a reason.
+// A leg is one side of one revision, such as server-2026-07-28. One more, client-backcompat, has
+// what the suite wants of clients toward servers of 2025-03-26, which knew no metadata of protected
+// resources, and another one, client-extensions, what it does not require: logins without a person.
+// Each has a list of the checks that must pass, by scenario, id and name, because a scenario of the
+// suite may pass without having looked at anything: some of its checks are made only if there is
+// something to see. A check on the list that is missing is a failure, and so is one that fails,
+// warns or is skipped without the list saying so. What is left out of a leg is left out by name,
+// with a reason.
 //
 // # Control
 //
@@ -31,10 +29,9 @@
 //
 //	conformance [-update] LISTS RESULTS
 //
-// LISTS is the directory of the lists, LEG.txt for each leg. RESULTS holds what
-// the suite wrote: LEG/run-N for each run and LEG/control for the run without a
-// subject. The last line of output is the sum; the status is 1 unless nothing
-// failed.
+// LISTS is the directory of the lists, LEG.txt for each leg. RESULTS holds what the suite wrote:
+// LEG/run-N for each run and LEG/control for the run without a subject. The last line of output is
+// the sum; the status is 1 unless nothing failed.
 package main
 
 import (

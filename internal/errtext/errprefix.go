@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// A Prefix is what the texts of a package's errors begin with, for example
-// "client: ".
+// A Prefix is what the texts of a package's errors begin with, for example "client: ".
 type Prefix string
 
 // Errorf is [fmt.Errorf] with the prefix in front. Errors among args that have
@@ -27,8 +26,7 @@ func (p Prefix) Errorf(format string, args ...any) error {
 	return &prefixed{p, fmt.Errorf(format, args...)}
 }
 
-// Text returns the text of err without the prefix, for error types that put it
-// in front themselves.
+// Text returns the text of err without the prefix, for error types that put it in front themselves.
 func (p Prefix) Text(err error) string {
 	if err == nil {
 		return "<nil>"

@@ -100,8 +100,7 @@ func askTwo(ctx context.Context) (protocol.CallToolOutcome, error) {
 	return server.Text(a.Content.Name + " and " + b.Content.Name), nil
 }
 
-// TestClientsThatDoNotKnowTasks would take a handle for an empty success, so they must not get
-// one.
+// TestClientsThatDoNotKnowTasks would take a handle for an empty success, so they must not get one.
 func TestClientsThatDoNotKnowTasks(t *testing.T) {
 	dials := map[string]func(t *testing.T, who *person, revision, endpoint string) peer{
 		"go-sdk": func(t *testing.T, who *person, revision, endpoint string) peer {

@@ -331,8 +331,7 @@ func (e PushFailed) outcome() string {
 	return "refused"
 }
 
-// addFields gives of an error that the client sent the code alone: the message may hold
-// anything.
+// addFields gives of an error that the client sent the code alone: the message may hold anything.
 func (e PushFailed) addFields(f Fields) {
 	f.AddText("kind", string(e.Kind))
 	f.AddString("outcome", e.outcome())

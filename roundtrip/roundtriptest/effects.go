@@ -9,8 +9,7 @@ import "github.com/rondo-mcp/rondo/internal/testing/attack"
 // What goes through [Effects.Transport] is counted by itself. The handler marks the rest.
 type Effects struct{ seen attack.Effects }
 
-// Mark counts the effect called name. Call it where a handler charges a card, or sends a
-// mail.
+// Mark counts the effect called name. Call it where a handler charges a card, or sends a mail.
 func (e *Effects) Mark(name string) { e.seen.Mark(name) }
 
 // Count returns how often an effect has been marked since the last flow started.

@@ -41,8 +41,7 @@ func (f Flow) forJudge() attack.Flow {
 		Fails: f.Fails, Never: f.Never, Capabilities: f.Capabilities}
 }
 
-// A Request is what starts a flow. The zero value is none; see [Tool], [Prompt]
-// and [Resource].
+// A Request is what starts a flow. The zero value is none; see [Tool], [Prompt] and [Resource].
 type Request struct{ request attack.Request }
 
 func newRequest(method, target string, arguments any) Request {

@@ -49,8 +49,7 @@ func (g gullible) Handle(_ context.Context, req *protocol.Request,
 func (gullible) Notify(context.Context, *protocol.Notification) error { return nil }
 func (gullible) Close() error                                         { return nil }
 
-// TestGullible: every attack succeeds against a server that withstands none, and
-// the kit says so.
+// TestGullible: every attack succeeds against a server that withstands none, and the kit says so.
 func TestGullible(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Subject{

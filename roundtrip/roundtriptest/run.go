@@ -11,12 +11,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Run plays each flow in every era that the subject serves, in subtests, and expects the
-// same questions and results in all. With Subject.Tasks it also plays those as tasks that become
-// one: once as they are, and then again and again, with a process that is killed after the first
-// write to the store, the second, and so on, and another that goes on. Questions are
-// matched by key and order; what is fresh in
-// each flow, such as a nonce in a URL, may differ.
+// Run plays each flow in every era that the subject serves, in subtests, and expects the same
+// questions and results in all. With Subject.Tasks it also plays those as tasks that become one:
+// once as they are, and then again and again, with a process that is killed after the first write
+// to the store, the second, and so on, and another that goes on. Questions are matched by key and
+// order; what is fresh in each flow, such as a nonce in a URL, may differ.
 //
 // With Subject.Effects it logs what replay costs: what leaves the handler in each round.
 func Run(t *testing.T, subject Subject, flows ...Flow) {

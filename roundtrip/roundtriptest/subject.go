@@ -12,11 +12,10 @@ import (
 // A Subject is a server under test. [Server], [Handler], [Command] and [URL] return one that is
 // ready; other fields can be set then. Connect alone is required.
 type Subject struct {
-	// Connect opens a connection to the server for a user: "" or, with TwoUsers,
-	// "other". It closes what it opens with t.Cleanup; the package closes the peer as
-	// well. For servers that read and write lines use [Lines]; for servers over HTTP
-	// return what clienthttp.New does. Arguments are not mirrored in headers
-	// (x-mcp-header); test tools that need that over lines.
+	// Connect opens a connection to the server for a user: "" or, with TwoUsers, "other". It closes
+	// what it opens with t.Cleanup; the package closes the peer as well. For servers that read and
+	// write lines use [Lines]; for servers over HTTP return what clienthttp.New does. Arguments are
+	// not mirrored in headers (x-mcp-header); test tools that need that over lines.
 	Connect func(t testing.TB, user string) protocol.Peer
 	// Eras are those that the server serves; nil means both. The peer of a server that
 	// serves legacy revisions must be a [protocol.LegacyPeer].

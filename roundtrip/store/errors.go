@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 )
 
-// ErrStateGone is what a [StateStore] answers for an id that it does not hold,
-// or no longer.
+// ErrStateGone is what a [StateStore] answers for an id that it does not hold, or no longer.
 var ErrStateGone = errors.New("state store: no such state")
 
 // A SpentError means that a state has been claimed before.
@@ -30,8 +29,7 @@ type SpentError struct {
 func (e *SpentError) Error() string { return "request state has been used" }
 
 // A QuotaError means that a [Guard], a [StateStore] or a [TaskStore] has no room. It has stored
-// nothing. The client gets [protocol.CodeBusy] and may send the request again
-// after RetryAfter.
+// nothing. The client gets [protocol.CodeBusy] and may send the request again after RetryAfter.
 type QuotaError struct {
 	// Resource is what has no room, for logs: "guard", "store" or "tasks".
 	Resource string

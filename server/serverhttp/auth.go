@@ -50,10 +50,9 @@ type Identity struct {
 // An AuthError refuses a request on behalf of [Options.Authenticate] or an
 // [Authority], and says how (basic/authorization, "Error Handling").
 type AuthError struct {
-	// Status is 401 when the request lacks valid credentials, or 403 when
-	// they do not suffice. An [Authority] may also say 400, for a request whose
-	// credentials are malformed, and 503, while it cannot check credentials.
-	// Anything else counts as 401.
+	// Status is 401 when the request lacks valid credentials, or 403 when they do not suffice. An
+	// [Authority] may also say 400, for a request whose credentials are malformed, and 503, while
+	// it cannot check credentials. Anything else counts as 401.
 	Status int
 	// Challenge is the value of the WWW-Authenticate header, for example
 	//
@@ -96,8 +95,7 @@ func (e *AuthError) retryAfter() time.Duration {
 	return cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry)
 }
 
-// responseHeader returns the header that goes with the status. The value is empty if there
-// is none.
+// responseHeader returns the header that goes with the status. The value is empty if there is none.
 func (e *AuthError) responseHeader() (name, value string) {
 	switch e.statusCode() {
 	case http.StatusUnauthorized:
@@ -188,9 +186,8 @@ func lackOf(admitted *server.Admission) *lack {
 	return &lack{err, request.Principal, request.Access}
 }
 
-// challengeLack sets the header of a response that tells the client which scopes it lacks,
-// reports the reason of the authority, and returns the status. It does nothing if the response has
-// begun.
+// challengeLack sets the header of a response that tells the client which scopes it lacks, reports
+// the reason of the authority, and returns the status. It does nothing if the response has begun.
 func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	if rw.isStreaming() {
 		return http.StatusOK

@@ -44,9 +44,8 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 	return body, f
 }
 
-// readBounded reads a short body into the memory where it stays. A large one is
-// collected in pieces, and put together when all of it is there, so that it
-// costs its own size and no more.
+// readBounded reads a short body into the memory where it stays. A large one is collected in
+// pieces, and put together when all of it is there, so that it costs its own size and no more.
 func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
 		body, err = readFull(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end

@@ -115,8 +115,7 @@ func TestWrappedBodyLimit(t *testing.T) {
 		do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
 }
 
-// TestCutBody ends the connection within the body, with the other direction
-// open.
+// TestCutBody ends the connection within the body, with the other direction open.
 func TestCutBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	conn := dial(t, ts)
@@ -235,8 +234,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestAnnouncedIsNotSetAside holds that the length of a body that does not come
-// costs no memory.
+// TestAnnouncedIsNotSetAside holds that the length of a body that does not come costs no memory.
 func TestAnnouncedIsNotSetAside(t *testing.T) {
 	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	for _, length := range []int64{-1, 64 << 10, 64<<10 + 1, (4 << 20)} {

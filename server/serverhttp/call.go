@@ -14,10 +14,9 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A call is one running request of a legacy client. It survives the disconnect of
-// the POST that brought it: its messages stay in the event log until the client
-// comes back ("Resumability and Redelivery"). Only the client's cancellation, the
-// end of the session and a shutdown cancel it.
+// A call is one running request of a legacy client. It survives the disconnect of the POST that
+// brought it: its messages stay in the event log until the client comes back ("Resumability and
+// Redelivery"). Only the client's cancellation, the end of the session and a shutdown cancel it.
 type call struct {
 	task     inflight.Request
 	admitted *server.Admission // nil once it has been answered
@@ -204,8 +203,7 @@ var (
 	_ rpc.TransientSender = notifyChannel{}
 )
 
-// Send sends any message but a response. A request that the client can never
-// receive is an error.
+// Send sends any message but a response. A request that the client can never receive is an error.
 func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }

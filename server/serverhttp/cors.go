@@ -29,10 +29,9 @@ const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, 
 // in a browser could neither keep a session nor authenticate.
 const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate"
 
-// addCORS adds what lets a page read the response, if its origin is one of
-// AllowedOrigins, to the letter. Others get nothing: those of the same origin
-// need nothing. Credentials of the browser's own, such as cookies, are never
-// admitted: every page could use those.
+// addCORS adds what lets a page read the response, if its origin is one of AllowedOrigins, to the
+// letter. Others get nothing: those of the same origin need nothing. Credentials of the browser's
+// own, such as cookies, are never admitted: every page could use those.
 func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	if len(h.origins) == 0 {
 		return false
@@ -53,9 +52,8 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) == 1
 }
 
-// answerPreflight says what a page of a listed origin may send. It comes before
-// authentication, since browsers send no credentials with it, and tells nothing
-// that is not the same for everybody.
+// answerPreflight says what a page of a listed origin may send. It comes before authentication,
+// since browsers send no credentials with it, and tells nothing that is not the same for everybody.
 func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Headers")

@@ -27,8 +27,7 @@ func corsHeaders(h http.Header) map[string]string {
 	return found
 }
 
-// wantReadable checks that a page of the listed origin can read a response, and
-// no other page.
+// wantReadable checks that a page of the listed origin can read a response, and no other page.
 func wantReadable(t *testing.T, what string, got *reply) {
 	t.Helper()
 	cors := corsHeaders(got.header)

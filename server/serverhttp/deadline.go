@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
-// connDeadlines sets the deadlines of a connection whose response writer has
-// any.
+// connDeadlines sets the deadlines of a connection whose response writer has any.
 type connDeadlines struct {
 	w http.ResponseWriter // nil: it has none, as in tests, or behind a wrapper that hides them
 }
@@ -68,10 +67,9 @@ func (b *bodyDeadline) expire() {
 	}
 }
 
-// stop is called when the body was read, as a whole or not. An expired deadline
-// stays, so that net/http does not wait for the rest of the body, unless the body
-// became whole at the last moment: the deadline would look like a client that
-// went away.
+// stop is called when the body was read, as a whole or not. An expired deadline stays, so that
+// net/http does not wait for the rest of the body, unless the body became whole at the last moment:
+// the deadline would look like a client that went away.
 func (b *bodyDeadline) stop(bodies *recent.Queue[*bodyDeadline], whole bool) {
 	if b.conn == nil {
 		return

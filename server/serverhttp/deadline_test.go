@@ -90,9 +90,8 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// TestSlowSecondBody has bodies that stop on a connection that has served a
-// request before, or come too slowly. The server then closes the connection by
-// itself.
+// TestSlowSecondBody has bodies that stop on a connection that has served a request before, or come
+// too slowly. The server then closes the connection by itself.
 func TestSlowSecondBody(t *testing.T) {
 	for name, trickle := range map[string]bool{"stops": false, "trickles": true} {
 		t.Run(name, func(t *testing.T) {

@@ -73,14 +73,12 @@ func (h *Handler) beginModern(
 	return h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 }
 
-// Shutdown ends the handler: from now on requests get 503, those that run are
-// waited for, and subscriptions end in good order; then all legacy sessions
-// end. Calls of legacy clients that wait for a person end at once, see
-// [server.Options].ShutdownWaitsForPeople. When ctx ends first, their contexts are cancelled with
-// [ErrShutdown], they have another second to answer, and the error of ctx is
-// returned. Shutdown leaves the connections to the [http.Server], whose own
-// Shutdown should follow, and the [server.Server] to its owner. It may be
-// called more than once.
+// Shutdown ends the handler: from now on requests get 503, those that run are waited for, and
+// subscriptions end in good order; then all legacy sessions end. Calls of legacy clients that wait
+// for a person end at once, see [server.Options].ShutdownWaitsForPeople. When ctx ends first, their
+// contexts are cancelled with [ErrShutdown], they have another second to answer, and the error of
+// ctx is returned. Shutdown leaves the connections to the [http.Server], whose own Shutdown should
+// follow, and the [server.Server] to its owner. It may be called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.refusesNew.Store(true)
 	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())

@@ -53,8 +53,7 @@ func addWizard(srv *server.Server) {
 	})
 }
 
-// accept is what the person says to a question, the
-// same in both eras.
+// accept is what the person says to a question, the same in both eras.
 func accept(message, name string) string {
 	switch {
 	case strings.HasPrefix(message, "Who"):

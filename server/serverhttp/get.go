@@ -45,15 +45,13 @@ func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Pr
 	rw.w.WriteHeader(http.StatusNoContent)
 }
 
-// modernOnly reports whether a version header names a revision in which POST is
-// the only method.
+// modernOnly reports whether a version header names a revision in which POST is the only method.
 func modernOnly(lines []string) bool {
 	v := protocol.Version(trimSpace(firstLine(lines)))
 	return len(lines) == 1 && v.Known() && v.Era() == protocol.Modern
 }
 
-// hasSessions reports whether there are legacy sessions, which need other methods
-// beside POST.
+// hasSessions reports whether there are legacy sessions, which need other methods beside POST.
 func (h *Handler) hasSessions() bool { return h.legacy && !h.opts.StatelessLegacy }
 
 // allowedMethods is the value of the Allow header.

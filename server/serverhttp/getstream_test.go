@@ -68,8 +68,7 @@ func TestGetStreams(t *testing.T) {
 	flows[5].expect(newTools)
 }
 
-// TestGetStreamKeepAlive holds that a quiet stream gets comments, and that
-// writing has a deadline.
+// TestGetStreamKeepAlive holds that a quiet stream gets comments, and that writing has a deadline.
 func TestGetStreamKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)

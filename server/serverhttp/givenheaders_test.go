@@ -8,9 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestLegacyHeadersAgreeWithBody: a proxy that authorizes by Mcp-Method,
-// Mcp-Name or Mcp-Param-* has seen what is executed, although the revision does
-// not have these headers.
+// TestLegacyHeadersAgreeWithBody: a proxy that authorizes by Mcp-Method, Mcp-Name or Mcp-Param-*
+// has seen what is executed, although the revision does not have these headers.
 func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addMirrored(srv)

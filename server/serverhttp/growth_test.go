@@ -52,8 +52,7 @@ func requestInputs(meta string) []testkit.GrowthInput {
 	}
 }
 
-// TestInitializeGrowth: what is refused for its size costs no more than reading
-// it.
+// TestInitializeGrowth: what is refused for its size costs no more than reading it.
 func TestInitializeGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	c := newClient(t, ts, "")
@@ -90,9 +89,8 @@ func TestHeaderGrowth(t *testing.T) {
 	)
 }
 
-// TestInitializeKeepsLittle holds what a session keeps of what its client
-// declares: thousands of small settings become the memory of a map many times
-// their size.
+// TestInitializeKeepsLittle holds what a session keeps of what its client declares: thousands of
+// small settings become the memory of a map many times their size.
 func TestInitializeKeepsLittle(t *testing.T) {
 	const sessions, most = 200, 24 << 10
 	ts, _ := serve(t, newServer(t, nil), nil)

@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A Handler is the HTTP endpoint of a server. All methods may be called
-// concurrently.
+// A Handler is the HTTP endpoint of a server. All methods may be called concurrently.
 type Handler struct {
 	srv        *server.Server
 	opts       Options
@@ -117,8 +116,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readRequest reads a POST. It returns a request of the modern era, and answers
-// everything else.
+// readRequest reads a POST. It returns a request of the modern era, and answers everything else.
 func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) *protocol.Request {
 	f := rw.checkMedia(r.Header)

@@ -126,10 +126,9 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	return nil
 }
 
-// checkGivenHeaders compares the headers of a legacy POST with its body. Revisions with
-// sessions do not have these headers, so none is missing. Whoever routes or
-// authorizes by them all the same must have seen what is about to be executed:
-// they have to be true of every message of a batch.
+// checkGivenHeaders compares the headers of a legacy POST with its body. Revisions with sessions do
+// not have these headers, so none is missing. Whoever routes or authorizes by them all the same
+// must have seen what is about to be executed: they have to be true of every message of a batch.
 func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	methods, names := header[headerMethod], header[headerName]
 	if len(methods)+len(names) == 0 {
@@ -156,8 +155,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	return nil
 }
 
-// vetGivenBy checks the headers that are there against one message. A response
-// has no method.
+// vetGivenBy checks the headers that are there against one message. A response has no method.
 func vetGivenBy(methods, names []string, method string, params []byte) *protocol.Error {
 	if len(methods) > 0 {
 		if e := vetMethod(methods, method); e != nil {
@@ -219,8 +217,7 @@ func firstLine(lines []string) string {
 	return lines[0]
 }
 
-// trimSpace removes the optional white space around a header value, which HTTP/2
-// hands on.
+// trimSpace removes the optional white space around a header value, which HTTP/2 hands on.
 func trimSpace(s string) string {
 	if s != "" && s[0] > ' ' && s[len(s)-1] > ' ' {
 		return s // as a rule, and a tenth of the work

@@ -80,8 +80,7 @@ func serve(t testing.TB, srv *server.Server,
 
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// body returns a request with the id 7. params is the inside of the object,
-// without _meta.
+// body returns a request with the id 7. params is the inside of the object, without _meta.
 func body(method, params string) string {
 	if params != "" {
 		params += ","
@@ -179,8 +178,7 @@ func read(t testing.TB, response *http.Response) *reply {
 	return got
 }
 
-// rawExchange writes a request as it stands on a connection of its own and
-// reads one response.
+// rawExchange writes a request as it stands on a connection of its own and reads one response.
 func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
 	t.Helper()
 	conn := dial(t, ts)

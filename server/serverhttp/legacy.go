@@ -17,8 +17,7 @@ const (
 	headerLastEvent = "Last-Event-Id"
 )
 
-// A legacyPost is the body of one POST of a legacy client: one message, or a batch
-// of several.
+// A legacyPost is the body of one POST of a legacy client: one message, or a batch of several.
 type legacyPost struct {
 	requests []*protocol.Request
 	others   []protocol.Message   // notifications and responses
@@ -53,8 +52,7 @@ func (h *Handler) isBatch(header http.Header, body []byte) bool {
 		rules.EraOf(false, header[headerVersion]) == protocol.Legacy
 }
 
-// serveBatch answers a batch. An element that is no message gets an error response of
-// its own.
+// serveBatch answers a batch. An element that is no message gets an error response of its own.
 func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Principal,
 	body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
@@ -258,8 +256,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	rw.writeResponse(http.StatusOK, response)
 }
 
-// reserveSession reserves room for a session, and evicts idle ones for it if there
-// is none.
+// reserveSession reserves room for a session, and evicts idle ones for it if there is none.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	if h.refusesNew.Load() || h.sessions.isClosed() {
 		return shutdownFault()
@@ -293,9 +290,8 @@ func isRepeatable(method string) bool {
 	return false
 }
 
-// serveSessionRequests answers the requests of one POST. They go on when the client
-// disconnects: a disconnect is no cancellation (basic/transports, "Sending
-// Messages").
+// serveSessionRequests answers the requests of one POST. They go on when the client disconnects: a
+// disconnect is no cancellation (basic/transports, "Sending Messages").
 func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session,
 	d *legacyPost) {
 	if f := h.sessions.beginCalls(s, len(d.requests)); f != nil {
@@ -317,9 +313,8 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 	h.runCalls(rw, r, s.log, calls, d)
 }
 
-// serveStatelessPost answers a legacy POST without a session (see
-// [Options].StatelessLegacy): nothing is known of the client but what this request
-// says.
+// serveStatelessPost answers a legacy POST without a session (see [Options].StatelessLegacy):
+// nothing is known of the client but what this request says.
 func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))

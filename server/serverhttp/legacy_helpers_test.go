@@ -216,8 +216,7 @@ func (s *steps) permit(n int) {
 	}
 }
 
-// legacyServer returns a server with tools of every kind that matter to
-// sessions.
+// legacyServer returns a server with tools of every kind that matter to sessions.
 func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	srv := newServer(t, opts)
 	s := &steps{make(chan context.Context, 100), make(chan struct{}), make(chan error, 100)}

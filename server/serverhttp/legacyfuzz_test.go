@@ -10,9 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// FuzzLegacy sends anything to a handler with one open session: nothing may
-// panic or hang, every answer is well-formed, and none has what only modern
-// answers have.
+// FuzzLegacy sends anything to a handler with one open session: nothing may panic or hang, every
+// answer is well-formed, and none has what only modern answers have.
 func FuzzLegacy(f *testing.F) {
 	srv := newServer(f, nil)
 	h := servertest.NewHandler(f, srv, nil)

@@ -29,8 +29,7 @@ func listenRequest(filter string) string {
 		"Mcp-Method: "+protocol.MethodListen)
 }
 
-// subscribe opens a subscription on conn and returns its events once it has
-// been acknowledged.
+// subscribe opens a subscription on conn and returns its events once it has been acknowledged.
 func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 	t.Helper()
 	write(t, conn, listenRequest(filter))

@@ -21,9 +21,8 @@ const (
 	// defaultReadTimeout is how long a body may take to arrive. At its end
 	// even the largest body needs no more than a slow phone line.
 	defaultReadTimeout = 30 * time.Second
-	// writeTimeout is how long a client may leave what is written to it unread: each write, not
-	// the response, for streams may be long. A client that reads nothing for that long has
-	// stopped.
+	// writeTimeout is how long a client may leave what is written to it unread: each write, not the
+	// response, for streams may be long. A client that reads nothing for that long has stopped.
 	writeTimeout = 30 * time.Second
 	// keepAlive is after how much quiet a response becomes a stream, and a comment is sent on it,
 	// which finds out whether the client is still there. Proxies commonly close what has been idle
@@ -52,54 +51,47 @@ const (
 	maxEventBytes = 64 << 20
 )
 
-// Options configure a [Handler]. The zero value serves anonymous clients that
-// are not browsers, and pages of the same origin. Of each number 0 is the default; a
-// negative one turns the limit off, or is an error of [New] where the field does not
-// say what it means.
+// Options configure a [Handler]. The zero value serves anonymous clients that are not browsers, and
+// pages of the same origin. Of each number 0 is the default; a negative one turns the limit off, or
+// is an error of [New] where the field does not say what it means.
 type Options struct {
-	// Authenticate tells who sends a request, from its headers; it must leave
-	// the body alone. The principal binds sealed state, and lists are kept out
-	// of shared caches. An [*AuthError] chooses how a request is refused, any
-	// other error refuses it with 401. The error's text is not sent: it goes to
-	// the server's observer, with what the request says in confidence masked.
-	// Calls overlap. Nil: all clients are anonymous, and the state of a multi
-	// round-trip flow serves whoever holds it.
+	// Authenticate tells who sends a request, from its headers; it must leave the body alone. The
+	// principal binds sealed state, and lists are kept out of shared caches. An [*AuthError]
+	// chooses how a request is refused, any other error refuses it with 401. The error's text is
+	// not sent: it goes to the server's observer, with what the request says in confidence masked.
+	// Calls overlap. Nil: all clients are anonymous, and the state of a multi round-trip flow
+	// serves whoever holds it.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
 	// Authority takes the place of Authenticate where what a request may do depends on its
 	// credentials: it knows of scopes, gives handlers values, and makes the challenge for a
 	// request that lacks scopes. [New] fails if both are set. Nil: requests have no scopes.
 	Authority Authority
 
-	// AllowedOrigins are the origins of web pages that may use the endpoint
-	// beside those of the same origin, spelled as browsers spell them:
-	// "https://app.example.com", with a port only where it is not the scheme's
-	// own. There are no wildcards. "null" admits all pages without an origin,
-	// whoever made them: sandboxed ones, files.
+	// AllowedOrigins are the origins of web pages that may use the endpoint beside those of the
+	// same origin, spelled as browsers spell them: "https://app.example.com", with a port only
+	// where it is not the scheme's own. There are no wildcards. "null" admits all pages without an
+	// origin, whoever made them: sandboxed ones, files.
 	//
-	// The handler answers the preflights of their browsers and sends the CORS
-	// headers that a client in a page needs, with refusals too; see "Web pages"
-	// in the documentation of the package. Pages that use the endpoint through
-	// another origin of the same machine, such as developers' tools on another
-	// port of localhost, must be listed as well.
+	// The handler answers the preflights of their browsers and sends the CORS headers that a client
+	// in a page needs, with refusals too; see "Web pages" in the documentation of the package.
+	// Pages that use the endpoint through another origin of the same machine, such as developers'
+	// tools on another port of localhost, must be listed as well.
 	AllowedOrigins []string
 
-	// AllowedHosts are the names, without port, under which the endpoint may
-	// be addressed. Connections to a loopback address always may say
-	// "localhost" or a loopback address, and without this list nothing else:
-	// a page that rebinds its own name to 127.0.0.1 gives itself away by it.
-	// Connections to other addresses are checked if the list is not empty, and
-	// else where a page may have rebound its name to a private address: a request
-	// with an Origin that is not listed, over plain http, must name an address or
-	// localhost there. So an internal site whose own pages use the endpoint over
-	// http lists its name here. One behind a proxy that ends TLS need not, nor
-	// clients that are no browsers.
+	// AllowedHosts are the names, without port, under which the endpoint may be addressed.
+	// Connections to a loopback address always may say "localhost" or a loopback address, and
+	// without this list nothing else: a page that rebinds its own name to 127.0.0.1 gives itself
+	// away by it. Connections to other addresses are checked if the list is not empty, and else
+	// where a page may have rebound its name to a private address: a request with an Origin that is
+	// not listed, over plain http, must name an address or localhost there. So an internal site
+	// whose own pages use the endpoint over http lists its name here. One behind a proxy that ends
+	// TLS need not, nor clients that are no browsers.
 	AllowedHosts []string
 
 	// Limits bound what clients may send, and what their sessions may use.
 	Limits Limits
-	// ReadTimeout is how long a body may take to arrive, 0:
-	// 30 s, negative: as long as the [http.Server] says. Those
-	// that take longer are given up within another eighth of it.
+	// ReadTimeout is how long a body may take to arrive, 0: 30 s, negative: as long as the
+	// [http.Server] says. Those that take longer are given up within another eighth of it.
 	ReadTimeout time.Duration
 
 	// Replicas lets any replica take the requests of legacy sessions: one that is not the
@@ -118,9 +110,8 @@ type Options struct {
 	// session id, every request stands for itself, and nothing can be asked or
 	// told beside it. A handler that asks gets a refusal at once.
 	StatelessLegacy bool
-	// SessionTimeout is how long a legacy session may be idle, with no request
-	// running and no stream open, before it ends. 0: 30 minutes,
-	// negative: for ever.
+	// SessionTimeout is how long a legacy session may be idle, with no request running and no
+	// stream open, before it ends. 0: 30 minutes, negative: for ever.
 	SessionTimeout time.Duration
 
 	tuning tuning
@@ -138,26 +129,23 @@ type Limits struct {
 	// BodyBytes is the largest body that is read, 0: 16 MiB,
 	// negative: no limit but 2 GiB less one, which is as long as messages get.
 	BodyBytes int64
-	// Sessions is how many legacy sessions may be open at once. For one more
-	// the session is ended that has been idle longest, of the same principal if
-	// it has one: no request runs and no stream is open in it, and nothing has
-	// happened for a minute. Its client is told, as after Options.SessionTimeout, to open
-	// another. Where there is none the new one is refused with 503. 0: 10,000. What all of
-	// them keep of what their clients said at initialize is bounded in the same way: by 64 MiB,
-	// or 6.5 KiB for each where there may be more than 10,000.
+	// Sessions is how many legacy sessions may be open at once. For one more the session is ended
+	// that has been idle longest, of the same principal if it has one: no request runs and no
+	// stream is open in it, and nothing has happened for a minute. Its client is told, as after
+	// Options.SessionTimeout, to open another. Where there is none the new one is refused with 503.
+	// 0: 10,000. What all of them keep of what their clients said at initialize is bounded in the
+	// same way: by 64 MiB, or 6.5 KiB for each where there may be more than 10,000.
 	Sessions int
-	// SessionsPerPrincipal is how many legacy sessions one authenticated principal may
-	// have open, so that nobody locks everybody else out; one more makes the
-	// principal's own that has been idle longest go, or is refused with 503.
-	// Those that are deleted or expire count no more. 0: a quarter of
-	// Sessions, at least one, negative: no limit. A gateway that is one principal for many
-	// users may need more. Anonymous clients cannot be told apart: together they may
-	// have all sessions where Authenticate is nil, and else all but a quarter.
+	// SessionsPerPrincipal is how many legacy sessions one authenticated principal may have open,
+	// so that nobody locks everybody else out; one more makes the principal's own that has been
+	// idle longest go, or is refused with 503. Those that are deleted or expire count no more. 0: a
+	// quarter of Sessions, at least one, negative: no limit. A gateway that is one principal for
+	// many users may need more. Anonymous clients cannot be told apart: together they may have all
+	// sessions where Authenticate is nil, and else all but a quarter.
 	SessionsPerPrincipal int
-	// RequestsPerSession is how many requests of one legacy session may run at
-	// once, 0: 64. Those above are refused with 429. Calls
-	// that wait for a person do not run; those have a limit of their own, see
-	// [roundtrip.Limits].WaitingPerPrincipal.
+	// RequestsPerSession is how many requests of one legacy session may run at once, 0: 64. Those
+	// above are refused with 429. Calls that wait for a person do not run; those have a limit of
+	// their own, see [roundtrip.Limits].WaitingPerPrincipal.
 	RequestsPerSession int
 }
 

@@ -49,11 +49,10 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	return nil
 }
 
-// mayBeRebound reports whether a page of the same origin may be one that has
-// rebound its name to a private address, where others than the user's browser
-// cannot reach. It has that name in Host and Origin, as an honest page has. What
-// it cannot have is an address in place of a name, which needs no lookup, or
-// https: the certificate would have to be for its name.
+// mayBeRebound reports whether a page of the same origin may be one that has rebound its name to a
+// private address, where others than the user's browser cannot reach. It has that name in Host and
+// Origin, as an honest page has. What it cannot have is an address in place of a name, which needs
+// no lookup, or https: the certificate would have to be for its name.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
 	_, noAddress := netip.ParseAddr(host.host)
 	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
@@ -87,8 +86,7 @@ func forbiddenFault(reason event.RefusalReason, r *http.Request,
 			clipSource(firstLine(r.Header["Origin"])), advice)}
 }
 
-// clipSource quotes a Host or Origin without a user part, which may hold a
-// password.
+// clipSource quotes a Host or Origin without a user part, which may hold a password.
 func clipSource(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		s = "…" + s[at:]
@@ -103,9 +101,8 @@ func toLoopback(r *http.Request) bool {
 	return tcp != nil && tcp.IP.IsLoopback()
 }
 
-// toPrivate reports whether r came over a connection to an address that can be
-// reached from a part of the network alone: of RFC 1918, 4193, 3927, 4291 or
-// 6598.
+// toPrivate reports whether r came over a connection to an address that can be reached from a part
+// of the network alone: of RFC 1918, 4193, 3927, 4291 or 6598.
 func toPrivate(r *http.Request) bool {
 	tcp := localAddr(r)
 	if tcp == nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// recoverPanic is deferred around all that is done about one HTTP request. What
-// panics beside the serving of requests, which the server recovers from, is
-// hooks of [Options] and response writers that others have wrapped. The request
-// gets an internal error, unless its response has begun: half of one must not
-// look like all of it.
+// recoverPanic is deferred around all that is done about one HTTP request. What panics beside the
+// serving of requests, which the server recovers from, is hooks of [Options] and response writers
+// that others have wrapped. The request gets an internal error, unless its response has begun: half
+// of one must not look like all of it.
 func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {

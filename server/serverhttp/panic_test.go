@@ -48,8 +48,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	return ts, text
 }
 
-// fallible are places beside handlers that panic with a value, and the requests
-// that come by them.
+// fallible are places beside handlers that panic with a value, and the requests that come by them.
 func fallible(value any) []panicCase {
 	observer := observerFunc(func(e event.Event) {
 		if _, ok := e.(event.EphemeralKey); !ok {

@@ -40,9 +40,8 @@ func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
 // maxCause is how much of the text of an authentication hook's error is kept.
 const maxCause = 1 << 10
 
-// A hookError is the error of an authentication hook, fit for a log: hooks quote
-// the token that they could not use, and a log is read by more people than may
-// have it.
+// A hookError is the error of an authentication hook, fit for a log: hooks quote the token that
+// they could not use, and a log is read by more people than may have it.
 type hookError struct {
 	text string
 	err  error
@@ -96,9 +95,8 @@ func isPlainHeader(name string) bool {
 	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-")
 }
 
-// requestSecrets returns what must not be repeated of a request. Where that is more
-// than can be looked for it is not taken apart either: that would cost more than
-// serving the request.
+// requestSecrets returns what must not be repeated of a request. Where that is more than can be
+// looked for it is not taken apart either: that would cost more than serving the request.
 func requestSecrets(r *http.Request) []string {
 	var secrets []string
 	total := 0

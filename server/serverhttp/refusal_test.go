@@ -112,9 +112,8 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	}, h
 }
 
-// TestRefusalsAreObserved: of whatever a transport refuses before any
-// middleware, the operator hears, with the reason and what to do. What passes
-// the middleware is no such event.
+// TestRefusalsAreObserved: of whatever a transport refuses before any middleware, the operator
+// hears, with the reason and what to do. What passes the middleware is no such event.
 func TestRefusalsAreObserved(t *testing.T) {
 	c, seen, passed, h := observed(t)
 	modern := func(change ...string) []string {
@@ -287,8 +286,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 	}
 }
 
-// TestObserverPanics: an observer that panics about a refusal costs nobody the
-// answer.
+// TestObserverPanics: an observer that panics about a refusal costs nobody the answer.
 func TestObserverPanics(t *testing.T) {
 	srv := newServer(t, &server.Options{Observer: panicking{}})
 	ts, _ := serve(t, srv, nil)
@@ -303,8 +301,7 @@ func (panicking) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// TestRefusalIsCheap: whatever the headers hold, refusing a request allocates
-// little beside them.
+// TestRefusalIsCheap: whatever the headers hold, refusing a request allocates little beside them.
 func TestRefusalIsCheap(t *testing.T) {
 	const size, most = 512 << 10, 64 << 10
 	var words strings.Builder

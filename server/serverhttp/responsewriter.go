@@ -27,16 +27,14 @@ const (
 	maxPooled = 64 << 10
 	// usualBytes is room for most messages.
 	usualBytes = 1 << 10
-	// inHeader is the size from which net/http no longer finds the length of
-	// a response by itself.
+	// inHeader is the size from which net/http no longer finds the length of a response by itself.
 	inHeader = 2 << 10
 )
 
 var errAnswered = errors.New("serverhttp: the request has been answered")
 
-// A responseWriter writes the response to one HTTP request. For a request of
-// revision 2026-07-28 it is also the channel to the client that the handler has
-// ([server.Delivery].Back).
+// A responseWriter writes the response to one HTTP request. For a request of revision 2026-07-28 it
+// is also the channel to the client that the handler has ([server.Delivery].Back).
 //
 //	undecided ── Notify ──→ streaming ── writeResponse ──→ ended
 //	    └──────── writeResponse: JSON ───────────────────────┘
@@ -264,8 +262,7 @@ func (rw *responseWriter) writeJSONLocked(status int, message []byte) {
 	rw.err = rw.writeLocked(message)
 }
 
-// writeEvents writes events that are encoded already. The first call begins the
-// stream.
+// writeEvents writes events that are encoded already. The first call begins the stream.
 func (rw *responseWriter) writeEvents(events []byte) error {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -358,8 +355,7 @@ func (rw *responseWriter) abandonClient() {
 	rw.deadline.setWrite(time.Unix(1, 0))
 }
 
-// writeLocked writes in pieces, each of which the client must take within the write
-// timeout.
+// writeLocked writes in pieces, each of which the client must take within the write timeout.
 func (rw *responseWriter) writeLocked(p []byte) error {
 	for len(p) > 0 {
 		piece := p[:min(len(p), writeChunk)]
@@ -399,9 +395,8 @@ var (
 	_ rpc.BufferLender = (*call)(nil)
 )
 
-// A loan is a response buffer: the transport writes the JSON-RPC envelope, the
-// server appends the result (see [rpc.BufferLender]), so that a result is copied
-// once. One goroutine uses it.
+// A loan is a response buffer: the transport writes the JSON-RPC envelope, the server appends the
+// result (see [rpc.BufferLender]), so that a result is copied once. One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
 	lent *[]byte     // nil: nothing was lent
@@ -412,8 +407,7 @@ type loan struct {
 // returned, so a handler that takes long holds no buffer.
 func (rw *responseWriter) Lend() []byte { return rw.lendBuffer(rw.takeBuffer()) }
 
-// Lend implements [rpc.BufferLender]. The event log keeps the buffer, so it is
-// not from the pool.
+// Lend implements [rpc.BufferLender]. The event log keeps the buffer, so it is not from the pool.
 func (c *call) Lend() []byte {
 	c.text = make([]byte, 0, usualReply)
 	return c.lendBuffer(&c.text)

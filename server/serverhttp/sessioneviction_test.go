@@ -65,8 +65,7 @@ func (tb *table) do(ctx context.Context,
 	return serveDirect(ctx, tb.h, method, session, body, "Authorization", name)
 }
 
-// open opens a session for name. It returns "" and when to come back if there is
-// no room.
+// open opens a session for name. It returns "" and when to come back if there is no room.
 func (tb *table) open(name string) (session string, after time.Duration) {
 	return tb.openWith(name, initializeBody("2025-11-25"))
 }

@@ -18,9 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A session is one client of a legacy revision, from initialize until it is
-// deleted, expires, or the handler shuts down. An idle session has no goroutine and
-// no timer.
+// A session is one client of a legacy revision, from initialize until it is deleted, expires, or
+// the handler shuts down. An idle session has no goroutine and no timer.
 type session struct {
 	id        string
 	core      *server.Session
@@ -37,15 +36,13 @@ type session struct {
 }
 
 const (
-	// sessionCost is what a session counts beside what its client said at
-	// initialize, in bytes.
+	// sessionCost is what a session counts beside what its client said at initialize, in bytes.
 	sessionCost = 4 << 10
 	// minEvictIdle is how long nothing must have happened in a session that makes
 	// room for another. Clients that work send something more often, or listen.
 	minEvictIdle = time.Minute
-	// eventLife is how long the events of a stream that has ended are kept for a
-	// client that has not received all of them. A client that reconnects does so
-	// within seconds.
+	// eventLife is how long the events of a stream that has ended are kept for a client that has
+	// not received all of them. A client that reconnects does so within seconds.
 	eventLife = 5 * time.Minute
 )
 
@@ -107,9 +104,8 @@ type eviction struct {
 	limit   quota.Limit // that was reached
 }
 
-// reserveRoom reserves room for a session that p is about to open. For that it
-// removes idle sessions from the table, which the caller has to end whether there is
-// room now or not.
+// reserveRoom reserves room for a session that p is about to open. For that it removes idle
+// sessions from the table, which the caller has to end whether there is room now or not.
 func (t *sessionTable) reserveRoom(p protocol.Principal,
 	cost int64) (evicted []eviction, refused *fault) {
 	t.mu.Lock()
@@ -155,9 +151,8 @@ func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked gives the room back that a session of p took, or was reserved
-// for it. A principal keeps its queue, since a session is idle after each request,
-// until its last session ends.
+// giveRoomLocked gives the room back that a session of p took, or was reserved for it. A principal
+// keeps its queue, since a session is idle after each request, until its last session ends.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
@@ -249,9 +244,8 @@ func (t *sessionTable) addSession(s *session) bool {
 	return true
 }
 
-// acquireSession returns the session with an id, if it is the principal's, and keeps
-// it from expiring until releaseSession. A session of another principal looks like
-// one that does not exist.
+// acquireSession returns the session with an id, if it is the principal's, and keeps it from
+// expiring until releaseSession. A session of another principal looks like one that does not exist.
 func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,8 +273,7 @@ func (t *sessionTable) releaseSession(s *session) {
 	}
 }
 
-// limitSession is the bound of one session, beside those of the server and of a
-// principal.
+// limitSession is the bound of one session, beside those of the server and of a principal.
 const limitSession quota.Limit = "session"
 
 // beginCalls counts n calls of a session that is held, or returns the fault of too
@@ -341,8 +334,7 @@ func (t *sessionTable) finishCall(c *call) {
 	t.releaseSession(c.session)
 }
 
-// expireSession ends a session that was idle for too long, unless it has become
-// busy since.
+// expireSession ends a session that was idle for too long, unless it has become busy since.
 func (t *sessionTable) expireSession(s *session) {
 	t.mu.Lock()
 	expired := s.busy == 0 && t.dropLocked(s)
@@ -352,8 +344,7 @@ func (t *sessionTable) expireSession(s *session) {
 	}
 }
 
-// removeSession ends a session that its client deletes. It reports false when it has
-// ended already.
+// removeSession ends a session that its client deletes. It reports false when it has ended already.
 func (t *sessionTable) removeSession(s *session) bool {
 	t.mu.Lock()
 	open := t.dropLocked(s)

@@ -97,8 +97,7 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// TestEventsAge holds that what was said is given up in time although the
-// session goes on.
+// TestEventsAge holds that what was said is given up in time although the session goes on.
 func TestEventsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
@@ -117,9 +116,8 @@ func TestEventsAge(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsSessions holds that requests are finished, with their
-// questions answered where people are waited for, streams end and sessions are
-// gone.
+// TestShutdownEndsSessions holds that requests are finished, with their questions answered where
+// people are waited for, streams end and sessions are gone.
 func TestShutdownEndsSessions(t *testing.T) {
 	srv, _ := legacyServer(t, &server.Options{ShutdownWaitsForPeople: true})
 	ts, h := serve(t, srv, nil)
@@ -144,8 +142,7 @@ func TestShutdownEndsSessions(t *testing.T) {
 	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
 }
 
-// TestManySessions uses sessions at the same time and checks that nothing
-// crosses.
+// TestManySessions uses sessions at the same time and checks that nothing crosses.
 func TestManySessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)

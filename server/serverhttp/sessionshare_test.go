@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// byBearer takes the credentials for the name of the sender. Who has none is
-// anonymous.
+// byBearer takes the credentials for the name of the sender. Who has none is anonymous.
 func byBearer(r *http.Request) (protocol.Principal, error) {
 	return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 }

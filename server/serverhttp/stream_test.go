@@ -34,8 +34,7 @@ func newGate() *gate {
 		make(chan error, 1)}
 }
 
-// server returns a server with the gate, and with a second one that notifies
-// first.
+// server returns a server with the gate, and with a second one that notifies first.
 func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
 	srv := newServer(t, &server.Options{Middleware: middleware})
 	addTool(srv, "gate", g.handle)

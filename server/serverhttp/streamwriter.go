@@ -32,8 +32,7 @@ func newStreamWriter(rw *responseWriter) *streamWriter {
 	return c
 }
 
-// sendAll sends until the stream is over, or the client is gone, which ends ctx, or
-// takes nothing.
+// sendAll sends until the stream is over, or the client is gone, which ends ctx, or takes nothing.
 func (c *streamWriter) sendAll(ctx context.Context) {
 	defer c.releaseResponse()
 	defer c.reader.Detach()

@@ -103,8 +103,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	}
 }
 
-// A call that begins to wait during a shutdown is ended as well, and one that
-// works is waited for.
+// A call that begins to wait during a shutdown is ended as well, and one that works is waited for.
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {
@@ -372,9 +371,8 @@ func (b *bodies) note(next server.Handler) server.Handler {
 	}
 }
 
-// held returns how many bodies are still reachable. One collection finds that out, but
-// for what a goroutine that was interrupted has on its stack, which may look like a
-// pointer.
+// held returns how many bodies are still reachable. One collection finds that out, but for what a
+// goroutine that was interrupted has on its stack, which may look like a pointer.
 func (b *bodies) held() (n int) {
 	for range 20 {
 		runtime.GC()
@@ -392,8 +390,7 @@ func (b *bodies) held() (n int) {
 	return n
 }
 
-// A session in which people think serves other calls, of which those that go on
-// count again.
+// A session in which people think serves other calls, of which those that go on count again.
 func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {

@@ -73,8 +73,7 @@ func Header(tool string) http.Header {
 	}
 }
 
-// State finds the state in a response, still escaped as it came. It returns
-// nil if there is none.
+// State finds the state in a response, still escaped as it came. It returns nil if there is none.
 func State(response []byte) []byte {
 	_, rest, found := bytes.Cut(response, []byte(`"requestState":"`))
 	if !found {

@@ -53,8 +53,7 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// A recorder keeps a response. Like the writers of net/http it can flush and
-// has deadlines.
+// A recorder keeps a response. Like the writers of net/http it can flush and has deadlines.
 type recorder struct {
 	header http.Header
 	status int

@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// A Sealer protects the state of Deploy in peers whose library
-// leaves that to the handler: AES-256-GCM over what the specification
-// recommends to bind a state to (basic/patterns/mrtr), as a careful author
-// would write it with the standard library.
+// A Sealer protects the state of Deploy in peers whose library leaves that to the handler:
+// AES-256-GCM over what the specification recommends to bind a state to (basic/patterns/mrtr), as a
+// careful author would write it with the standard library.
 type Sealer struct{ aead cipher.AEAD }
 
 // claims are what is sealed.

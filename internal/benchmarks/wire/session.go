@@ -23,8 +23,7 @@ const (
 		`","arguments":` + DeployArguments + `}}`
 )
 
-// A Session is a session of an older revision, without a socket. It is not for
-// concurrent use.
+// A Session is a session of an older revision, without a socket. It is not for concurrent use.
 type Session struct {
 	driver *Handler
 	header http.Header

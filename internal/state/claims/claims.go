@@ -94,8 +94,7 @@ type Memo struct {
 	Value json.RawMessage
 }
 
-// A Mark is what the journal of a flow keeps of a question besides its key, kind, form
-// and answer.
+// A Mark is what the journal of a flow keeps of a question besides its key, kind, form and answer.
 type Mark struct {
 	Set          bool     // asked in flow style
 	Again        bool     // asked once more because it had changed

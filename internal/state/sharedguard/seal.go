@@ -20,8 +20,7 @@ func KeyOf(purpose, id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// OwnerOf returns the name under which the use of an owner is stored, empty for anonymous
-// callers.
+// OwnerOf returns the name under which the use of an owner is stored, empty for anonymous callers.
 func OwnerOf(owner string) string {
 	if owner == "" {
 		return ""

@@ -155,8 +155,7 @@ func (e *Effects) findRepeated() (found []string) {
 	return found
 }
 
-// Cost describes what each round repeats, empty if nothing left the handler in more than one
-// round.
+// Cost describes what each round repeats, empty if nothing left the handler in more than one round.
 func (e *Effects) Cost() string {
 	var b strings.Builder
 	busy := 0

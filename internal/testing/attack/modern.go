@@ -24,8 +24,7 @@ func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
 	return &connection{peer: peer, caps: flow.clientCapabilities(), takeReasons: s.TakeReasons}
 }
 
-// A leg is one request of a flow: what it asks for, and the answers and the state that it
-// returns.
+// A leg is one request of a flow: what it asks for, and the answers and the state that it returns.
 type leg struct {
 	request   Request
 	arguments json.RawMessage

@@ -218,8 +218,7 @@ func (a Answer) listKinds() string {
 	return strings.Join(names, " or ")
 }
 
-// checkUnusedAnswers returns an error if the flow has answers to questions that were not
-// asked.
+// checkUnusedAnswers returns an error if the flow has answers to questions that were not asked.
 func (p *Played) checkUnusedAnswers() error {
 	for _, key := range slices.Sorted(maps.Keys(p.answers)) {
 		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {

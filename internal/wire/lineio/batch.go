@@ -83,12 +83,11 @@ func (r *batchReplies) addReply(response *protocol.Response) {
 	}
 }
 
-// appendBatch appends the JSON text of the answer to a batch (2025-03-26
-// basic/index, "Batching") to dst: an array of the responses in the order
-// given, which need not be that of the requests. Nil entries, for requests that
-// are not answered, are left out. Without any response nothing is appended, for
-// such a batch is not answered. A response that cannot be written is replaced
-// by an internal error.
+// appendBatch appends the JSON text of the answer to a batch (2025-03-26 basic/index, "Batching")
+// to dst: an array of the responses in the order given, which need not be that of the requests. Nil
+// entries, for requests that are not answered, are left out. Without any response nothing is
+// appended, for such a batch is not answered. A response that cannot be written is replaced by an
+// internal error.
 func appendBatch(dst []byte, responses []*protocol.Response) []byte {
 	some := false
 	for _, r := range responses {

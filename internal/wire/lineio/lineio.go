@@ -24,10 +24,9 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{bufio.NewReaderSize(r, 32<<10), max}
 }
 
-// Next returns the next line that is not blank, without its end (\n or \r\n).
-// The caller may keep the bytes. A last line without an end counts. It returns
-// [ErrTooLong] for a line over the limit, and io.EOF or the error of the stream
-// at its end.
+// Next returns the next line that is not blank, without its end (\n or \r\n). The caller may keep
+// the bytes. A last line without an end counts. It returns [ErrTooLong] for a line over the limit,
+// and io.EOF or the error of the stream at its end.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.readLine()

@@ -103,9 +103,8 @@ func (s *Server) addRequest(id protocol.ID, r *request) (event.RefusalReason, *p
 	return "", nil
 }
 
-// answerRequest ends a request with the response, unless the client cancelled it. The
-// id is free again before the response is out, for the client may use it at
-// once.
+// answerRequest ends a request with the response, unless the client cancelled it. The id is free
+// again before the response is out, for the client may use it at once.
 func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Response,
 	reply func(*protocol.Response)) {
 	if !s.freeRequest(id, r) {

@@ -61,9 +61,8 @@ type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 var errStuck = errors.New("server: the stream ended with requests that do not stop or " +
 	"output that nobody reads")
 
-// stopGrace is how long the end of a stream waits for handlers that have been
-// told to stop, and for a client that reads slowly. Who stops at all does so
-// well within it.
+// stopGrace is how long the end of a stream waits for handlers that have been told to stop, and for
+// a client that reads slowly. Who stops at all does so well within it.
 const stopGrace = time.Second
 
 // A Server is the end of a stream of lines that serves one client. [NewServer] makes one, for one

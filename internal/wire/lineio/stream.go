@@ -82,9 +82,8 @@ func writeLine(w io.Writer, line []byte) error {
 	return err
 }
 
-// Send hands a line, which is the stream's from then on, to the writer, unless ctx or the
-// stream ends first. The line is dropped if unless, which may be nil, is cancelled before it
-// is written.
+// Send hands a line, which is the stream's from then on, to the writer, unless ctx or the stream
+// ends first. The line is dropped if unless, which may be nil, is cancelled before it is written.
 func (s *Stream) Send(ctx context.Context, line []byte, unless Cancellable) error {
 	select {
 	case s.lines <- outgoing{line, unless}:

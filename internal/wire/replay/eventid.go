@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// An eventID names an event: the log by a random tag, so that an id from an
-// earlier session of the same client is not mistaken for one of this session;
-// the stream within the log; and the position within the stream. Position 0 lies
-// before the first event.
+// An eventID names an event: the log by a random tag, so that an id from an earlier session of the
+// same client is not mistaken for one of this session; the stream within the log; and the position
+// within the stream. Position 0 lies before the first event.
 //
 //	k3x9q2-4-17
 type eventID struct {

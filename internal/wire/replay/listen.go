@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// SendUnrelated adds a message that relates to no request: to the newest GET
-// stream that is open, else to the newest there was, else to one that the first
-// reader will get. It never waits, since who calls it has other clients to
-// notify. A repeatable message, which says only that something changed, is not
-// queued twice.
+// SendUnrelated adds a message that relates to no request: to the newest GET stream that is open,
+// else to the newest there was, else to one that the first reader will get. It never waits, since
+// who calls it has other clients to notify. A repeatable message, which says only that something
+// changed, is not queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	return l.applyChange(func() error {
 		if l.ended {

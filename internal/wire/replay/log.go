@@ -1,8 +1,7 @@
-// Package replay keeps what a server sends to the client of a session, so that a
-// client whose connection broke can resume ("Resumability and Redelivery" of the
-// Streamable HTTP transport, revisions 2025-03-26 to 2025-11-25). No receipt
-// reaches a server: an event is kept until it is evicted, its stream has been over
-// for a while, or the session ends.
+// Package replay keeps what a server sends to the client of a session, so that a client whose
+// connection broke can resume ("Resumability and Redelivery" of the Streamable HTTP transport,
+// revisions 2025-03-26 to 2025-11-25). No receipt reaches a server: an event is kept until it is
+// evicted, its stream has been over for a while, or the session ends.
 //
 //	handler ── Send ──→ Stream ── Next ──→ Reader ──→ HTTP response
 //	                      └─ kept for ─ Resume ─→ another Reader
@@ -60,12 +59,10 @@ type LogOptions struct {
 	Tag string
 }
 
-// A Log holds the messages for the client of one session, by stream, until they
-// are evicted or forgotten with their stream. All methods may be called
-// concurrently.
+// A Log holds the messages for the client of one session, by stream, until they are evicted or
+// forgotten with their stream. All methods may be called concurrently.
 //
-// The zero Log keeps nothing: its streams cannot be resumed. It serves clients
-// without a session.
+// The zero Log keeps nothing: its streams cannot be resumed. It serves clients without a session.
 type Log struct {
 	shared      *Shared // nil: nothing is counted
 	account     Account
@@ -86,13 +83,11 @@ func NewLog(o LogOptions) *Log {
 	return &Log{shared: o.Shared, account: o.Account, tag: o.Tag, endedSignal: make(chan struct{})}
 }
 
-// PrimeStreams has each stream begin with an event without data, whose id lets the
-// client resume before the first message (since revision 2025-11-25). It must
-// precede the first reader.
+// PrimeStreams has each stream begin with an event without data, whose id lets the client resume
+// before the first message (since revision 2025-11-25). It must precede the first reader.
 func (l *Log) PrimeStreams() { l.prime = true }
 
-// End ends the log. Readers send what has been added, and nothing is added any
-// more.
+// End ends the log. Readers send what has been added, and nothing is added any more.
 func (l *Log) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +124,7 @@ func (l *Log) indexLocked(number uint64) (int, bool) {
 	})
 }
 
-// registerLocked gives s a number, unless it has one. From then on its events have
-// ids and count.
+// registerLocked gives s a number, unless it has one. From then on its events have ids and count.
 func (l *Log) registerLocked(s *Stream) {
 	if s.number != 0 || l.ended {
 		return
@@ -191,8 +185,7 @@ func (l *Log) applyChange(change func() error) error {
 	return err
 }
 
-// updateOnce enforces the bound of this log, and reports whether another bound is
-// exceeded.
+// updateOnce enforces the bound of this log, and reports whether another bound is exceeded.
 func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -48,12 +48,10 @@ func (r *Reader) Woken() <-chan struct{} { return r.wake }
 // LogEnded returns a channel that is closed when the log ends.
 func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.endedSignal }
 
-// IsListener reports whether the stream carries messages that relate to no
-// request.
+// IsListener reports whether the stream carries messages that relate to no request.
 func (r *Reader) IsListener() bool { return r.stream.isListener() }
 
-// BeginEvents makes the response a stream of events although no message was added
-// yet.
+// BeginEvents makes the response a stream of events although no message was added yet.
 func (r *Reader) BeginEvents() {
 	s := r.stream
 	s.log.mu.Lock()
@@ -84,8 +82,7 @@ type Batch struct {
 	retry     time.Duration
 }
 
-// Next returns what has to be sent now, which may be nothing. Events are valid
-// until the next call.
+// Next returns what has to be sent now, which may be nothing. Events are valid until the next call.
 func (r *Reader) Next() Batch {
 	s := r.stream
 	l := s.log

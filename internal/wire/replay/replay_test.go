@@ -97,8 +97,7 @@ func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 	}
 }
 
-// TestALogKeepsItsBound adds events in every state and holds the books against what is
-// there.
+// TestALogKeepsItsBound adds events in every state and holds the books against what is there.
 func TestALogKeepsItsBound(t *testing.T) {
 	log := newLog(3000, 1<<20)
 	for i := range 100 {

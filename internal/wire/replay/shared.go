@@ -7,18 +7,16 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
-// Shared is what all logs of an endpoint have in common: the bound on the bytes of
-// one log, and the queue of the streams that have ended, which are the first to be
-// evicted when the logs together hold too much. The events themselves are in the
-// streams.
+// Shared is what all logs of an endpoint have in common: the bound on the bytes of one log, and the
+// queue of the streams that have ended, which are the first to be evicted when the logs together
+// hold too much. The events themselves are in the streams.
 type Shared struct {
 	maxLogBytes int64
 	ended       *recent.Queue[*Stream]
 }
 
-// NewShared returns what logs share that keep at most maxLogBytes each. The events of
-// a stream that has ended are kept for endedStreamLife, for a client that has not
-// received all of them.
+// NewShared returns what logs share that keep at most maxLogBytes each. The events of a stream that
+// has ended are kept for endedStreamLife, for a client that has not received all of them.
 func NewShared(maxLogBytes int64, endedStreamLife time.Duration) *Shared {
 	return &Shared{
 		maxLogBytes: maxLogBytes,

@@ -31,8 +31,7 @@ type Stream struct {
 	entry    recent.Entry[*Stream]
 }
 
-// OpenStream returns a stream for the responses of a POST with that many requests,
-// read by r.
+// OpenStream returns a stream for the responses of a POST with that many requests, read by r.
 func (l *Log) OpenStream(requests int, r *Reader) *Stream {
 	s := &Stream{log: l, requests: requests}
 	l.mu.Lock()
@@ -41,9 +40,8 @@ func (l *Log) OpenStream(requests int, r *Reader) *Stream {
 	return s
 }
 
-// Send adds a message that is no response. It waits while the client of an
-// attached reader is slow. It fails when ctx ends, with [ErrLogEnded] or
-// [ErrStreamEnded], or with [ErrUnreachable].
+// Send adds a message that is no response. It waits while the client of an attached reader is slow.
+// It fails when ctx ends, with [ErrLogEnded] or [ErrStreamEnded], or with [ErrUnreachable].
 func (s *Stream) Send(ctx context.Context, message []byte) error {
 	l := s.log
 	for {
@@ -153,9 +151,8 @@ func (s *Stream) respondLocked(response []byte) {
 	}
 }
 
-// CloseForReconnect has the reader close the response once it has sent what there
-// is, so that the client comes back for the rest after retry. It reports false
-// when the client could not come back.
+// CloseForReconnect has the reader close the response once it has sent what there is, so that the
+// client comes back for the rest after retry. It reports false when the client could not come back.
 func (s *Stream) CloseForReconnect(retry time.Duration) bool {
 	l := s.log
 	l.mu.Lock()
@@ -212,8 +209,7 @@ func (s *Stream) addLocked(message []byte) {
 	}
 }
 
-// endLocked notes that nothing will be added any more. What was added is kept for
-// a while.
+// endLocked notes that nothing will be added any more. What was added is kept for a while.
 func (s *Stream) endLocked() {
 	s.done = true
 	if s.number != 0 && s.log.shared != nil {

@@ -30,8 +30,7 @@ type BufferLender interface {
 // Without it a question that is pushed in a session costs 3 % more instructions, two
 // allocations and 0.5 KiB.
 type TextSender interface {
-	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like
-	// Send.
+	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like Send.
 	SendText(ctx context.Context, request []byte) error
 }
 

@@ -30,9 +30,8 @@ type Mirror struct {
 // Mirrors are the mirrored arguments of one tool. They are immutable.
 type Mirrors []Mirror
 
-// ParseMirrors reads the annotations of a checked input schema. Any annotation that
-// breaks a rule makes the whole tool definition invalid: the error names the
-// property and the rule.
+// ParseMirrors reads the annotations of a checked input schema. Any annotation that breaks a rule
+// makes the whole tool definition invalid: the error names the property and the rule.
 func ParseMirrors(schema []byte) (Mirrors, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
 		return nil, nil // the usual case, without walking the schema

@@ -15,10 +15,9 @@ import (
 // maxSafe is the largest integer that every JSON reader keeps exactly.
 const maxSafe = 1<<53 - 1
 
-// Values returns the headers that a call with the given arguments (a checked
-// JSON object, nil when absent) must carry, in the order of the table. An
-// argument that is absent, null or of another type than its schema says has no
-// header; an integer that JavaScript would round is an error.
+// Values returns the headers that a call with the given arguments (a checked JSON object, nil when
+// absent) must carry, in the order of the table. An argument that is absent, null or of another
+// type than its schema says has no header; an integer that JavaScript would round is an error.
 func (t Mirrors) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	var out []protocol.MirroredParam
 	for _, p := range t {
@@ -99,8 +98,7 @@ func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error
 	return t.checkHeaders(arguments, lines, true)
 }
 
-// CheckGiven is Check where no header is demanded: only those that are there are
-// compared.
+// CheckGiven is Check where no header is demanded: only those that are there are compared.
 func (t Mirrors) CheckGiven(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, false)
 }

@@ -13,16 +13,14 @@ import (
 // ModernRevisions returns the revisions that are served without a session.
 func ModernRevisions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
-// NamesRevision reports whether the _meta of params names a revision, which
-// requests of revisions without a handshake do and no others (basic/index,
-// "_meta"). Params have passed [jsonx.Check], or are part of something that
-// has; nil counts as absent.
+// NamesRevision reports whether the _meta of params names a revision, which requests of revisions
+// without a handshake do and no others (basic/index, "_meta"). Params have passed [jsonx.Check], or
+// are part of something that has; nil counts as absent.
 //
-// The member decides and not its value: older revisions reserve the name, so a
-// request that has it is meant to be modern, and is refused by the modern rules
-// when the value is no revision. All transports decide by this function, so that
-// none of them reads a message more leniently than another. Adapters decide as the
-// SDK does that they adapt.
+// The member decides and not its value: older revisions reserve the name, so a request that has it
+// is meant to be modern, and is refused by the modern rules when the value is no revision. All
+// transports decide by this function, so that none of them reads a message more leniently than
+// another. Adapters decide as the SDK does that they adapt.
 func NamesRevision(params []byte) bool {
 	meta, ok := protocol.Meta(params).Get("_meta")
 	if !ok || jsonx.KindOf(meta) != jsonx.Object {

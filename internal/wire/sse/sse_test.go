@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 )
 
-// readAll returns the events of a stream, "type|data" each, and the error that
-// ended it.
+// readAll returns the events of a stream, "type|data" each, and the error that ended it.
 func readAll(r *sse.Reader) (events []string, err error) {
 	for {
 		e, err := r.Next()

@@ -1,6 +1,5 @@
 // Package storetest checks that a [store.Guard], a [store.StateStore] and a [store.TaskStore] keep
-// their contracts.
-// It is for the tests of implementations:
+// their contracts. It is for the tests of implementations:
 //
 //	func TestGuard(t *testing.T) {
 //		storetest.TestGuard(t, &storetest.Options{Open: func(t *testing.T) *storetest.Store {

@@ -1,7 +1,6 @@
-// Package reference is the practical limit of a server on net/http and
-// encoding/json: it reads the message it is sent, keeping payloads as they
-// are, and writes what was prepared beforehand. It checks nothing, validates
-// nothing, and serves only what is measured.
+// Package reference is the practical limit of a server on net/http and encoding/json: it reads the
+// message it is sent, keeping payloads as they are, and writes what was prepared beforehand. It
+// checks nothing, validates nothing, and serves only what is measured.
 package reference
 
 import (
@@ -14,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// New returns a server whose state is a constant, as long as one that is
-// sealed.
+// New returns a server whose state is a constant, as long as one that is sealed.
 func New() http.Handler { return newServer(false) }
 
 // NewSealed returns a server that seals the state of Deploy, and opens it.
