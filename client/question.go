@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -238,7 +239,13 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	switch req := shown.(type) {
 	case *protocol.ElicitForm:
 		q := &FormQuestion{origin, req.Message, req.Schema, f}
-		t.ask = bindHandler(h.opts.ElicitForm, q, q.encodeAnswer)
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { // in one allocation
+			answer, err := h.opts.ElicitForm(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			return q.encodeAnswer(answer)
+		}
 	case *protocol.ElicitURL:
 		q := &URLQuestion{origin, req.Message, req.URL, req.ElicitationID}
 		t.ask = bindHandler(h.opts.ElicitURL, q, encodeVisit)
@@ -274,9 +281,12 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 		if f, err = form.ParsePeer(req.Schema); err != nil {
 			return nil, nil, fmt.Errorf("requestedSchema: %w", err)
 		}
-		plain := *req
-		plain.Schema = f.Schema()
-		return &plain, f, nil
+		if normal := f.Schema(); !bytes.Equal(normal, req.Schema) {
+			plain := *req
+			plain.Schema = normal
+			return &plain, f, nil
+		}
+		return req, f, nil
 	case *protocol.ElicitURL: // client/elicitation, "URL Mode", safe URL handling
 		var u *url.URL
 		if u, err = urlrule.Parse(req.URL); err == nil {

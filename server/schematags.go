@@ -98,10 +98,7 @@ func describeField(s *jsonschema.Schema, tags *fields.Tags) {
 // that are widely used refuse a whole list for that.
 const exactMark = "\x00"
 
-var (
-	markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
-	markedEmpty   = []byte(`{"\u0000":true}`)
-)
+var markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
 
 func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float64) {
 	if n == nil {
@@ -121,7 +118,7 @@ func setBound(s *jsonschema.Schema, keyword string, n *fields.Number, to **float
 // marshalSchema encodes a schema with its exact bounds, and an empty one as an object.
 func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	raw, err := jsonx.Marshal(s)
-	raw = bytes.ReplaceAll(raw, markedEmpty, []byte("{}"))
+	raw = bytes.ReplaceAll(raw, []byte(`{"\u0000":true}`), []byte("{}"))
 	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
 }
 

@@ -282,14 +282,14 @@ func onlyType(types []string) (string, bool) {
 }
 
 // optionKeywords are those that a constant may have beside its value.
-var optionKeywords = []string{"type", "title", "description", "const", "enum", "default",
+var optionKeywords = [...]string{"type", "title", "description", "const", "enum", "default",
 	"deprecated", "examples", "$comment"}
 
 // isOption reports whether a schema is nothing but a constant, or some.
 func (m members) isOption() bool {
 	return (m.get("enum") != nil || m.get("const") != nil) &&
 		!slices.ContainsFunc(m, func(k member) bool {
-			return !slices.Contains(optionKeywords, k.key)
+			return !slices.Contains(optionKeywords[:], k.key)
 		})
 }
 
@@ -428,13 +428,13 @@ type members []member
 
 // valueKeywords say which values there are. Null there is not the same as no keyword: it would make
 // any text of a choice.
-var valueKeywords = []string{"const", "enum", "allOf", "anyOf", "oneOf", "items"}
+var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items"}
 
 // readMembers returns the members of an object without those that are null: some encoders write
 // null for what is absent.
 func readMembers(raw []byte) (m members) {
 	walkMembers(raw, func(key string, value []byte) {
-		if jsonx.KindOf(value) != jsonx.Null || slices.Contains(valueKeywords, key) {
+		if jsonx.KindOf(value) != jsonx.Null || slices.Contains(valueKeywords[:], key) {
 			m = append(m, member{key, value})
 		}
 	})
@@ -494,7 +494,7 @@ func encodeList(values [][]byte) []byte {
 }
 
 // annotations are the keywords that restrict nothing: what stands nearer to the property counts.
-var annotations = []string{"title", "description", "default", "examples", "deprecated",
+var annotations = [...]string{"title", "description", "default", "examples", "deprecated",
 	"readOnly", "writeOnly", "$comment", "$id", "$schema"}
 
 // combine adds the keywords of a schema that has to hold, too.
@@ -504,7 +504,7 @@ func (m *members) combine(other members) error {
 		switch {
 		case own == nil:
 			*m = append(*m, k)
-		case slices.Contains(annotations, k.key) || bytes.Equal(own, k.value):
+		case slices.Contains(annotations[:], k.key) || bytes.Equal(own, k.value):
 		case k.key == "type":
 			a, b := m.text("type"), other.text("type")
 			if _, ok := onlyType([]string{a, b}); !ok {
