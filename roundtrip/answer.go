@@ -176,7 +176,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 }
 
 // readAnswer finds the answer to key, checks its kind, and calls check, with the mutex held, if it
-// is accepted: that returns the content to read. All reading of answers goes through here.
+// is accepted: that returns the content to read. All reading in guard style goes through here.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)

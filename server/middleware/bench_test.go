@@ -50,7 +50,7 @@ func BenchmarkChain(b *testing.B) {
 	for _, c := range chains {
 		b.Run(c.name, func(b *testing.B) {
 			result := server.Text("done")
-			var h = returns(result, nil)
+			h := returns(result, nil)
 			for i := len(c.chain) - 1; i >= 0; i-- {
 				h = c.chain[i](h)
 			}
