@@ -187,7 +187,7 @@ func (returnMode) answerURLs(ctx context.Context, r responder,
 }
 
 func (returnMode) visitLimit(r asker, _ *questioner) time.Duration {
-	return min(maxVisitHold, r.visitTimeLeft())
+	return min(r.maxVisitHold(), r.visitTimeLeft())
 }
 
 func (returnMode) awaitRefusal(context.Context, asker, *questioner, error) error { return nil }

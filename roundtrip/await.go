@@ -14,9 +14,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxVisitHold is how long [Await] holds a request of a modern revision. Proxies
-// and clients commonly give up on what is silent for half a minute or more.
-const maxVisitHold = 25 * time.Second
+// visitHold is how long [Await] holds a request of a modern revision: proxies and clients commonly
+// give up on what is silent for half a minute. With progress it is not silent, but many clients give
+// up after a minute in all.
+const visitHold, visitHoldWithProgress = 25 * time.Second, 50 * time.Second
 
 // visitPoll is the time between two looks at a visit that is not finished.
 const visitPoll = time.Second
@@ -355,7 +356,7 @@ func (r asker) repeatHandler(handler Handler, result protocol.Result,
 	repeated := r.repeatedVisits(err)
 	began := time.Now()
 	for pause := visitPoll; len(repeated) > 0; pause *= 2 {
-		left := maxVisitHold - time.Since(began)
+		left := r.maxVisitHold() - time.Since(began)
 		until := time.Now().Add(min(pause, left))
 		passed, failed := left > 0, error(nil)
 		if passed {
@@ -374,6 +375,13 @@ func (r asker) repeatHandler(handler Handler, result protocol.Result,
 		repeated = r.repeatedVisits(err)
 	}
 	return result, err
+}
+
+func (r *run) maxVisitHold() time.Duration {
+	if r.call.Heartbeat != nil {
+		return visitHoldWithProgress
+	}
+	return visitHold
 }
 
 // repeatedVisits returns the keys of the visits that err asks for, if it is a URL elicitation error

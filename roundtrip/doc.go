@@ -122,7 +122,8 @@
 //		all rounds together, RoundTTL if that is longer; it ends like RoundTTL, and in a
 //		session like HumanTimeout, when something is asked or waits for its answer
 //	a visit that Await waits for          25 s
-//		how long it holds a request of a modern revision; the link is asked for again
+//		how long it holds a request of a modern revision, 50 s where the client asked for
+//		progress; the link is asked for again
 //	heartbeats of a call                  15 s
 //		progress to the caller of a call that waits, first after 2 s; it ends nothing
 //	middleware.Timeout                    60 s

@@ -70,6 +70,27 @@ func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	}, calls
 }
 
+// TestAwaitHoldsForLongerWithProgress: a client that gives up after some rounds of a flow waits for
+// twice as long.
+func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		done, _ := finishedAfter(time.Hour)
+		h.tool("t", awaiting(done)["flow"])
+		first := h.call("t", "{}")
+		start := time.Now()
+		var way back
+		req := messageOf(2, protocol.MethodCallTool, fmt.Sprintf(`{"name":"t","arguments":{},%s,%s,`+
+			`"_meta":{"%s":"2026-07-28","%s":%s,"progressToken":1}}`, answers(agreed), first.state(),
+			protocol.MetaProtocolVersion, protocol.MetaClientCapabilities, h.capabilities))
+		response, err := h.Handle(t.Context(), req, &way)
+		noError(t, err)
+		h.read(req, response).asks("login")
+		wantEqual(t, "held for", time.Since(start), 2*visitHold)
+		wantEqual(t, "heartbeats", len(way), 4) // after 2 s, then every 15 s
+	})
+}
+
 // TestAwaitHolds: a retry that comes before the visit is finished is held, then
 // the link comes again and says why; the wording that the flow remembers stays.
 func TestAwaitHolds(t *testing.T) {
