@@ -98,12 +98,12 @@ func (r responder) checkUnread(questions []Question) {
 	}
 }
 
-// markUnread marks the questions of a handler in guard style that it asks again although they have
-// an answer that fits and that it has not read. It returns the key of one that was marked before:
-// the handler reads under another key or with another type, and would ask until the rounds are used
-// up. Not meant are visits, whose end a handler may learn elsewhere, and what is asked again on
-// purpose.
-func (r responder) markUnread(d *draft) string {
+// markUnread marks the questions of a handler in guard style that asks nothing but what was answered
+// in this round, with answers that fit and that it has not read. It returns the key of one that was
+// marked before: the handler reads under another key or with another type, and would ask until the
+// rounds are used up. Not meant are visits, whose end a handler may learn elsewhere, and what is asked
+// again on purpose.
+func (r responder) markUnread(d *draft) (key string) {
 	if r.isFresh() {
 		return ""
 	}
@@ -115,8 +115,11 @@ func (r responder) markUnread(d *draft) string {
 		if a == nil || q.mark.Set || q.askAgain || a.unsolicited || a.checked || a.fault != nil ||
 			a.outcome != Accepted || a.round != r.number || a.kind != q.request.Kind() ||
 			a.kind == protocol.KindElicitURL || a.digest != q.formDigest() {
-			continue
+			return ""
 		}
+	}
+	for i := range d.questions {
+		q := &d.questions[i]
 		for _, before := range r.asked() {
 			if before.Key == q.key && before.Mark.Unread {
 				return q.key

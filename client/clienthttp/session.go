@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,6 +58,7 @@ type session struct {
 	notices    notices
 	endOnce    sync.Once
 	listenOnce sync.Once
+	unknown    atomic.Bool // a ping was answered so: a request that gets 404 has not run
 }
 
 var _ protocol.LegacySession = (*session)(nil)
@@ -234,7 +236,7 @@ func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol
 		e := &eventStream{session: s, ctx: ctx, want: id, back: back}
 		return e.readToResponse(x)
 	}
-	resp, err := s.readSingleResponse(x, id)
+	resp, err := s.readSingleResponse(ctx, x, id)
 	if err = x.closeWith(err); s.isRefusedWithoutID(x, resp, err) && s.pingSaysGone(ctx) {
 		return nil, s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
 	}
@@ -277,19 +279,28 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
-// readSingleResponse reads a response that is no stream. 404 ends the session, and proves that the
-// request has not run, unless a header says that the session ended while it ran.
-func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol.Response, error) {
+// codeNoSession is the code with which servers say that they do not know a session.
+const codeNoSession = -32001
+
+// readSingleResponse reads a response that is no stream. 404 ends the session. It proves that the
+// request has not run where a ping in the session gets it, too, unless a header says that the session
+// ended while the request ran: a handler, or a proxy, may have a 404 of its own.
+func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
+	*protocol.Response, error) {
 	status := x.resp.StatusCode
 	resp, err := x.readResponse(id, nil)
 	if status != http.StatusNotFound || s.id == "" {
 		return resp, err
 	}
-	if err == nil && resp.ID == id && resp.Error.Code == protocol.CodeMethodNotFound {
-		return resp, nil // some servers send 404 with this code, as modern ones do
+	if err == nil && resp.ID == id && (resp.Error == nil || resp.Error.Code != codeNoSession) {
+		return resp, nil // some servers send 404 with their answer, as modern ones do
 	}
-	err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
-	if x.resp.Header.Get(rules.HeaderOutcome) == "" {
+	said := &StatusError{Status: status, Header: x.resp.Header}
+	if s.pingSaysGone(ctx) {
+		s.unknown.Store(true)
+	}
+	err = s.markGone(said)
+	if s.unknown.Load() && x.resp.Header.Get(rules.HeaderOutcome) == "" {
 		err = fmt.Errorf("%w: %w", err, protocol.ErrNotRun) // others in the session may have run
 	}
 	return nil, err

@@ -355,7 +355,9 @@ func TestSessionStatus(t *testing.T) {
 	}{
 		{"404", "s", answer(404, "", ""), true, true},
 		{"404 with a message", "s", answer(404, media, failed("7", -32001)), true, true},
+		{"404 of a handler, whose session is known", "s", answer(404, "", ""), true, true},
 		{"404 of a method", "s", answer(404, media, failed("7", -32601)), false, false},
+		{"404 of a resource", "s", answer(404, media, failed("7", -32002)), false, false},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
 		{"400 of a request", "s", answer(400, media, failed("7", -32602)), false, false},
@@ -368,6 +370,10 @@ func TestSessionStatus(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := &legacyServer{id: test.id, call: test.call}
+			known := strings.HasSuffix(test.name, "is known")
+			if test.gone && !known {
+				s.ping = answer(404, "", "")
+			}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				resp, err := x.Handle(t.Context(), request(), nil)
 				if (err != nil) != test.err ||
@@ -391,7 +397,7 @@ func TestSessionStatus(t *testing.T) {
 					t.Errorf("afterwards: %v", later)
 				}
 				// Neither has run, but others may have.
-				if !errors.Is(err, protocol.ErrNotRun) || !errors.Is(later, protocol.ErrNotRun) ||
+				if errors.Is(err, protocol.ErrNotRun) == known || !errors.Is(later, protocol.ErrNotRun) ||
 					errors.Is(x.Err(), protocol.ErrNotRun) {
 					t.Errorf("got %v, %v, session %v", err, later, x.Err())
 				}

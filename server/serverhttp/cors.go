@@ -27,7 +27,8 @@ const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, 
 
 // corsResponseHeaders are the headers that pages may read. Without them a client
 // in a browser could neither keep a session nor authenticate.
-const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate"
+const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate, " +
+	rules.HeaderOutcome
 
 // addCORS adds what lets a page read the response, if its origin is one of AllowedOrigins, to the
 // letter. Others get nothing: those of the same origin need nothing. Credentials of the browser's

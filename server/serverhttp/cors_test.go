@@ -32,7 +32,7 @@ func wantReadable(t *testing.T, what string, got *reply) {
 	t.Helper()
 	cors := corsHeaders(got.header)
 	if cors["Access-Control-Allow-Origin"] != page ||
-		cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate" {
+		cors["Access-Control-Expose-Headers"] != "Mcp-Session-Id, Retry-After, WWW-Authenticate, Rondo-Outcome" {
 		t.Errorf("%s: got status %d and CORS headers %v", what, got.status, cors)
 	}
 	wantPart(t, what, strings.Join(got.header["Vary"], ","), "Origin")

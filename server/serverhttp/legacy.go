@@ -31,10 +31,14 @@ type legacyPost struct {
 func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
 		f := undecodableMessage(m, err)
-		d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
-		if answer, ok := m.(*protocol.Response); ok {
-			answer.Error = f.err
-			d.others = append(d.others, answer)
+		switch m := m.(type) {
+		case *protocol.Response:
+			m.Error = f.err
+			d.others = append(d.others, m)
+			d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
+		case *protocol.Notification: // nobody answers it
+		default:
+			d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
 		}
 		return
 	}

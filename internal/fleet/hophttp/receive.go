@@ -97,9 +97,14 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	}
 	if issued, ok := f.readTicket(hop[0]); ok && verdict == VerdictTaken {
 		verdict = f.spent.take(tokens[0], issued, time.Since(f.began))
-		if verdict == VerdictMisdirected && r.Method == http.MethodGet {
+		if verdict == "" && r.Method == http.MethodGet {
 			verdict = VerdictStale // net/http sends a GET again by itself: it comes with another hop
 		}
+	}
+	if verdict == "" { // without a reply the sender takes the outcome for unknown, which it is
+		delete(w.Header(), headerReply)
+		w.WriteHeader(http.StatusMisdirectedRequest)
+		return nil, true
 	}
 	w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
 	if verdict != VerdictTaken {

@@ -18,7 +18,8 @@ type spentHops struct {
 	floor       time.Duration                  // tickets of before are not good any more
 }
 
-// take reports whether a hop is served for the first time. age is the time of its owner, and issued
+// take returns VerdictTaken for a hop that comes for the first time, and empty for one that was
+// served. age is the time of its owner, and issued
 // that of its ticket. Where more hops come than are remembered, tickets end earlier: the sender gets
 // another one.
 func (s *spentHops) take(token string, issued, age time.Duration) (verdict string) {
@@ -35,7 +36,7 @@ func (s *spentHops) take(token string, issued, age time.Duration) (verdict strin
 	_, earlier := s.before[key]
 	switch {
 	case spent || earlier:
-		return VerdictMisdirected
+		return ""
 	case issued < s.floor:
 		return VerdictStale
 	}

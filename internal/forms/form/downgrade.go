@@ -27,10 +27,13 @@ func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 }
 
 func downgradeProperty(property []byte) ([]byte, error) {
-	typ := ""
+	typ, listed := "", false
 	err := jsonx.Members(property, func(key, value []byte) (err error) {
-		if string(key) == "type" {
+		switch string(key) {
+		case "type":
 			typ, err = jsonx.Text(value)
+		case "enum":
+			listed = true
 		}
 		return err
 	})
@@ -45,7 +48,7 @@ func downgradeProperty(property []byte) ([]byte, error) {
 		switch {
 		case string(key) == "default" && typ != "boolean":
 			return nil
-		case string(key) == "oneOf":
+		case string(key) == "oneOf" && !listed && areTitledTexts(value):
 			values, titles, err := splitChoices(value)
 			out = appendRaw(appendRaw(out, "enum", values), "enumNames", titles)
 			return err
@@ -54,6 +57,21 @@ func downgradeProperty(property []byte) ([]byte, error) {
 		return nil
 	})
 	return append(out, '}'), err
+}
+
+// areTitledTexts reports whether a union is the list of choices of the grammar.
+func areTitledTexts(raw []byte) bool {
+	titled := jsonx.KindOf(raw) == jsonx.Array
+	walkElements(raw, func(choice []byte) {
+		texts := 0
+		walkMembers(choice, func(key string, value []byte) {
+			if (key == "const" || key == "title") && jsonx.KindOf(value) == jsonx.String {
+				texts++
+			}
+		})
+		titled = titled && texts == 2
+	})
+	return titled
 }
 
 // splitChoices splits titled choices into two arrays of strings.

@@ -40,3 +40,18 @@ func TestDowngradeTo20250618(t *testing.T) {
 		})
 	}
 }
+
+// TestDowngradeOfOtherUnions: a union that is no list of titled texts stays as it is.
+func TestDowngradeOfOtherUnions(t *testing.T) {
+	for _, property := range []string{
+		`{"type":"number","oneOf":[{"minimum":10},{"maximum":0}]}`,
+		`{"type":"string","enum":["a","b"],"oneOf":[{"const":"a"},{"const":"b"}]}`,
+		`{"type":"string","oneOf":[{"title":"A"}]}`,
+		`{"type":"string","oneOf":"none"}`,
+	} {
+		schema := `{"type":"object","properties":{"x":` + property + `}}`
+		if got, err := form.DowngradeTo20250618([]byte(schema)); err != nil || string(got) != schema {
+			t.Errorf("got %s, %v\nwant %s", got, err, schema)
+		}
+	}
+}

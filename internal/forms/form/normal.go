@@ -21,6 +21,8 @@ const (
 	maxReferences = 200
 	// maxNesting is how deep references and unions may lead into each other.
 	maxNesting = 16
+	// maxKeywords is how many keywords a schema may have.
+	maxKeywords = 64
 	// maxResolved is how much is read of a schema, in bytes, with what its references repeat.
 	maxResolved = 4 * MaxSchema
 )
@@ -122,10 +124,14 @@ func (n *normalizer) resolve(raw []byte) ([]byte, error) {
 	}
 	place := n.root
 	for step := range strings.SplitSeq(ref[2:], "/") {
+		if n.left -= len(place); n.left < 0 {
+			return nil, errNesting
+		}
 		if plain, err := url.PathUnescape(step); err == nil {
 			step = plain
 		}
-		place = findStep(place, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		place = findStep(place, step)
 	}
 	if place == nil {
 		return nil, fmt.Errorf("has the reference %s, which leads nowhere", quote([]byte(ref)))
@@ -165,6 +171,9 @@ func (n *normalizer) flatten(raw []byte, depth int) (members, error) {
 		return nil, errors.New("must be a schema object, got " + jsonx.KindOf(raw).String())
 	}
 	own, parts := readMembers(raw), members{}
+	if len(own) > maxKeywords {
+		return nil, fmt.Errorf("has more than %d keywords", maxKeywords)
+	}
 	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf"} {
 		if value := own.get(keyword); value != nil {
 			parts = append(parts, member{keyword, value})
@@ -287,7 +296,7 @@ var optionKeywords = [...]string{"type", "title", "description", "const", "enum"
 
 // isOption reports whether a schema is nothing but a constant, or some.
 func (m members) isOption() bool {
-	return (m.get("enum") != nil || m.get("const") != nil) &&
+	return (m.get("enum") != nil) != (m.get("const") != nil) &&
 		!slices.ContainsFunc(m, func(k member) bool {
 			return !slices.Contains(optionKeywords[:], k.key)
 		})
@@ -341,7 +350,8 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 		if err != nil {
 			return nil, withKeyword(err, "items")
 		}
-		if titled := choices.get("oneOf"); titled != nil {
+		if titled := choices.get("oneOf"); titled != nil && choices.get("enum") == nil &&
+			choices.get("anyOf") == nil {
 			choices.drop("oneOf")
 			choices.set("anyOf", titled)
 		}
@@ -427,8 +437,8 @@ type member struct {
 type members []member
 
 // valueKeywords say which values there are. Null there is not the same as no keyword: it would make
-// any text of a choice.
-var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items"}
+// any text of a choice, and another value of a field that is left empty.
+var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items", "default"}
 
 // readMembers returns the members of an object without those that are null: some encoders write
 // null for what is absent.

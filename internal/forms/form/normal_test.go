@@ -3,6 +3,7 @@ package form_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -283,4 +284,40 @@ func FuzzNormalForm(f *testing.F) {
 		checkNormal(t, parsed, published)
 		checkNotWeaker(t, raw, parsed, content)
 	})
+}
+
+// TestNormalFormTakesNoMore holds what a person may enter against the schema that was asked with.
+func TestNormalFormTakesNoMore(t *testing.T) {
+	ab := `[{"const":"a","title":"A"},{"const":"c","title":"C"}]`
+	for name, test := range map[string]struct{ property, takes, breaks string }{
+		"both lists of items": {`{"type":"array","items":{"type":"string","enum":["a","b"],"anyOf":` +
+			ab + `}}`, `["a"]`, `["c"]`},
+		"const and enum": {`{"anyOf":[{"enum":["a","b"],"const":"a"},{"const":"c"}]}`, `"a"`, `"b"`},
+		"const and enum of a reference": {`{"oneOf":[{"$ref":"#/$defs/L","const":1},` +
+			`{"$ref":"#/$defs/L","const":2}]}`, `2`, `3`},
+	} {
+		f, err := form.ParsePeer([]byte(`{"type":"object","properties":{"x":` + test.property +
+			`},"$defs":{"L":{"enum":[1,2,3]}}}`))
+		if err != nil {
+			continue // refused, which takes nothing
+		}
+		if _, err := f.Accept([]byte(`{"x":` + test.takes + `}`)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := f.Accept([]byte(`{"x":` + test.breaks + `}`)); err == nil {
+			t.Errorf("%s: %s is taken by %s", name, got, f.Schema())
+		}
+	}
+	f, err := form.ParsePeer([]byte(object(
+		`{"default":null,"anyOf":[{"type":"string","default":"prod"},{"type":"null"}]}`)))
+	if err != nil || strings.Contains(string(f.Schema()), "prod") {
+		t.Errorf("left empty it is %s, %v", f.Schema(), err)
+	}
+	keywords := ""
+	for i := range 64 {
+		keywords += fmt.Sprintf(`"k%d":1,`, i)
+	}
+	if _, err := form.ParsePeer([]byte(object(`{` + keywords + `"type":"string"}`))); err == nil {
+		t.Error("more keywords than a schema may have are read")
+	}
 }

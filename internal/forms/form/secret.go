@@ -51,11 +51,9 @@ func secretOfProperties(properties []byte) (found Secret) {
 			return
 		}
 		word := redact.FindSecretName(name)
-		walkMembers(property, func(key string, value []byte) {
-			if title, err := jsonx.Text(value); key == "title" && word == "" && err == nil {
-				word = redact.FindSecretName(title)
-			}
-		})
+		if word == "" {
+			word = secretOfTitles(property)
+		}
 		if word != "" {
 			found = Secret{name, word}
 		}
@@ -63,23 +61,49 @@ func secretOfProperties(properties []byte) (found Secret) {
 	return found
 }
 
+// secretOfTitles searches the titles of a property, and of what it consists of.
+func secretOfTitles(raw []byte) (word string) {
+	descend := func(value []byte) {
+		if word == "" {
+			word = secretOfTitles(value)
+		}
+	}
+	walkMembers(raw, func(key string, value []byte) {
+		if title, err := jsonx.Text(value); key == "title" && word == "" && err == nil {
+			word = redact.FindSecretName(title)
+		}
+		if key != "properties" { // which have a turn of their own
+			descend(value)
+		}
+	})
+	walkElements(raw, descend)
+	return word
+}
+
 // isChoice reports whether the schema of a property cannot take a text of the person's: that of a
-// boolean, or a list of values.
+// boolean, or a list of values. An empty list is none: clients may show a field for text.
 func isChoice(property []byte) (choice bool) {
+	array := false
 	walkMembers(property, func(key string, value []byte) {
+		array = array || key == "type" && string(value) == `"array"`
+	})
+	walkMembers(property, func(key string, value []byte) {
+		values, constants := 0, 0
+		walkElements(value, func(option []byte) {
+			values++
+			if jsonx.HasMember(option, "const") {
+				constants++
+			}
+		})
 		switch key {
 		case "type":
 			choice = choice || string(value) == `"boolean"`
 		case "enum":
-			choice = choice || jsonx.KindOf(value) == jsonx.Array
+			choice = choice || values > 0
 		case "oneOf", "anyOf":
-			all := jsonx.KindOf(value) == jsonx.Array
-			walkElements(value, func(option []byte) {
-				all = all && jsonx.HasMember(option, "const")
-			})
-			choice = choice || all
+			choice = choice || values > 0 && values == constants
 		case "items":
-			choice = choice || isChoice(value)
+			choice = choice || array && isChoice(value)
 		}
 	})
 	return choice

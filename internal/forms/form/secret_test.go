@@ -35,6 +35,15 @@ func TestSecretsOfPeersAreFound(t *testing.T) {
 		{"nested text that looks like a choice", `{"type":"object","properties":{"a":{
 			"type":"object","properties":{"secret":{"oneOf":[{"const":"x"},{}]}}}}}`,
 			"secret", "secret"},
+		{"an empty choice, which clients may show as a text", `{"type":"object","properties":{
+			"password":{"type":"string","enum":[]}}}`, "password", "password"},
+		{"an empty union", `{"type":"object","properties":{"password":{"type":"string","oneOf":[]}}}`,
+			"password", "password"},
+		{"items beside a text", `{"type":"object","properties":{"password":{"type":"string",
+			"items":{"type":"boolean"}},"y":{"type":["string","boolean"]}}}`, "password", "password"},
+		{"a title in a part, of a form that cannot be read", `{"type":"object","properties":{
+			"x":{"allOf":[{"title":"Password","type":"string"}]},"y":{"type":["string","boolean"]}}}`,
+			"x", "password"},
 		{"not a schema", `{"properties":[{"title":"password"}]}`, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,6 +28,9 @@ func (p *parser) parseItems(f *field, raw []byte) error {
 	}
 	typed := ""
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+		if f.values != nil && (string(key) == "enum" || string(key) == "anyOf") {
+			return p.refuseUnknown(f.name, key) // both hold
+		}
 		switch string(key) {
 		case "type":
 			typed, err = jsonx.Text(value)
