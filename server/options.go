@@ -52,6 +52,9 @@ type Options struct {
 	// limit. One authenticated principal may have a quarter of them; anonymous clients together may
 	// have all where the transport does not authenticate, else three quarters.
 	MaxSubscriptions int
+	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
+	// listChanged, for servers whose lists and resources do not change. Changes are not announced.
+	NoSubscriptions bool
 	// ShutdownWaitsForPeople has shutdowns, of the server and its transports, wait for requests
 	// whose questions are with clients, as they do for running ones. Without it such requests end
 	// at once, because a person may take longer than any deployment, and their callers are told to

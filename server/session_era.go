@@ -42,7 +42,8 @@ func (x *Session) offersMethod(method string) bool {
 	case protocol.MethodPing, protocol.MethodSetLevel:
 		return true
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodReadResource)
+		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodListen) &&
+			s.offersMethod(protocol.MethodReadResource)
 	}
 	return s.offersMethod(method)
 }
