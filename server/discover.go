@@ -37,6 +37,9 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	if c.Completions == nil && s.completes.Load() {
 		c.Completions = &struct{}{}
 	}
+	if s.opts.NoSubscriptions {
+		c = withoutAnnouncements(c)
+	}
 	return c
 }
 
@@ -44,8 +47,10 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 func (s *Server) offersMethod(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {
-	case protocol.MethodDiscover, protocol.MethodListen:
+	case protocol.MethodDiscover:
 		return true
+	case protocol.MethodListen:
+		return !s.opts.NoSubscriptions
 	case protocol.MethodComplete:
 		return declared.Completions != nil || s.completes.Load()
 	case protocol.MethodListTools, protocol.MethodCallTool:

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"time"
 
@@ -52,6 +53,16 @@ type Options struct {
 	// limit. One authenticated principal may have a quarter of them; anonymous clients together may
 	// have all where the transport does not authenticate, else three quarters.
 	MaxSubscriptions int
+	// Watch is called before the first subscription to the resource at uri is acknowledged, so that
+	// a server watches what somebody listens to, and then calls [Server.ResourceUpdated]. stop, which
+	// may be nil, is called once the last subscriber is gone or the server closes; ctx ends then,
+	// too. Subscriptions of both eras count, those of resources alone that their clients could read
+	// when they subscribed. Calls for one URI never overlap. Clients choose what a template matches:
+	// check uri as you do when it is read. Nil: nothing is watched.
+	Watch func(ctx context.Context, uri string) (stop func())
+	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
+	// listChanged, for servers whose lists and resources do not change. Changes are not announced.
+	NoSubscriptions bool
 	// ShutdownWaitsForPeople has shutdowns, of the server and its transports, wait for requests
 	// whose questions are with clients, as they do for running ones. Without it such requests end
 	// at once, because a person may take longer than any deployment, and their callers are told to

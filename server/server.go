@@ -90,15 +90,21 @@ func (s *Server) Close() error {
 }
 
 // Shutdown refuses further requests, ends subscriptions in good order and waits for running
-// requests. Unless Options.ShutdownWaitsForPeople is set it withdraws the questions that are with
-// clients, and those asked meanwhile, and tells their callers that the server is closing and to
-// call again. When ctx ends first it cancels what runs as [Server.Close] does and returns the
-// context's error.
+// requests, and for the ends of what [Options].Watch began. Unless
+// Options.ShutdownWaitsForPeople is set it withdraws the questions that are with clients, and those
+// asked meanwhile, and tells their callers that the server is closing and to call again. When ctx
+// ends first it cancels what runs as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.closeAll()
+	stopped := make(chan struct{})
+	go func() {
+		<-drained
+		s.hub.watches.Wait()
+		close(stopped)
+	}()
 	select {
-	case <-drained:
+	case <-stopped:
 		return nil
 	case <-ctx.Done():
 		s.requests.Abort(ErrClosed)

@@ -198,10 +198,10 @@ func (x *Session) Deliver(r *protocol.Response) bool {
 // Close ends the session: its requests are cancelled with the cause errSessionClosed, and its
 // questions fail. It does not wait for either. Further requests are refused.
 func (x *Session) Close() {
-	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
-	x.closed = true
+	x.closed = true // before what subscribes meanwhile is removed
 	x.mu.Unlock()
+	x.server.hub.removeSubscriber(x.announcements)
 	if x.requests != nil {
 		x.requests.CancelAll(errSessionClosed)
 	}

@@ -42,13 +42,14 @@ func (x *Session) offersMethod(method string) bool {
 	case protocol.MethodPing, protocol.MethodSetLevel:
 		return true
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodReadResource)
+		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodListen) &&
+			s.offersMethod(protocol.MethodReadResource)
 	}
 	return s.offersMethod(method)
 }
 
 // answerOwnMethod implements [era].
-func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol.Result, error,
+func (x *Session) answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error,
 	bool) {
 	x.server.hub.followCatalogs(x.announcements, request.Catalogs)
 	switch p := request.Params.(type) {
@@ -67,7 +68,7 @@ func (x *Session) answerOwnMethod(_ context.Context, request *Request) (protocol
 		if request.Message.Method == protocol.MethodSubscribe {
 			err := x.server.checkSubscriber(request, p.URI)
 			if err == nil {
-				err = x.subscribeResource(p.URI, request.Access)
+				err = x.subscribeResource(ctx, request, p.URI)
 			}
 			if err != nil {
 				return nil, err, true
@@ -140,10 +141,20 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 // subscribeResource subscribes the session to changes of the resource at uri, without revealing
 // whether it exists. The number and size of URIs are limited: they are held as long as the session.
 // Notifications depend on the access of the latest subscription.
-func (x *Session) subscribeResource(uri string, access *Access) error {
-	hub := x.server.hub
+func (x *Session) subscribeResource(ctx context.Context, request *Request, uri string) error {
+	hub, watchable := x.server.hub, x.server.watchable(request, uri)
 	hub.mu.Lock()
-	defer hub.mu.Unlock()
+	err := x.subscribeLocked(uri, request.Access)
+	if err == nil && len(watchable) > 0 && !x.isClosed() {
+		x.server.holdLocked(x.announcements, uri)
+	}
+	w := x.announcements.held[uri]
+	hub.mu.Unlock()
+	hub.awaitWatch(ctx, w)
+	return err
+}
+
+func (x *Session) subscribeLocked(uri string, access *Access) error {
 	if _, twice := x.announcements.resources[uri]; twice {
 		x.announcements.resources[uri] = access
 		return nil
@@ -167,6 +178,7 @@ func (x *Session) unsubscribeResource(uri string) {
 		delete(x.announcements.resources, uri)
 		x.uriBytes -= len(uri)
 		x.announcements.forgetUpdate(uri)
+		hub.dropLocked(x.announcements, uri)
 		x.announcements.noteSubscribedLocked()
 	}
 }
@@ -256,12 +268,15 @@ func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 // followLists subscribes the session to changes from now on, unless it is closed.
 func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 	x.server.hub.joinSession(x.announcements, filter)
-	x.mu.Lock()
-	closed := x.closed
-	x.mu.Unlock()
-	if closed {
+	if x.isClosed() {
 		x.server.hub.removeSubscriber(x.announcements)
 	}
+}
+
+func (x *Session) isClosed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.closed
 }
 
 // newPusher implements [era]. Questions go out on the channel of the request.

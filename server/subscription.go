@@ -38,14 +38,21 @@ type hub struct {
 	subscribers map[*subscriber]struct{}
 	closing     bool
 	closed      chan struct{} // closed when no subscription may go on
+
+	watched map[string]*watching // by URI
+	watches sync.WaitGroup       // those that have not stopped
+	life    context.Context      // of all that is watched
+	endLife context.CancelFunc
 }
 
 func newHub(max int) *hub {
 	listening := quota.New(quota.Options[protocol.Principal]{
 		Total: int64(max), Share: quota.ShareOf(int64(max)), Local: protocol.LocalPrincipal(),
 	})
-	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{},
-		closed: make(chan struct{})}
+	h := &hub{listening: listening, subscribers: map[*subscriber]struct{}{},
+		closed: make(chan struct{}), watched: map[string]*watching{}}
+	h.life, h.endLife = context.WithCancel(context.Background())
+	return h
 }
 
 // A subscriber is one open subscription, or a session. Pending changes are kept as sets, so a slow
@@ -57,6 +64,7 @@ type subscriber struct {
 	catalogs  []*Catalog                  // that it sees beside the server's own
 	wake      chan struct{}               // holds one; nil for sessions
 	changed   func()                      // of sessions: called when something is due
+	held      map[string]*watching        // by URI; may be nil
 
 	mu      sync.Mutex
 	lists   map[string]bool // notifications that are due
@@ -64,10 +72,11 @@ type subscriber struct {
 }
 
 // openSubscription opens a subscription, or returns the limit that it would exceed.
-func (h *hub) openSubscription(
+func (s *Server) openSubscription(
 	request *Request, filter protocol.SubscriptionFilter,
 ) (*subscriber, quota.Limit, error) {
-	p := request.Principal
+	h, p := s.hub, request.Principal
+	watchable := s.watchable(request, filter.ResourceSubscriptions...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
@@ -82,6 +91,9 @@ func (h *hub) openSubscription(
 	sub.catalogs = request.Catalogs
 	h.subscribers[sub] = struct{}{}
 	sub.noteSubscribedLocked()
+	for _, uri := range watchable {
+		s.holdLocked(sub, uri)
+	}
 	return sub, quota.None, nil
 }
 
@@ -110,6 +122,9 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	}
 	delete(h.subscribers, sub)
 	sub.noteSubscribedLocked()
+	for uri := range sub.held {
+		h.dropLocked(sub, uri)
+	}
 }
 
 // followCatalogs has a session follow the catalogs of its latest request. If they differ from
@@ -147,12 +162,13 @@ func (s *subscriber) sees(c *Catalog) bool {
 	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }
 
-// closeAll ends every subscription with its result.
+// closeAll ends every subscription with its result, and what is watched.
 func (h *hub) closeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closing {
 		h.closing = true
+		h.endLife()
 		close(h.closed)
 	}
 }
@@ -264,7 +280,7 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 	if request.private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
-	sub, full, err := s.hub.openSubscription(request, filter)
+	sub, full, err := s.openSubscription(request, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, event.QuotaExceeded{
 			Where: request.eventWhere(), Resource: "subscriptions", Limit: string(full),
@@ -275,6 +291,9 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 		return nil, err
 	}
 	defer s.hub.removeSubscriber(sub)
+	for _, w := range sub.held { // which nobody else changes
+		s.hub.awaitWatch(ctx, w)
+	}
 	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, request.Message.ID)
 	if err != nil {
 		return nil, err

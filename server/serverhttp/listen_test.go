@@ -321,3 +321,33 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 		})
 	}
 }
+
+// TestNoSubscriptions holds that nothing is declared, served or announced in either era.
+func TestNoSubscriptions(t *testing.T) {
+	srv, _ := legacyServer(t, &server.Options{NoSubscriptions: true,
+		Capabilities: protocol.ServerCapabilities{Prompts: &protocol.ListCapability{}}})
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	addTool(srv, "new", says("x"))
+	for _, declared := range []*reply{
+		do(t, ts, "POST", headers(protocol.MethodDiscover, ""), body(protocol.MethodDiscover, "")),
+		read(t, newClient(t, ts, "").post(initializeBody("2025-11-25"))),
+	} {
+		wantPart(t, "capabilities", declared.body, `"tools":{},`)
+		wantPart(t, "capabilities", declared.body, `"prompts":{}`)
+		wantPart(t, "capabilities", declared.body, `"resources":{}`)
+	}
+	wantRefusal(t, "subscriptions/listen", do(t, ts, "POST", headers(protocol.MethodListen, ""),
+		body(protocol.MethodListen, toTools)), 404, protocol.CodeMethodNotFound)
+	for _, method := range []string{protocol.MethodSubscribe, protocol.MethodUnsubscribe} {
+		got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+
+			`","params":{"uri":"test://a"}}`))
+		wantEqual(t, method, got.code(), protocol.CodeMethodNotFound)
+	}
+	srv.ResourceUpdated("test://a")
+	f := c.listen("")
+	noError(t, srv.Close())
+	if e, err := f.Next(); err == nil {
+		t.Errorf("announced: %s", e.Data)
+	}
+}
