@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -130,12 +132,21 @@ func TestIteratorReportsErrors(t *testing.T) {
 
 // What is wrong in a result that is read all the same is reported, once a result, in both eras.
 func TestMalformedPartsAreReported(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 61) + "1" + strings.Repeat("}", 61)
 	results := map[string]string{
-		"tools/list": `{"tools":[{"name":"bad"},{"name":"good","inputSchema":{}},null]}`,
-		"tools/call": `{"content":[{"type":"text"}]}`,
+		"server/discover": `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`,
+		"tools/list": `{"tools":[{"name":"bad"},{"name":"good","inputSchema":{}},null,` +
+			`{"name":"deep","description":"\ud800","inputSchema":` + deep + `}]}`,
+		"tools/call": `{"content":[{"type":"text"},{"type":"x","a":` + deep + `}]}`,
 	}
-	modern := answering(func(req *protocol.Request) (response, error) {
-		return reply(req, results[req.Method])
+	modern := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		noError(t, err)
+		m, err := protocol.DecodeMessage(body)
+		noError(t, err)
+		req := m.(*protocol.Request)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, results[req.Method])
 	})
 	answer := func(legacyMessage, pusher) string { return results["tools/call"] }
 	session := &legacyServer{caps: `{"tools":{}}`, call: answer}
@@ -146,7 +157,9 @@ func TestMalformedPartsAreReported(t *testing.T) {
 		return `"result":` + results[m.Method]
 	}
 	for era, dial := range map[string]func(*client.Options) *client.Client{
-		"modern": func(opts *client.Options) *client.Client { return newClient(t, modern, opts) },
+		"modern": func(opts *client.Options) *client.Client {
+			return newClient(t, dialHTTP(t, modern, nil), opts)
+		},
 		"legacy": func(opts *client.Options) *client.Client {
 			opts.Era = protocol.Legacy
 			return session.reach(t, "lines", opts)
@@ -164,9 +177,11 @@ func TestMalformedPartsAreReported(t *testing.T) {
 		if err != nil || len(result.Content) != 1 {
 			t.Errorf("%s: got %+v, %v", era, result, err)
 		}
-		want := []string{"client: tools/list: tools: 2 entries are left out; the first is [0]: " +
+		want := []string{"client: tools/list: tools: 3 entries are left out; the first is [0]: " +
 			"inputSchema: must be an object",
-			"client: tools/call: content: a block of text without text is read as empty"}
+			"client: tools/call: content: a block of text without text is read as empty",
+			"client: tools/call: content: 1 entries are left out; " +
+				"the first is [1]: nests too deep"}
 		if !slices.Equal(reports, want) {
 			t.Errorf("%s: reported %q, want %q", era, reports, want)
 		}

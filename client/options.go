@@ -90,8 +90,9 @@ type Options struct {
 
 	// Warn receives problems that cause no error for the caller. Log them.
 	//   - A tool is left out of a list because its definition is invalid.
-	//   - A result is malformed and read all the same: an entry of a list is
-	//     left out, or a block of text without text is read as empty.
+	//   - A result is malformed and read all the same: an entry of a list
+	//     or a block of content is left out, or a block of text without text
+	//     is read as empty.
 	//   - The client opens a session of a legacy revision because the server
 	//     refused server/discover or did not answer it in time: a modern
 	//     server that starts slowly is taken for a legacy one

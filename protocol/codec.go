@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -144,8 +145,9 @@ func mayAnswer(method string, r Result) bool {
 // input_required result is refused for methods that cannot have one, and when it carries neither
 // questions nor state.
 //
-// An entry of a list that cannot be read is left out, and a block of text without text is read as
-// empty. report, which may be left out or nil, is called with the reason of each.
+// An entry of a list or a block of content that cannot be read is left out, unless there is no
+// other block, and a block of text without text is read as empty. report, which may be left out or
+// nil, is called with the reason of each.
 func DecodeResult(
 	v Version, method string, data []byte, report ...func(error),
 ) (Result, error) {
@@ -163,6 +165,9 @@ func DecodeResult(
 		return nil, fmt.Errorf("%s result: %w", method, err)
 	}
 	var r Result
+	if _, ok := methods[method]; !ok && bytes.Contains(data, []byte(jsonx.TooDeep)) {
+		return nil, fmt.Errorf("%s result: %w", method, errTooDeep)
+	}
 	switch typ {
 	case resultComplete:
 		r = newResult(method, data)
@@ -193,7 +198,6 @@ func DecodeResult(
 				report[0](odd)
 			}
 		}
-		about.odd = nil
 	}
 	return r, nil
 }

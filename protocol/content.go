@@ -3,6 +3,7 @@ package protocol
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -220,22 +221,24 @@ func appendContent(dst []byte, block Content) ([]byte, error) {
 // decodeContents reads an array of blocks. Null counts as empty: servers in use spell "no content"
 // that way.
 func decodeContents(raw []byte, about *provenance) ([]Content, error) {
-	blocks := []Content{}
 	if jsonx.KindOf(raw) == jsonx.Null {
-		return blocks, nil
+		return []Content{}, nil
 	}
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		block, err := decodeContent(value, about)
-		if err != nil {
-			return fmt.Errorf("content[%d]: %w", i, err)
-		}
-		blocks = append(blocks, block)
-		return nil
+	return decodeSome(raw, "content", about, func(value []byte) (Content, error) {
+		return decodeContent(value, about)
 	})
-	return blocks, err
 }
 
+// Made once: a list may have millions of such blocks.
+var (
+	errNoBlock = errors.New("must be an object")
+	errNoType  = errors.New("block without a type")
+)
+
 func decodeContent(raw []byte, about *provenance) (Content, error) {
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return nil, errNoBlock
+	}
 	typ := ""
 	err := readMembers(raw, func(key, value []byte) error {
 		if string(key) == "type" {
@@ -268,7 +271,7 @@ func decodeContent(raw []byte, about *provenance) (Content, error) {
 		c := &ToolResult{}
 		return c, readObject(raw, c, about)
 	case "":
-		return nil, fmt.Errorf("block without a type")
+		return nil, errNoType
 	}
 	return &OtherContent{Raw: append(json.RawMessage(nil), raw...)}, nil
 }

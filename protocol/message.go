@@ -55,7 +55,8 @@ func (*Notification) isMessage() {}
 func (*Response) isMessage()     {}
 
 // DecodeMessage reads one JSON-RPC message. The returned message aliases data, unless text in data
-// is not well-formed Unicode: it is read as U+FFFD where no safety depends on it, see [careOf].
+// is not well-formed Unicode: it is read as U+FFFD where no safety depends on it, see [careOf]. An
+// entry of a list of a result that nests too deep is refused by [DecodeResult] alone.
 //
 // A failure is an [*Error] with code [CodeParseError] when data is not strict JSON, or
 // [CodeInvalidRequest] when it is not a message. The message is not nil then if it can be told what
@@ -65,7 +66,8 @@ func (*Response) isMessage()     {}
 func DecodeMessage(data []byte) (Message, error) {
 	var raw messageMembers
 	err := jsonx.CheckMembers(data, raw.readMember)
-	if e, ok := err.(*jsonx.SyntaxError); ok && e.IsText() && jsonx.KindOf(data) == jsonx.Object {
+	if e, ok := err.(*jsonx.SyntaxError); ok && (e.IsText() || e.IsDepth()) &&
+		jsonx.KindOf(data) == jsonx.Object {
 		err = jsonx.CheckMembers(jsonx.Repair(data, careOf), raw.readMember)
 	}
 	if err != nil {
@@ -116,6 +118,9 @@ func refusedMessage(data []byte) Message {
 // Within an error, data may hold the URLs that a person is to visit.
 const inError jsonx.Care = 1 << 7
 
+// Directly within a result.
+const inResult jsonx.Care = 1 << 5
+
 // Within what belongs to tools, names of members mean nothing to the protocol.
 const ofTools jsonx.Care = 1 << 6
 
@@ -139,6 +144,15 @@ func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 	case "content": // of an answer; that of a tool is a list
 		if outer && first == '{' {
 			return keepAll
+		}
+		fallthrough
+	case "contents", "tools", "prompts", "resources", "resourceTemplates":
+		if parent == inResult {
+			return jsonx.Entries
+		}
+	case "result":
+		if depth == 1 {
+			return inResult
 		}
 	case "inputRequests":
 		return jsonx.KeepNames

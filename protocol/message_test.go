@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -186,6 +187,40 @@ func TestBrokenText(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An entry of a list of a result that nests too deep costs itself; all else costs the message.
+func TestDeepEntries(t *testing.T) {
+	deep := func(levels int) string { // within an entry of a result
+		return `{"a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
+	}
+	for _, test := range []struct{ members, want string }{
+		{`"result":{"tools":[` + deep(61) + `,1]}`, `{"tools":[` + deep(61) + `,1]}`},
+		{`"result":{"tools":[{"x":{}},` + deep(62) + `,{"d":"\ud800"},` + deep(80) + `],"x":[{}]}`,
+			`{"tools":[{"x":{}},` + jsonx.TooDeep + `,{"d":"` + "\ufffd" + `"},` + jsonx.TooDeep +
+				`],"x":[{}]}`},
+		{`"result":{"content":[` + deep(62) + `],"structuredContent":[` + deep(61) + `]}`,
+			`{"content":[` + jsonx.TooDeep + `],"structuredContent":[` + deep(61) + `]}`},
+		{`"result":{"content":[{}],"structuredContent":[` + deep(62) + `]}`, ""},
+		{`"result":{"content":{"a":[` + deep(62) + `]}}`, ""},
+		{`"result":{"tools":[` + deep(62) + `,{"a":[}]}`, ""},
+		{`"result":{"inputRequests":{"tools":[` + deep(62) + `]}}`, ""},
+		{`"method":"m","params":{"tools":[` + deep(62) + `]}`, ""},
+		{`"error":{"code":1,"message":"","content":[` + deep(62) + `]}`, ""},
+	} {
+		m, err := protocol.DecodeMessage([]byte(`{"jsonrpc":"2.0","id":1,` + test.members + "}"))
+		if test.want == "" {
+			wantCode(t, err, protocol.CodeParseError)
+		} else if r, ok := m.(*protocol.Response); err != nil || !ok || string(r.Result) != test.want {
+			t.Errorf("%s: got %#v, %v", test.members, m, err)
+		}
+	}
+	// The results of extensions are not read here, so that nobody can report it.
+	_, err := protocol.DecodeResult(protocol.Latest, "x/y", []byte(`{"tools":[`+jsonx.TooDeep+`]}`))
+	refused(t, err, "nests too deep")
+	_, err = protocol.DecodeCreateMessageResult([]byte(
+		`{"role":"user","model":"m","content":[{"type":"text","text":""},` + jsonx.TooDeep + `]}`))
+	refused(t, err, "nests too deep")
 }
 
 func idMustBe1(id protocol.ID) error {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
@@ -60,29 +61,59 @@ func codeDefinitions[T any, P definition[T]](
 	if orAbsent(m.value) == nil {
 		return nil
 	}
-	leftOut, first := 0, error(nil)
-	err := jsonx.Elements(m.value, func(i int, value []byte) error {
-		var entry T
-		err := jsonx.Decode(value, &entry)
-		if err == nil {
+	var err error
+	*list, _, err = decodeEntries(m.value, name, m.about, func(value []byte) (entry T, err error) {
+		if err = jsonx.Decode(value, &entry); err == nil {
 			err = P(&entry).checkComplete()
+		}
+		return entry, err
+	})
+	return nameMember(m.key, err)
+}
+
+// decodeEntries reads a list. Of a result, where about is not nil, an entry that cannot be read is
+// left out and reported; bad is the first such error.
+func decodeEntries[T any](
+	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
+) (list []T, bad, err error) {
+	list = []T{}
+	leftOut := 0
+	err = jsonx.Elements(raw, func(i int, value []byte) error {
+		entry, err := decode(value)
+		if string(value) == jsonx.TooDeep {
+			err = errTooDeep
 		}
 		switch {
 		case err == nil:
-			*list = append(*list, entry)
+			list = append(list, entry)
+			return nil
 		case leftOut == 0:
-			first = fmt.Errorf("[%d]: %w", i, jsonx.Plain(err))
-			fallthrough
-		default:
-			leftOut++
+			bad = fmt.Errorf("[%d]: %w", i, jsonx.Plain(err))
+		}
+		if leftOut++; about == nil {
+			return fmt.Errorf("%s%w", name, bad)
 		}
 		return nil
 	})
 	if leftOut > 0 {
-		m.about.notef("%s: %d entries are left out; the first is %w", name, leftOut, first)
+		about.notef("%s: %d entries are left out; the first is %w", name, leftOut, bad)
 	}
-	return nameMember(m.key, err)
+	return list, bad, err
 }
+
+// decodeSome is [decodeEntries] for a list that is an error when nothing in it can be read.
+func decodeSome[T any](
+	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
+) ([]T, error) {
+	list, bad, err := decodeEntries(raw, name, about, decode)
+	if err == nil && bad != nil && len(list) == 0 {
+		err = fmt.Errorf("%s%w", name, bad)
+	}
+	return list, err
+}
+
+// errTooDeep means that [DecodeMessage] found an entry to nest too deep.
+var errTooDeep = errors.New("nests too deep")
 
 // codeList codes a page of a list.
 func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,

@@ -127,6 +127,13 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 				"uriTemplate: must be present", 0},
 		{protocol.MethodCallTool, `{"content":[{"type":"text"},{"type":"text","text":"x"}]}`,
 			"content: a block of text without text is read as empty", 2},
+		{protocol.MethodCallTool, `{"content":[{"type":"image","data":"?"},` +
+			`{"type":"image","data":"aGVs\nbG8=\r\n","mimeType":"i"},{}]}`,
+			"content: 2 entries are left out; the first is [0]: data: " +
+				"illegal base64 data at input byte 0", 1},
+		{protocol.MethodReadResource, `{"contents":[{"uri":"u"},{"uri":"u","blob":"aGVs\nbG8="}]}`,
+			"contents: 1 entries are left out; the first is [0]: resource contents: " +
+				"exactly one of text and blob must be present", 1},
 	} {
 		var reports []string
 		r, err := protocol.DecodeResult(protocol.Latest, test.method, []byte(test.raw),
@@ -134,6 +141,19 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 		if err != nil || len(reports) != 1 || reports[0] != test.report {
 			t.Errorf("%s: got %v, reports %q, want %q", test.raw, err, reports, test.report)
 			continue
+		}
+		relayed, err := protocol.RelayResult(protocol.Latest, test.method, []byte(test.raw), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := protocol.EncodeResult(protocol.Latest, test.method, relayed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = protocol.DecodeResult(protocol.Latest, test.method, raw, func(odd error) {
+			t.Errorf("%s: relayed with %v", test.raw, odd)
+		}); err != nil {
+			t.Error(err)
 		}
 		n := 0
 		switch r := r.(type) {
@@ -145,6 +165,8 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 			n = len(r.Resources)
 		case *protocol.CallToolResult:
 			n = len(r.Content)
+		case *protocol.ReadResourceResult:
+			n = len(r.Contents)
 		}
 		if n != test.left {
 			t.Errorf("%s: %d entries are left, want %d", test.raw, n, test.left)

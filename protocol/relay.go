@@ -8,13 +8,14 @@ import (
 // RelayResult is [DecodeResult] for a program that passes the result on. A result that was complete
 // is encoded again with the members that it came with, also those that this package does not know,
 // in their order. What the revision of the receiver decides is written anew: resultType, cache
-// hints and _meta. Whoever changes a field of a copy of the result gets the fields encoded instead.
+// hints and _meta. Whoever changes a field of a copy of the result gets the fields encoded instead;
+// so does a result with something to report.
 // It aliases data.
 func RelayResult(
 	v Version, method string, data []byte, report func(error),
 ) (Result, error) {
 	result, err := DecodeResult(v, method, data, report)
-	if r, ok := result.(relayable); ok && err == nil {
+	if r, ok := result.(relayable); ok && err == nil && r.provenanceOf().odd == nil {
 		r.provenanceOf().origin = &origin{data, r.relay().fields}
 	}
 	return result, err
@@ -43,7 +44,7 @@ type origin struct {
 // provenance is part of the results that can be relayed.
 type provenance struct {
 	origin *origin // nil: of this program
-	odd    []error // what is read all the same, until it is reported
+	odd    []error // what was read all the same
 }
 
 func (p *provenance) provenanceOf() *provenance { return p }

@@ -121,19 +121,6 @@ func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func decodeResourceContents(raw []byte) ([]ResourceContents, error) {
-	contents := []ResourceContents{}
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		var c ResourceContents
-		if err := c.UnmarshalJSON(value); err != nil {
-			return fmt.Errorf("contents[%d]: %w", i, err)
-		}
-		contents = append(contents, c)
-		return nil
-	})
-	return contents, err
-}
-
 func (r *Resource) checkComplete() error {
 	if r.URI == "" {
 		return requireText("uri", "")
@@ -152,10 +139,9 @@ func (r *ReadResourceResult) checkComplete() error { return requireList("content
 
 func (r *ReadResourceResult) codeMembers(w *objectWriter, m member) (err error) {
 	if m.reads("contents") {
-		if r.Contents, err = decodeResourceContents(m.value); err != nil {
-			return fmt.Errorf("contents: %w", err)
-		}
-		return nil
+		r.Contents, err = decodeSome(m.value, "contents", m.about,
+			func(value []byte) (c ResourceContents, err error) { return c, c.UnmarshalJSON(value) })
+		return nameMember(m.key, err)
 	}
 	return cmp.Or(
 		w.codeValue(m, "contents", &r.Contents, true),

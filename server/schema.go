@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -32,6 +33,10 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 				ContentEncoding: "base64"},
 		}})
 	if err != nil {
+		if _, name, ok := strings.Cut(err.Error(), "cycle detected for type "); ok {
+			err = fmt.Errorf("%s contains itself: give the tool an InputSchema or OutputSchema, "+
+				"which can refer to itself with $ref", name)
+		}
 		return nil, err
 	}
 	if err := g.applyTags(inferred, t); err != nil {

@@ -179,3 +179,26 @@ func TestDefaultsOfArguments(t *testing.T) {
 	}
 	wantNoPart(t, "what has a default is required", list, `"required"`)
 }
+
+type tree struct {
+	Kids []*tree `json:"kids"`
+}
+
+// A type that contains itself needs a schema, and is told so.
+func TestRecursiveTypes(t *testing.T) {
+	of := json.RawMessage(
+		`{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}}}`)
+	s, err := server.New(nil)
+	noError(t, err)
+	defer s.Close()
+	register := func(input, output json.RawMessage) {
+		server.AddToolOut(s, server.Tool{Name: "t", InputSchema: input, OutputSchema: output},
+			func(context.Context, *server.ToolCall, tree) (map[string]tree, error) {
+				return nil, nil
+			})
+	}
+	const advice = "schema: server_test.tree contains itself: give the tool an InputSchema"
+	wantPanic(t, "input "+advice, func() { register(nil, of) })
+	wantPanic(t, "output "+advice, func() { register(of, nil) })
+	register(of, of)
+}

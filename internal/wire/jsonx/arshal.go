@@ -30,7 +30,9 @@ var (
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeAnyNumber))))
 
+	// protocolDecoding drops line breaks within base64, which common encoders write.
 	protocolDecoding = json.JoinOptions(json.DefaultOptionsV2(),
+		jsonv1.ParseBytesWithLooseRFC4648(true),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
 
 	// authorEncoding lets strings be repaired but not names repeated. What a RawMessage contributes

@@ -139,7 +139,7 @@ func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 		return end, false, nil
 	case '{', '[':
 		if s.depth == MaxDepth {
-			return i, false, syntaxError(i, "nesting too deep")
+			return i, false, syntaxError(i, reasonDepth)
 		}
 		f := &s.frames[s.depth]
 		s.depth++

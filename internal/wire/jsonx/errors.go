@@ -15,6 +15,8 @@ const (
 	reasonUTF8      = "invalid UTF-8"
 )
 
+const reasonDepth = "nesting too deep"
+
 // SyntaxError says why a document was refused.
 type SyntaxError struct {
 	Offset int    // byte at which the trouble was seen

@@ -8,23 +8,32 @@ type Care uint8
 const (
 	KeepText  Care = 1 << iota // the value, if it is a string, or the elements of a list
 	KeepNames                  // the names of its members
+	Entries                    // it is a list of entries that can do without each other
 )
+
+// TooDeep stands for an entry that nests too deep.
+const TooDeep = `"(left out: nests too deep)"`
 
 // IsText reports whether the document is refused for text that is not well-formed Unicode.
 func (e *SyntaxError) IsText() bool {
 	return e.Reason == reasonSurrogate || e.Reason == reasonUTF8
 }
 
+// IsDepth reports whether the document is refused for nesting too deep.
+func (e *SyntaxError) IsDepth() bool { return e.Reason == reasonDepth }
+
 // Repair returns a copy of data with U+FFFD in place of each lone surrogate and each byte that is
-// not UTF-8 within a string. Nothing else is changed: the result, which is at most three times as
-// long, is no document yet, but to be checked. careOf is called with each name, the care of its
+// not UTF-8 within a string, and [TooDeep] in place of each of the [Entries] that nests too deep.
+// Nothing else is changed: the result, which is at most three times as long, is no document yet,
+// but to be checked. careOf is called with each name, the care of its
 // object, the number of open brackets, and the first byte of its value.
 func Repair(
 	data []byte, careOf func(parent Care, depth int, name []byte, first byte) Care,
 ) []byte {
 	out := make([]byte, 0, len(data)+len(data)/8)
 	var open [MaxDepth]Care
-	var care Care // of the next value
+	var care Care                          // of the next value
+	var entry struct{ at, out, depth int } // of Entries, which the next value is in; 0 for none
 	for i, depth := 0, 0; i < len(data); {
 		c, end := data[i], i+1
 		switch c {
@@ -49,13 +58,24 @@ func Repair(
 			i = end
 			continue
 		case '{', '[':
+			if depth > 0 && open[depth-1]&Entries != 0 {
+				entry.at, entry.out, entry.depth = i, len(out), depth
+				care &^= Entries
+			}
 			if depth == MaxDepth {
-				return append(out, data[i:]...)
+				if end = skipValue(data, entry.at); entry.depth == 0 || end < 0 {
+					return append(out, data[i:]...)
+				}
+				out, i, depth = append(out[:entry.out], TooDeep...), end, entry.depth
+				entry.depth = 0
+				continue
 			}
 			open[depth] = care
 			depth++
 		case '}', ']':
-			depth = max(depth-1, 0)
+			if depth = max(depth-1, 0); depth <= entry.depth {
+				entry.depth = 0
+			}
 		case ',':
 			if depth > 0 {
 				care = open[depth-1]
