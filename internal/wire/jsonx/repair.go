@@ -39,7 +39,7 @@ func Repair(
 		switch c {
 		case '"':
 			if end = skipString(data, i+1); end < 0 {
-				return append(out, data[i:]...)
+				return appendRepaired(out, data[i:])
 			}
 			start := len(out)
 			out = appendRepaired(out, data[i:end])
@@ -97,7 +97,7 @@ func appendRepaired(dst, raw []byte) []byte {
 				dst, i = utf8.AppendRune(dst, utf8.RuneError), i+len(`\ud800`)
 				continue
 			}
-			n = max(n, 2) // a malformed one stays, to be refused
+			n = min(max(n, 2), len(raw)-i) // a malformed one stays, to be refused
 		case raw[i] >= utf8.RuneSelf:
 			var r rune
 			if r, n = utf8.DecodeRune(raw[i:]); r == utf8.RuneError {
