@@ -1,21 +1,24 @@
 package protocol
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
 // RelayResult is [DecodeResult] for a program that passes the result on. A result that was complete
 // is encoded again with the members that it came with, also those that this package does not know,
 // in their order. What the revision of the receiver decides is written anew: resultType, cache
 // hints and _meta. Whoever changes a field of a copy of the result gets the fields encoded instead;
-// so does a result with something to report.
-// It aliases data.
+// so does a result with an entry that nests too deep. It aliases data.
 func RelayResult(
 	v Version, method string, data []byte, report func(error),
 ) (Result, error) {
 	result, err := DecodeResult(v, method, data, report)
-	if r, ok := result.(relayable); ok && err == nil && r.provenanceOf().odd == nil {
+	if r, ok := result.(relayable); ok && err == nil &&
+		!bytes.Contains(data, []byte(jsonx.TooDeep)) {
 		r.provenanceOf().origin = &origin{data, r.relay().fields}
 	}
 	return result, err
