@@ -218,6 +218,15 @@ func TestDeepEntries(t *testing.T) {
 	// The results of extensions are not read here, so that nobody can report it.
 	_, err := protocol.DecodeResult(protocol.Latest, "x/y", []byte(`{"tools":[`+jsonx.TooDeep+`]}`))
 	refused(t, err, "nests too deep")
+	relayed, err := protocol.RelayResult(protocol.Latest, protocol.MethodCallTool, []byte(
+		`{"content":[{"type":"text","text":"x"},`+jsonx.TooDeep+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool, relayed)
+	if err != nil || strings.Contains(string(raw), "too deep") {
+		t.Errorf("it is relayed as %s, %v", raw, err)
+	}
 	_, err = protocol.DecodeCreateMessageResult([]byte(
 		`{"role":"user","model":"m","content":[{"type":"text","text":""},` + jsonx.TooDeep + `]}`))
 	refused(t, err, "nests too deep")
