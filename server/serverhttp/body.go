@@ -34,8 +34,8 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 		return nil, h.bodyTooLarge()
 	}
 	if r.ContentLength != 0 {
-		rw.body.start(h.bodies, &rw.deadline)
-		defer func() { rw.body.stop(h.bodies, f == nil) }()
+		rw.startBody()
+		defer func() { rw.stopBody(f == nil) }()
 	}
 	body, err := h.readBounded(r)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
 // connDeadlines sets the deadlines of a connection whose response writer has any.
@@ -42,23 +40,23 @@ func (d *connDeadlines) setWrite(t time.Time) {
 // of the [http.Server], which may be earlier. One queue, with one timer, serves
 // the bodies of all requests, so a body that is there at once allocates nothing.
 type bodyDeadline struct {
-	entry recent.Entry[*bodyDeadline]
-	conn  *connDeadlines // nil: the time is not limited
+	conn *connDeadlines // nil: the time is not limited
 
 	mu      sync.Mutex // held while the deadline is set: w must not be used after its handler
 	expired bool       // the connection has a deadline in the past
 	stopped bool
 }
 
-func (b *bodyDeadline) start(bodies *recent.Queue[*bodyDeadline], conn *connDeadlines) {
-	if conn.exist() {
-		b.conn = conn
-		bodies.Add(&b.entry, b)
+func (rw *responseWriter) startBody() {
+	if rw.deadline.exist() {
+		rw.body.conn = &rw.deadline
+		rw.h.bodies.Add(&rw.place, rw)
 	}
 }
 
-// expire is called by the queue.
-func (b *bodyDeadline) expire() {
+// expireBody is called by the queue.
+func (rw *responseWriter) expireBody() {
+	b := &rw.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.stopped {
@@ -67,14 +65,15 @@ func (b *bodyDeadline) expire() {
 	}
 }
 
-// stop is called when the body was read, as a whole or not. An expired deadline stays, so that
+// stopBody is called when the body was read, as a whole or not. An expired deadline stays, so that
 // net/http does not wait for the rest of the body, unless the body became whole at the last moment:
 // the deadline would look like a client that went away.
-func (b *bodyDeadline) stop(bodies *recent.Queue[*bodyDeadline], whole bool) {
+func (rw *responseWriter) stopBody(whole bool) {
+	b := &rw.body
 	if b.conn == nil {
 		return
 	}
-	bodies.Remove(&b.entry)
+	rw.h.bodies.Remove(&rw.place)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true

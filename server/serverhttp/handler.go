@@ -29,7 +29,7 @@ type Handler struct {
 	requests   inflight.Set[*inflight.Request] // that are served
 	buffers    sync.Pool                       // of *[]byte, for what is written
 	pieces     sync.Pool                       // of *piece, for what is read
-	bodies     *recent.Queue[*bodyDeadline]    // that are being read
+	bodies     *recent.Queue[*responseWriter]  // whose request bodies are being read
 	quiet      *recent.Queue[*responseWriter]  // whose handlers run, without a word so far
 
 	legacy   bool // legacy revisions are served, too
@@ -54,7 +54,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
-		bodies: recent.NewQueue(o.ReadTimeout, (*bodyDeadline).expire), answers: newAnswerQuota(),
+		bodies: recent.NewQueue(o.ReadTimeout, (*responseWriter).expireBody), answers: newAnswerQuota(),
 		quiet: recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
@@ -214,7 +214,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	rw.id = request.ID
 	admitted := h.admitModern(rw, r, request, principal)
 	if !rw.jsonOnly {
-		h.quiet.Add(&rw.silence, rw)
+		h.quiet.Add(&rw.place, rw)
 	}
 	response := h.srv.Serve(ctx, admitted)
 	rw.endSilence()

@@ -43,13 +43,13 @@ type responseWriter struct {
 	h            *Handler
 	r            *http.Request // that it answers
 	deadline     connDeadlines
-	body         bodyDeadline      // of the request
-	task         inflight.Request  // the request that it answers
-	jsonOnly     bool              // the client takes no stream
-	eventsOnly   bool              // the client takes a stream alone
-	received     *hophttp.Received // not nil: a replica passed the request on
-	streamWriter *streamWriter     // that writes it instead, of legacy clients; nil: none
-	silence      recent.Entry[*responseWriter]
+	body         bodyDeadline                  // of the request
+	task         inflight.Request              // the request that it answers
+	jsonOnly     bool                          // the client takes no stream
+	eventsOnly   bool                          // the client takes a stream alone
+	received     *hophttp.Received             // not nil: a replica passed the request on
+	streamWriter *streamWriter                 // that writes it instead, of legacy clients; nil: none
+	place        recent.Entry[*responseWriter] // in Handler.bodies, and then in Handler.quiet
 	loan
 
 	// What the authority says of the request; nil: nothing.
@@ -111,7 +111,7 @@ func (rw *responseWriter) beginStreamLocked() {
 		return
 	}
 	rw.streaming = true
-	rw.h.quiet.Remove(&rw.silence)
+	rw.h.quiet.Remove(&rw.place)
 	values := [...]string{typeEvents, "no-store", "no"}
 	header := rw.w.Header()
 	header["Content-Type"] = values[0:1:1]
@@ -202,7 +202,7 @@ func (rw *responseWriter) breakSilence() {
 
 // endSilence is called when the handler has returned: what happened decides the headers now.
 func (rw *responseWriter) endSilence() {
-	rw.h.quiet.Remove(&rw.silence)
+	rw.h.quiet.Remove(&rw.place)
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	rw.served = true

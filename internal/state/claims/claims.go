@@ -98,8 +98,8 @@ type Memo struct {
 type Mark struct {
 	Set          bool     // asked in flow style
 	Again        bool     // asked once more because it had changed
-	Invalid      int      // answers in a row that did not fit; in guard style as well
 	Unread       bool     // guard style alone: the last answer fitted, and nothing has read it
+	Invalid      int      // answers in a row that did not fit; in guard style as well
 	PromptDigest [16]byte // digest of the text for the person or the model
 }
 
