@@ -45,7 +45,7 @@
 // A program that cannot block while a person thinks handles the rounds itself. [Client.Begin] stops
 // at the first questions and returns a [Pending]. The program answers it and passes it to
 // [Client.Resume], in this process or, stored as JSON, in another. It needs no handlers:
-// [Options.Manual] declares what it can answer.
+// [Options.Manual] names the kinds of questions that it answers.
 //
 // # Lists and subscriptions
 //

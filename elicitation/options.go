@@ -74,9 +74,9 @@ type Options struct {
 	// [ValidateWarn].
 	Validation Validation
 	// URLPolicy decides whether a client may be sent to a URL. An error refuses the question; its
-	// text goes to the host and not to the upstream. Nil: [DefaultURLPolicy]. URLs with a user name,
-	// of more than 8 KiB, with characters that people read differently from programs, or of a scheme
-	// such as javascript are always refused. Calls may overlap.
+	// text goes to the host and not to the upstream. Nil: [DefaultURLPolicy]. URLs with a user
+	// name, of more than 8 KiB, with characters that people read differently from programs, or of a
+	// scheme such as javascript are always refused. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLRequest) error
 	// AllowSecrets reports whether the upstream on a connection may ask, in a form, for what looks
 	// like a secret: a field whose name or title has a word such as password, token or card number.
@@ -110,10 +110,10 @@ const (
 	ValidateWarn Validation = iota
 	// ValidateOff does not look at content.
 	ValidateOff
-	// ValidateEnforce ends the question with an error, refuses forms whose schema cannot be checked,
-	// and passes on only validated content: unknown members are removed and defaults filled in.
-	// Optional members that the person has emptied are removed and get no default, and optional
-	// numbers and booleans that were sent as strings are converted.
+	// ValidateEnforce ends the question with an error, refuses forms whose schema cannot be
+	// checked, and passes on only validated content: unknown members are removed and defaults
+	// filled in. Optional members that the person has emptied are removed and get no default, and
+	// optional numbers and booleans that were sent as strings are converted.
 	ValidateEnforce
 )
 

@@ -278,7 +278,7 @@ func (p *pendingQuestion) endLocked(out outcome) {
 		out.err.RequestID = bareID(p.id)
 	}
 	p.withdrawLocked(before, out)
-	p.router.removeQuestion(p, out)
+	p.removeLocked(out)
 	p.router.metrics.pending.Add(-1)
 	p.router.metrics.countOutcome(out, time.Since(p.created))
 	p.emitStateLocked(out.eventKind(), &out)

@@ -137,9 +137,9 @@ func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	return nil
 }
 
-// removeQuestion moves a question to the ended ones and frees its slot. The question's mu is held.
-func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
-	c := p.call
+// removeLocked moves the question to the ended ones of the router and frees its slot.
+func (p *pendingQuestion) removeLocked(out outcome) {
+	r, c := p.router, p.call
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.questions, p.id)

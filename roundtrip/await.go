@@ -15,8 +15,8 @@ import (
 )
 
 // visitHold is how long [Await] holds a request of a modern revision: proxies and clients commonly
-// give up on what is silent for half a minute. With progress it is not silent, but many clients give
-// up after a minute in all.
+// give up on what is silent for half a minute. With progress it is not silent, but many clients
+// give up after a minute in all.
 const visitHold, visitHoldWithProgress = 25 * time.Second, 50 * time.Second
 
 // visitPoll is the time between two looks at a visit that is not finished.

@@ -86,10 +86,8 @@ func (r responder) checkUnread(questions []Question) {
 	defer r.mu.Unlock()
 	for i := range questions {
 		q := &questions[i]
-		a := r.findAnswerLocked(q.key)
-		if a == nil || q.form == nil || a.unsolicited || a.checked || a.fault != nil ||
-			a.outcome != Accepted || a.kind != protocol.KindElicitForm ||
-			a.digest != q.formDigest() {
+		a := r.findUnreadLocked(q)
+		if a == nil || q.form == nil {
 			continue
 		}
 		if _, err := q.form.Accept(a.content); err != nil {
@@ -98,11 +96,21 @@ func (r responder) checkUnread(questions []Question) {
 	}
 }
 
-// markUnread marks the questions of a handler in guard style that asks nothing but what was answered
-// in this round, with answers that fit and that it has not read. It returns the key of one that was
-// marked before: the handler reads under another key or with another type, and would ask until the
-// rounds are used up. Not meant are visits, whose end a handler may learn elsewhere, and what is asked
-// again on purpose.
+// findUnreadLocked returns the accepted answer to q that the handler has not read, nil if there is
+// none.
+func (r *run) findUnreadLocked(q *Question) *answer {
+	a := r.findAnswerLocked(q.key)
+	if a == nil || a.unsolicited || a.checked || a.fault != nil || a.outcome != Accepted ||
+		a.kind != q.request.Kind() || a.digest != q.formDigest() {
+		return nil
+	}
+	return a
+}
+
+// markUnread marks the questions of a handler in guard style if this round has answered all of them
+// and the handler has read no answer. It returns the key of one that was marked before: the handler
+// reads under another key or with another type, and would ask until the rounds are used up. It
+// leaves out visits, whose end a handler may learn elsewhere, and questions with [AskAgain].
 func (r responder) markUnread(d *draft) (key string) {
 	if r.isFresh() {
 		return ""
@@ -111,10 +119,9 @@ func (r responder) markUnread(d *draft) (key string) {
 	defer r.mu.Unlock()
 	for i := range d.questions {
 		q := &d.questions[i]
-		a := r.findAnswerLocked(q.key)
-		if a == nil || q.mark.Set || q.askAgain || a.unsolicited || a.checked || a.fault != nil ||
-			a.outcome != Accepted || a.round != r.number || a.kind != q.request.Kind() ||
-			a.kind == protocol.KindElicitURL || a.digest != q.formDigest() {
+		a := r.findUnreadLocked(q)
+		if a == nil || q.mark.Set || q.askAgain || a.round != r.number ||
+			a.kind == protocol.KindElicitURL {
 			return ""
 		}
 	}

@@ -54,11 +54,11 @@ type Options struct {
 	// have all where the transport does not authenticate, else three quarters.
 	MaxSubscriptions int
 	// Watch is called before the first subscription to the resource at uri is acknowledged, so that
-	// a server watches what somebody listens to, and then calls [Server.ResourceUpdated]. stop, which
-	// may be nil, is called once the last subscriber is gone or the server closes; ctx ends then,
-	// too. Subscriptions of both eras count, those of resources alone that their clients could read
-	// when they subscribed. Calls for one URI never overlap. Clients choose what a template matches:
-	// check uri as you do when it is read. Nil: nothing is watched.
+	// a server watches what somebody listens to, and then calls [Server.ResourceUpdated]. stop,
+	// which may be nil, is called once the last subscriber is gone or the server closes; ctx ends
+	// then, too. Subscriptions of both eras count, those of resources alone that their clients
+	// could read when they subscribed. Calls for one URI never overlap. Clients choose what a
+	// template matches: check uri as you do when it is read. Nil: nothing is watched.
 	Watch func(ctx context.Context, uri string) (stop func())
 	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
 	// listChanged, for servers whose lists and resources do not change. Changes are not announced.

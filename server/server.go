@@ -42,7 +42,8 @@ func New(opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, started: time.Now(), hub: newHub(o.MaxSubscriptions), localAccess: UnlimitedAccess()}
+	s := &Server{opts: o, started: time.Now(), hub: newHub(o.MaxSubscriptions),
+		localAccess: UnlimitedAccess()}
 	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -142,7 +142,7 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 // whether it exists. The number and size of URIs are limited: they are held as long as the session.
 // Notifications depend on the access of the latest subscription.
 func (x *Session) subscribeResource(ctx context.Context, request *Request, uri string) error {
-	hub, watchable := x.server.hub, x.server.watchable(request, uri)
+	hub, watchable := x.server.hub, x.server.listWatchable(request, uri)
 	hub.mu.Lock()
 	err := x.subscribeLocked(uri, request.Access)
 	if err == nil && len(watchable) > 0 && !x.isClosed() {

@@ -76,7 +76,7 @@ func (s *Server) openSubscription(
 	request *Request, filter protocol.SubscriptionFilter,
 ) (*subscriber, quota.Limit, error) {
 	h, p := s.hub, request.Principal
-	watchable := s.watchable(request, filter.ResourceSubscriptions...)
+	watchable := s.listWatchable(request, filter.ResourceSubscriptions...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {

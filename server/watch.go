@@ -17,9 +17,9 @@ type watching struct {
 	done     chan struct{} // closed when stop has returned
 }
 
-// watchable returns the URIs that are watched for a request: those of resources that it may read.
-// Others may not exist, and are as many as clients like to make up.
-func (s *Server) watchable(request *Request, uris ...string) (watched []string) {
+// listWatchable returns the URIs that are watched for a request: those of resources that it may
+// read. Others may not exist, and are as many as clients like to make up.
+func (s *Server) listWatchable(request *Request, uris ...string) (watched []string) {
 	if s.opts.Watch == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *Server) holdLocked(sub *subscriber, uri string) {
 		ctx, w.end = context.WithCancel(h.life)
 		h.watched[uri] = w
 		h.watches.Add(1)
-		go s.watch(ctx, w, w.previous, uri)
+		go s.runWatch(ctx, w, w.previous, uri)
 	}
 	w.holders++
 	if sub.held == nil {
@@ -74,8 +74,8 @@ func (h *hub) dropLocked(sub *subscriber, uri string) {
 	}
 }
 
-// watch calls Watch once previous, which may be nil, has stopped, and stop when ctx has ended.
-func (s *Server) watch(ctx context.Context, w, previous *watching, uri string) {
+// runWatch calls Watch once previous, which may be nil, has stopped, and stop when ctx has ended.
+func (s *Server) runWatch(ctx context.Context, w, previous *watching, uri string) {
 	h := s.hub
 	if previous != nil {
 		select {

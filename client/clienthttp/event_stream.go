@@ -97,7 +97,7 @@ func (e *eventStream) awaitRetry() error {
 	}
 }
 
-// retryDelay returns the wait before the next attempt: at least what the server has set, within the
+// retryDelay returns the wait before the next attempt: the server's delay at least, within the
 // bounds. Jitter spreads the clients of a restarted server.
 func (e *eventStream) retryDelay() time.Duration {
 	if e.hasRetry && e.idleAttempts <= 1 {

@@ -114,8 +114,8 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 	}
 }
 
-// cutResponse returns the response to a request that is whole in the last event of a stream although
-// the blank line behind it is missing, nil for none.
+// cutResponse returns the response to a request that is whole in the last event of a stream
+// although the blank line behind it is missing, nil for none.
 func cutResponse(event sse.Event, id protocol.ID) *protocol.Response {
 	m, err := protocol.DecodeMessage(event.Data)
 	resp, ok := m.(*protocol.Response)

@@ -58,7 +58,7 @@ type session struct {
 	notices    notices
 	endOnce    sync.Once
 	listenOnce sync.Once
-	unknown    atomic.Bool // a ping was answered so: a request that gets 404 has not run
+	pingFailed atomic.Bool // the server refused a ping: it has lost the session
 }
 
 var _ protocol.LegacySession = (*session)(nil)
@@ -164,7 +164,7 @@ var errAnswered = errors.New("clienthttp: the request has been answered")
 
 // Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if the
 // server allows that. When ctx ends it sends a cancellation: in legacy revisions a closed
-// connection is none.
+// connection does not cancel it.
 func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
@@ -282,9 +282,9 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 // codeNoSession is the code with which servers say that they do not know a session.
 const codeNoSession = -32001
 
-// readSingleResponse reads a response that is no stream. 404 ends the session. It proves that the
-// request has not run where a ping in the session gets it, too, unless a header says that the session
-// ended while the request ran: a handler, or a proxy, may have a 404 of its own.
+// readSingleResponse reads a response that is no stream. 404 ends the session. The request has not
+// run if the server refuses a ping in the session as well and no header says that the session ended
+// meanwhile: handlers and proxies have 404s of their own.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode
@@ -297,10 +297,10 @@ func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id pr
 	}
 	said := &StatusError{Status: status, Header: x.resp.Header}
 	if s.pingSaysGone(ctx) {
-		s.unknown.Store(true)
+		s.pingFailed.Store(true)
 	}
 	err = s.markGone(said)
-	if s.unknown.Load() && x.resp.Header.Get(rules.HeaderOutcome) == "" {
+	if s.pingFailed.Load() && x.resp.Header.Get(rules.HeaderOutcome) == "" {
 		err = fmt.Errorf("%w: %w", err, protocol.ErrNotRun) // others in the session may have run
 	}
 	return nil, err

@@ -274,9 +274,9 @@ type TaskChanged struct {
 type VisitServed struct {
 	nowhere
 	// How is "shown" or "finished", or why the browser was turned away: "stranger", that is another
-	// person or a link that leads nowhere; "token", a form of another browser or login; "origin" and
-	// "host", a page or an address that is not this one; "over" and "late", the visit has ended;
-	// "size"; "method"; "store", which could not be asked.
+	// person or a link that leads nowhere; "token", a form of another browser or login; "origin"
+	// and "host", a page or an address that is not this one; "over" and "late", the visit has
+	// ended; "size"; "method"; "store", which could not be asked.
 	How string
 	// Visit is the start of a digest of the link's id, empty where it was not read.
 	Visit string

@@ -23,9 +23,9 @@ import (
 type StateStore interface {
 	// Put keeps state under id, 64 hexadecimal characters, at least until the given time. An id
 	// that is taken is refused with an error, even when there is no room: of several calls one
-	// succeeds. The caller does not change state afterwards, and the store must not keep it. A store
-	// without room returns a [*QuotaError]: it must not drop an entry that is still valid. The
-	// client may then call again.
+	// succeeds. The caller does not change state afterwards, and the store must not keep it. A
+	// store without room returns a [*QuotaError]: it must not drop an entry that is still valid.
+	// The client may then call again.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
 	// the room, because a client can have states stored as fast as it can send requests.

@@ -140,7 +140,7 @@ func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 		return ErrOver
 	}
 	if err == nil {
-		v.report(ctx, "finished")
+		v.reportServed(ctx, "finished")
 	}
 	if err == nil && v.page.opts.Wake != nil {
 		_ = v.page.opts.Wake(ctx, v.id) // without it the task looks again within a minute
@@ -148,8 +148,8 @@ func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 	return err
 }
 
-// report tells the observer how a browser was served.
-func (v *Visit[Q, A]) report(ctx context.Context, how string) {
+// reportServed tells the observer how a browser was served.
+func (v *Visit[Q, A]) reportServed(ctx context.Context, how string) {
 	e := event.VisitServed{How: how, Principal: v.Visitor, RemoteAddr: v.addr}
 	if v.id != "" {
 		digest := sha256.Sum256([]byte("rondo visit 1\x00" + v.id)) // who has the id has the link
@@ -183,8 +183,8 @@ const (
 	refuseStore refusal = "The server is busy. Nothing was changed; try again in a moment."
 )
 
-// status returns the HTTP status of the page, and how the observer is told.
-func (r refusal) status() (status int, how string) {
+// describe returns the HTTP status of the page, and how the observer is told.
+func (r refusal) describe() (status int, how string) {
 	switch r {
 	case refuseMethod:
 		return http.StatusMethodNotAllowed, "method"
@@ -225,7 +225,7 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if refused = p.open(w, r, v); refused == "" {
 			if !v.post {
-				v.report(r.Context(), "shown")
+				v.reportServed(r.Context(), "shown")
 			}
 			p.serve(w, r, v)
 			return
@@ -234,8 +234,8 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused == refuseMethod {
 		h.Set("Allow", "GET, HEAD, POST")
 	}
-	status, how := refused.status()
-	v.report(r.Context(), how)
+	status, how := refused.describe()
+	v.reportServed(r.Context(), how)
 	http.Error(w, string(refused), status)
 }
 

@@ -11,9 +11,9 @@
 //	admin.Handle("/debug/rondo/", page)
 //
 // It shows first who is waited for: the person, their client, the tool, the question's key, and
-// since when. Then the server, limits and how full they are, sessions and tasks; the last 1,000 flows
-// that this process served, with rounds, questions, durations and ends; the last 100 refusals; and
-// what a requestState says. It is HTML without scripts, also for narrow screens.
+// since when. Then the server, limits and how full they are, sessions and tasks; the last 1,000
+// flows that this process served, with rounds, questions, durations and ends; the last 100
+// refusals; and what a requestState says. It is HTML without scripts, also for narrow screens.
 //
 // # What it never shows
 //

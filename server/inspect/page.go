@@ -76,7 +76,7 @@ func New(opts *Options) (*Page, error) {
 		"took":    inspection.Took,
 		"percent": percent,
 		"amount":  amount,
-		"head":    func(head []string, i int) string { return append(head, make([]string, i+1)...)[i] },
+		"head":    headOf,
 	}).Parse(pageHTML)
 	return p, err
 }
@@ -255,7 +255,7 @@ func (p *Page) fill(r *http.Request, v *view) {
 		slices.Sort(v.States)
 		v.States = slices.Compact(v.States)
 		v.Filter = filter{query.Get("who"), query.Get("tool"), query.Get("state")}
-		v.Flows = slices.DeleteFunc(v.Flows, func(f *flow) bool { return !v.Filter.chooses(f) })
+		v.Flows = slices.DeleteFunc(v.Flows, func(f *flow) bool { return !v.Filter.matchesFlow(f) })
 	case "refusals":
 		v.Refusals = p.events.listRefusals()
 	case "state":
@@ -267,7 +267,7 @@ func (p *Page) fill(r *http.Request, v *view) {
 		for _, part := range p.parts {
 			part.Inspect(ctx)
 		}
-		v.Waiting = p.events.waiting(v.Report.QuestionTTL)
+		v.Waiting = p.events.listWaiting(v.Report.QuestionTTL)
 		for _, l := range v.Report.Limits {
 			if percent(l) >= 10 {
 				v.Full = append(v.Full, l)
@@ -276,6 +276,14 @@ func (p *Page) fill(r *http.Request, v *view) {
 			}
 		}
 	}
+}
+
+// headOf returns the head of a column, empty for a table without heads.
+func headOf(heads []string, column int) string {
+	if column < len(heads) {
+		return heads[column]
+	}
+	return ""
 }
 
 // percent returns how full a limit is. One without a bound is never full.

@@ -200,9 +200,9 @@ func (r *recorder) flows(id string) (list []*flow) {
 	return list
 }
 
-// waiting returns the flows that wait for people, the newest first. What has waited for longer than
-// ttl is late, and after lateTime it is left out.
-func (r *recorder) waiting(ttl time.Duration) []*flow {
+// listWaiting returns the flows that wait for people, the newest first. What has waited for longer
+// than ttl is late, and after lateTime it is left out.
+func (r *recorder) listWaiting(ttl time.Duration) []*flow {
 	return slices.DeleteFunc(r.flows(""), func(f *flow) bool {
 		past := time.Since(f.Asked) - ttl
 		f.Late = past > 0
@@ -214,7 +214,7 @@ func (r *recorder) waiting(ttl time.Duration) []*flow {
 // chooses all.
 type filter struct{ Who, Tool, State string }
 
-func (c *filter) chooses(f *flow) bool {
+func (c *filter) matchesFlow(f *flow) bool {
 	has := func(text, part string) bool {
 		return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 	}

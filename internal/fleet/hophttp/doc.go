@@ -19,7 +19,8 @@
 //
 // A hop is bound to the session, the method and the digest of the body, and to a ticket of the
 // owner. The owner accepts a ticket for [TicketLife] by its own clock, so that the clocks of two
-// replicas are never compared, and remembers the digests of the hops that it has served for as long:
-// whoever reads the network between replicas cannot have one served again. Where more hops come than
-// are remembered, the oldest are forgotten and their tickets end, so that senders get new ones.
+// replicas are never compared, and remembers the digests of the hops that it has served for as
+// long: whoever reads the network between replicas cannot have one served again. Where more hops
+// come than are remembered, the oldest are forgotten and their tickets end, so that senders get new
+// ones.
 package hophttp

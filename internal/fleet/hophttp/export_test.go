@@ -30,5 +30,5 @@ const MaxSpent = maxSpent
 
 // TakeHop takes a hop.
 func TakeHop(s *SpentHops, token string, issued, age time.Duration) string {
-	return s.take(token, issued, age)
+	return s.takeHop(token, issued, age)
 }

@@ -18,8 +18,8 @@ func (f *Forwarder) newTicket() string {
 	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
 }
 
-// readTicket returns when a ticket was issued. It reports false for one that is not this owner's, or
-// older than TicketLife.
+// readTicket returns when a ticket was issued. It reports false for one that is not this owner's,
+// or older than TicketLife.
 func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	text, ok := strings.CutPrefix(ticket, f.self.Start)
 	if !ok || len(text) != 8 {
@@ -95,10 +95,11 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	if hop == nil {
 		return nil, false // a client made it up: the request is served as one of a client
 	}
-	if issued, ok := f.readTicket(hop[0]); ok && verdict == VerdictTaken {
-		verdict = f.spent.take(tokens[0], issued, time.Since(f.began))
+	if verdict == VerdictTaken {
+		issued, _ := f.readTicket(hop[0])
+		verdict = f.spent.takeHop(tokens[0], issued, time.Since(f.began))
 		if verdict == "" && r.Method == http.MethodGet {
-			verdict = VerdictStale // net/http sends a GET again by itself: it comes with another hop
+			verdict = VerdictStale // net/http repeats a GET by itself: the sender makes another hop
 		}
 	}
 	if verdict == "" { // without a reply the sender takes the outcome for unknown, which it is

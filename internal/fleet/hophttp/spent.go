@@ -18,11 +18,10 @@ type spentHops struct {
 	floor       time.Duration                  // tickets of before are not good any more
 }
 
-// take returns VerdictTaken for a hop that comes for the first time, and empty for one that was
-// served. age is the time of its owner, and issued
-// that of its ticket. Where more hops come than are remembered, tickets end earlier: the sender gets
-// another one.
-func (s *spentHops) take(token string, issued, age time.Duration) (verdict string) {
+// takeHop returns VerdictTaken for a hop that comes for the first time, and empty for one that was
+// served. age is the time of its owner, and issued that of its ticket. Where more hops come than
+// are remembered, tickets end earlier: the sender gets another one.
+func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
 	key := sha256.Sum256([]byte(token))
 	s.mu.Lock()
 	defer s.mu.Unlock()

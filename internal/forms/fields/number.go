@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Number is spelled as in JSON and has passed [ParseNumber] or [schema.CheckNumber]. It is compared
-// exactly.
+// A Number is spelled as in JSON and has passed [ParseNumber] or [schema.CheckNumber]. It is
+// compared exactly.
 type Number string
 
 // ParseNumber reads a number in the notation of JSON. It refuses those that would take long to

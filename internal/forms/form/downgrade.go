@@ -45,13 +45,14 @@ func downgradeProperty(property []byte) ([]byte, error) {
 	}
 	out := []byte{'{'}
 	err = jsonx.Members(property, func(key, value []byte) error {
-		switch {
-		case string(key) == "default" && typ != "boolean":
+		if string(key) == "default" && typ != "boolean" {
 			return nil
-		case string(key) == "oneOf" && !listed && areTitledTexts(value):
-			values, titles, err := splitChoices(value)
-			out = appendRaw(appendRaw(out, "enum", values), "enumNames", titles)
-			return err
+		}
+		if string(key) == "oneOf" && !listed {
+			if values, titles, ok := splitChoices(value); ok {
+				out = appendRaw(appendRaw(out, "enum", values), "enumNames", titles)
+				return nil
+			}
 		}
 		out = appendRaw(out, string(key), value)
 		return nil
@@ -59,39 +60,25 @@ func downgradeProperty(property []byte) ([]byte, error) {
 	return append(out, '}'), err
 }
 
-// areTitledTexts reports whether a union is the list of choices of the grammar.
-func areTitledTexts(raw []byte) bool {
-	titled := jsonx.KindOf(raw) == jsonx.Array
+// splitChoices splits a list of titled texts into their values and titles. It reports false for any
+// other union.
+func splitChoices(raw []byte) (values, titles []byte, ok bool) {
+	var constants, names [][]byte
+	count := 0
 	walkElements(raw, func(choice []byte) {
-		texts := 0
+		count++
 		walkMembers(choice, func(key string, value []byte) {
-			if (key == "const" || key == "title") && jsonx.KindOf(value) == jsonx.String {
-				texts++
+			switch {
+			case jsonx.KindOf(value) != jsonx.String:
+			case key == "const":
+				constants = append(constants, value)
+			case key == "title":
+				names = append(names, value)
 			}
 		})
-		titled = titled && texts == 2
 	})
-	return titled
-}
-
-// splitChoices splits titled choices into two arrays of strings.
-func splitChoices(raw []byte) (values, titles []byte, err error) {
-	values, titles = []byte{'['}, []byte{'['}
-	err = jsonx.Elements(raw, func(i int, choice []byte) error {
-		if i > 0 {
-			values, titles = append(values, ','), append(titles, ',')
-		}
-		return jsonx.Members(choice, func(key, value []byte) error {
-			switch string(key) {
-			case "const":
-				values = append(values, value...)
-			case "title":
-				titles = append(titles, value...)
-			}
-			return nil
-		})
-	})
-	return append(values, ']'), append(titles, ']'), err
+	ok = jsonx.KindOf(raw) == jsonx.Array && len(constants) == count && len(names) == count
+	return encodeList(constants), encodeList(names), ok
 }
 
 // rewrite copies an object, each value as f returns it.

@@ -35,14 +35,14 @@ const (
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form := readMembers(raw)
-	for depth := 0; form.get("$ref") != nil; depth++ {
-		place, err := n.resolve(form.get("$ref"))
+	for depth := 0; form.valueOf("$ref") != nil; depth++ {
+		place, err := n.resolveReference(form.valueOf("$ref"))
 		if err == nil && depth == maxNesting {
 			err = errNesting
 		}
 		if err == nil {
-			form.drop("$ref")
-			err = form.combine(readMembers(place))
+			form.dropKeyword("$ref")
+			err = form.addKeywords(readMembers(place))
 		}
 		if err != nil {
 			return nil, &Error{Reason: err.Error()}
@@ -51,15 +51,15 @@ func normalize(raw []byte) ([]byte, error) {
 	if err := form.settleType(); err != nil {
 		return nil, &Error{Reason: err.Error()}
 	}
-	if form.get("type") == nil {
+	if form.valueOf("type") == nil {
 		form.setText("type", "object")
 	}
 	form.dropBrokenTexts()
-	dialect, _ := jsonx.Text(form.get("$schema"))
+	dialect, _ := jsonx.Text(form.valueOf("$schema"))
 	if !understoodDialect(dialect) {
-		form.drop("$schema")
+		form.dropKeyword("$schema")
 	}
-	properties := form.get("properties")
+	properties := form.valueOf("properties")
 	if properties == nil || string(properties) == "[]" { // as PHP writes an empty map
 		properties = []byte("{}")
 	}
@@ -77,15 +77,16 @@ func normalize(raw []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	form.set("properties", properties)
-	definitions := members{{"$defs", form.get("$defs")}, {"definitions", form.get("definitions")}}
-	form.drop("$defs")
-	form.drop("definitions")
+	form.setValue("properties", properties)
+	definitions := members{{"$defs", form.valueOf("$defs")},
+		{"definitions", form.valueOf("definitions")}}
+	form.dropKeyword("$defs")
+	form.dropKeyword("definitions")
 	normal := form.encode()
 	if bytes.Contains(bytes.ToLower(normal), []byte(`ref"`)) { // in a keyword beside the grammar
 		for _, d := range definitions {
 			if d.value != nil {
-				form.set(d.key, d.value)
+				form.setValue(d.key, d.value)
 			}
 		}
 		normal = form.encode()
@@ -109,8 +110,8 @@ type normalizer struct {
 	places map[string][]byte // by reference
 }
 
-// resolve returns the place of the schema that a reference leads to.
-func (n *normalizer) resolve(raw []byte) ([]byte, error) {
+// resolveReference returns the place of the schema that a reference leads to.
+func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	ref, err := jsonx.Text(raw)
 	if err != nil || !strings.HasPrefix(ref, "#/") {
 		return nil, fmt.Errorf("has the reference %s, which leads to no part of the schema",
@@ -156,9 +157,9 @@ func findStep(raw []byte, step string) (found []byte) {
 	return found
 }
 
-// flatten returns the keywords of a schema together with those of the schemas that it consists of.
-// Its type is one name, or absent where any value is allowed.
-func (n *normalizer) flatten(raw []byte, depth int) (members, error) {
+// flattenSchema returns the keywords of a schema together with those of the schemas that it
+// consists of. Its type is one name, or absent where any value is allowed.
+func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	n.left -= len(raw)
 	switch {
 	case depth > maxNesting || n.left < 0:
@@ -175,13 +176,13 @@ func (n *normalizer) flatten(raw []byte, depth int) (members, error) {
 		return nil, fmt.Errorf("has more than %d keywords", maxKeywords)
 	}
 	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf"} {
-		if value := own.get(keyword); value != nil {
+		if value := own.valueOf(keyword); value != nil {
 			parts = append(parts, member{keyword, value})
-			own.drop(keyword)
+			own.dropKeyword(keyword)
 		}
 	}
-	own.drop("nullable") // of OpenAPI
-	err := own.settle()
+	own.dropKeyword("nullable") // of OpenAPI
+	err := own.settleKeywords()
 	for _, part := range parts {
 		if err != nil {
 			break
@@ -193,7 +194,7 @@ func (n *normalizer) flatten(raw []byte, depth int) (members, error) {
 
 func (n *normalizer) addPart(own *members, part member, depth int) error {
 	if part.key == "$ref" {
-		place, err := n.resolve(part.value)
+		place, err := n.resolveReference(part.value)
 		if err != nil {
 			return err
 		}
@@ -211,24 +212,24 @@ func (n *normalizer) addPart(own *members, part member, depth int) error {
 }
 
 func (n *normalizer) addSchema(own *members, raw []byte, depth int) error {
-	flat, err := n.flatten(raw, depth)
+	flat, err := n.flattenSchema(raw, depth)
 	if err != nil {
 		return err
 	}
-	return own.combine(flat)
+	return own.addKeywords(flat)
 }
 
 // addUnion adds the one schema of a union that remains beside null, the constants of a union as a
 // list to choose from, or a union within one type as it is.
 func (n *normalizer) addUnion(own *members, union member, depth int) error {
-	if own.get("enum") != nil { // it has the values already
-		return own.combine(members{union})
+	if own.valueOf("enum") != nil { // it has the values already
+		return own.addKeywords(members{union})
 	}
 	var branches []members
 	nulls := false
 	err := jsonx.Elements(union.value, func(_ int, value []byte) error {
-		branch, err := n.flatten(value, depth)
-		if branch.text("type") == "null" {
+		branch, err := n.flattenSchema(value, depth)
+		if branch.textOf("type") == "null" {
 			nulls = true
 		} else {
 			branches = append(branches, branch)
@@ -241,7 +242,7 @@ func (n *normalizer) addUnion(own *members, union member, depth int) error {
 	case len(branches) == 0:
 		return fmt.Errorf("%s allows no value but null", union.key)
 	case len(branches) == 1 && (nulls || !branches[0].isOption()):
-		return own.combine(branches[0])
+		return own.addKeywords(branches[0])
 	}
 	typ, err := commonType(union.key, branches)
 	if err != nil {
@@ -253,18 +254,18 @@ func (n *normalizer) addUnion(own *members, union member, depth int) error {
 		for _, branch := range branches {
 			encoded = append(encoded, branch.encode())
 		}
-		added.set(union.key, encodeList(encoded))
+		added.setValue(union.key, encodeList(encoded))
 	} else {
 		added = append(added, readOptions(typ, branches)...)
 	}
-	return own.combine(added)
+	return own.addKeywords(added)
 }
 
 // commonType returns the one type of which all branches of a union are.
 func commonType(keyword string, branches []members) (string, error) {
 	var types []string
 	for _, branch := range branches {
-		types = append(types, cmp.Or(branch.text("type"), "any value"))
+		types = append(types, cmp.Or(branch.textOf("type"), "any value"))
 	}
 	typ, ok := onlyType(types)
 	if !ok || typ == "array" || typ == "object" || typ == "any value" {
@@ -296,7 +297,7 @@ var optionKeywords = [...]string{"type", "title", "description", "const", "enum"
 
 // isOption reports whether a schema is nothing but a constant, or some.
 func (m members) isOption() bool {
-	return (m.get("enum") != nil) != (m.get("const") != nil) &&
+	return (m.valueOf("enum") != nil) != (m.valueOf("const") != nil) &&
 		!slices.ContainsFunc(m, func(k member) bool {
 			return !slices.Contains(optionKeywords[:], k.key)
 		})
@@ -308,12 +309,12 @@ func readOptions(typ string, branches []members) members {
 	var values, names, titled [][]byte
 	hasTitles := false
 	for _, branch := range branches {
-		list := [][]byte{branch.get("const")}
-		if enum := branch.get("enum"); enum != nil {
+		list := [][]byte{branch.valueOf("const")}
+		if enum := branch.valueOf("enum"); enum != nil {
 			list = nil
 			walkElements(enum, func(value []byte) { list = append(list, value) })
 		}
-		title := branch.text("title")
+		title := branch.textOf("title")
 		hasTitles = hasTitles || len(list) == 1 && title != ""
 		for _, value := range list {
 			values = append(values, value)
@@ -336,30 +337,30 @@ func readOptions(typ string, branches []members) members {
 
 // normalizeProperty returns the schema of one property.
 func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
-	m, err := n.flatten(raw, 0)
+	m, err := n.flattenSchema(raw, 0)
 	if err != nil {
 		return nil, err
 	}
-	if m.get("type") == nil { // any value: a text is one
-		m.setText("type", cmp.Or(typeOf(m.get("default")), "string"))
+	if m.valueOf("type") == nil { // any value: a text is one
+		m.setText("type", cmp.Or(typeOf(m.valueOf("default")), "string"))
 	}
 	m.dropBrokenTexts()
-	typ := m.text("type")
-	if items := m.get("items"); items != nil && typ == "array" {
-		choices, err := n.flatten(items, 1)
+	typ := m.textOf("type")
+	if items := m.valueOf("items"); items != nil && typ == "array" {
+		choices, err := n.flattenSchema(items, 1)
 		if err != nil {
 			return nil, withKeyword(err, "items")
 		}
-		if titled := choices.get("oneOf"); titled != nil && choices.get("enum") == nil &&
-			choices.get("anyOf") == nil {
-			choices.drop("oneOf")
-			choices.set("anyOf", titled)
+		if titled := choices.valueOf("oneOf"); titled != nil && choices.valueOf("enum") == nil &&
+			choices.valueOf("anyOf") == nil {
+			choices.dropKeyword("oneOf")
+			choices.setValue("anyOf", titled)
 		}
-		m.set("items", choices.encode())
+		m.setValue("items", choices.encode())
 	}
-	fallback := typeOf(m.get("default"))
+	fallback := typeOf(m.valueOf("default"))
 	if fallback != typ && !(fallback == "integer" && typ == "number") {
-		m.drop("default")
+		m.dropKeyword("default")
 	}
 	m.explainRules(typ)
 	return m.encode(), nil
@@ -369,30 +370,30 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 func (m *members) explainRules(typ string) {
 	notes := []string{}
 	numeric := typ == "integer" || typ == "number"
-	format := m.text("format")
-	if typ == "string" && format != "" && !isFormat(format) && m.get("enum") == nil &&
-		m.get("oneOf") == nil {
+	format := m.textOf("format")
+	if typ == "string" && format != "" && !isFormat(format) && m.valueOf("enum") == nil &&
+		m.valueOf("oneOf") == nil {
 		// Clients refuse a format that the grammar does not have.
-		rule := members{{"format", m.get("format")}}
-		m.drop("format")
-		m.set("allOf", encodeList([][]byte{rule.encode()}))
+		rule := members{{"format", m.valueOf("format")}}
+		m.dropKeyword("format")
+		m.setValue("allOf", encodeList([][]byte{rule.encode()}))
 		notes = append(notes, "format: "+errtext.Mark(format, 40))
 	}
 	for _, bound := range [...]struct{ exclusive, inclusive, words string }{
 		{"exclusiveMinimum", "minimum", "more than "},
 		{"exclusiveMaximum", "maximum", "less than "},
 	} {
-		raw := m.get(bound.exclusive)
+		raw := m.valueOf(bound.exclusive)
 		if numeric && raw != nil {
 			notes = append(notes, bound.words+errtext.Mark(string(raw), 40))
-			if m.get(bound.inclusive) == nil {
-				m.set(bound.inclusive, raw)
+			if m.valueOf(bound.inclusive) == nil {
+				m.setValue(bound.inclusive, raw)
 			}
 		}
 	}
-	if values := m.get("enum"); numeric && values != nil {
+	if values := m.valueOf("enum"); numeric && values != nil {
 		var list []string
-		names, _ := parseTexts(m.get("enumNames"))
+		names, _ := parseTexts(m.valueOf("enumNames"))
 		walkElements(values, func(value []byte) {
 			if list = append(list, string(value)); len(list) <= len(names) {
 				list[len(list)-1] += " " + names[len(list)-1]
@@ -402,7 +403,7 @@ func (m *members) explainRules(typ string) {
 			return errtext.Mark(list[i], 40)
 		}))
 	}
-	description := m.text("description")
+	description := m.textOf("description")
 	for _, note := range notes {
 		if !strings.Contains(description, note) {
 			description = strings.TrimSpace(description + " (" + note + ")")
@@ -451,42 +452,42 @@ func readMembers(raw []byte) (m members) {
 	return m
 }
 
-func (m members) find(key string) int {
+func (m members) indexOf(key string) int {
 	return slices.IndexFunc(m, func(k member) bool { return k.key == key })
 }
 
-// get returns the value of a keyword, nil for none.
-func (m members) get(key string) []byte {
-	if i := m.find(key); i >= 0 {
+// valueOf returns the value of a keyword, nil for none.
+func (m members) valueOf(key string) []byte {
+	if i := m.indexOf(key); i >= 0 {
 		return m[i].value
 	}
 	return nil
 }
 
-func (m members) text(key string) string {
-	s, _ := jsonx.Text(m.get(key))
+func (m members) textOf(key string) string {
+	s, _ := jsonx.Text(m.valueOf(key))
 	return s
 }
 
-func (m *members) set(key string, value []byte) {
-	if i := m.find(key); i >= 0 {
+func (m *members) setValue(key string, value []byte) {
+	if i := m.indexOf(key); i >= 0 {
 		(*m)[i].value = value
 		return
 	}
 	*m = append(*m, member{key, value})
 }
 
-func (m *members) setText(key, value string) { m.set(key, jsonx.AppendText(nil, value)) }
+func (m *members) setText(key, value string) { m.setValue(key, jsonx.AppendText(nil, value)) }
 
-func (m *members) drop(key string) {
+func (m *members) dropKeyword(key string) {
 	*m = slices.DeleteFunc(*m, func(k member) bool { return k.key == key })
 }
 
 // dropBrokenTexts drops what is shown where it is no text.
 func (m *members) dropBrokenTexts() {
 	for _, key := range []string{"title", "description"} {
-		if jsonx.KindOf(m.get(key)) != jsonx.String {
-			m.drop(key)
+		if jsonx.KindOf(m.valueOf(key)) != jsonx.String {
+			m.dropKeyword(key)
 		}
 	}
 }
@@ -507,16 +508,16 @@ func encodeList(values [][]byte) []byte {
 var annotations = [...]string{"title", "description", "default", "examples", "deprecated",
 	"readOnly", "writeOnly", "$comment", "$id", "$schema"}
 
-// combine adds the keywords of a schema that has to hold, too.
-func (m *members) combine(other members) error {
+// addKeywords adds the keywords of a schema that has to hold, too.
+func (m *members) addKeywords(other members) error {
 	for _, k := range other {
-		own := m.get(k.key)
+		own := m.valueOf(k.key)
 		switch {
 		case own == nil:
 			*m = append(*m, k)
 		case slices.Contains(annotations[:], k.key) || bytes.Equal(own, k.value):
 		case k.key == "type":
-			a, b := m.text("type"), other.text("type")
+			a, b := m.textOf("type"), other.textOf("type")
 			if _, ok := onlyType([]string{a, b}); !ok {
 				return fmt.Errorf("is of type %s and of type %s at once", quote([]byte(a)),
 					quote([]byte(b)))
@@ -532,7 +533,7 @@ func (m *members) combine(other members) error {
 
 // settleType makes one name of a list of types.
 func (m *members) settleType() error {
-	raw := m.get("type")
+	raw := m.valueOf("type")
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil
 	}
@@ -553,13 +554,13 @@ func (m *members) settleType() error {
 	return nil
 }
 
-// settle spells type, enum, const and bounds in one way, and finds the type out where it is not
-// said.
-func (m *members) settle() error {
+// settleKeywords spells type, enum, const and bounds in one way, and finds the type out where it is
+// not said.
+func (m *members) settleKeywords() error {
 	if err := m.settleType(); err != nil {
 		return err
 	}
-	if enum := m.get("enum"); jsonx.KindOf(enum) == jsonx.Array {
+	if enum := m.valueOf("enum"); jsonx.KindOf(enum) == jsonx.Array {
 		var values [][]byte
 		nulls := false
 		walkElements(enum, func(value []byte) {
@@ -570,32 +571,32 @@ func (m *members) settle() error {
 			}
 		})
 		if nulls {
-			m.drop("enumNames") // which counted null
-			m.set("enum", encodeList(values))
+			m.dropKeyword("enumNames") // which counted null
+			m.setValue("enum", encodeList(values))
 		}
 		if nulls && len(values) == 0 {
 			m.setText("type", "null")
 		}
 	}
-	switch constant := m.get("const"); {
+	switch constant := m.valueOf("const"); {
 	case constant == nil:
 	case jsonx.KindOf(constant) == jsonx.Null:
 		m.setText("type", "null")
-	case jsonx.KindOf(constant) == jsonx.String && m.get("enum") == nil:
-		m.drop("const")
-		m.set("enum", encodeList([][]byte{constant}))
+	case jsonx.KindOf(constant) == jsonx.String && m.valueOf("enum") == nil:
+		m.dropKeyword("const")
+		m.setValue("enum", encodeList([][]byte{constant}))
 	}
 	for _, bound := range [...][2]string{
 		{"exclusiveMinimum", "minimum"}, {"exclusiveMaximum", "maximum"},
 	} {
-		if raw := m.get(bound[0]); jsonx.KindOf(raw) == jsonx.Bool { // as in draft 4
-			m.drop(bound[0])
-			if limit := m.get(bound[1]); string(raw) == "true" && limit != nil {
-				m.set(bound[0], limit)
+		if raw := m.valueOf(bound[0]); jsonx.KindOf(raw) == jsonx.Bool { // as in draft 4
+			m.dropKeyword(bound[0])
+			if limit := m.valueOf(bound[1]); string(raw) == "true" && limit != nil {
+				m.setValue(bound[0], limit)
 			}
 		}
 	}
-	if m.get("type") != nil {
+	if m.valueOf("type") != nil {
 		return nil
 	}
 	typ, err := m.inferType()
@@ -620,13 +621,13 @@ var keywordTypes = [...]struct {
 // inferType returns the type that the values or keywords are of, "" if nothing tells.
 func (m members) inferType() (string, error) {
 	var types []string
-	if constant := m.get("const"); constant != nil {
+	if constant := m.valueOf("const"); constant != nil {
 		types = append(types, typeOf(constant))
 	}
-	walkElements(m.get("enum"), func(value []byte) { types = append(types, typeOf(value)) })
+	walkElements(m.valueOf("enum"), func(value []byte) { types = append(types, typeOf(value)) })
 	if len(types) == 0 {
 		for _, k := range keywordTypes {
-			if slices.ContainsFunc(k.keywords, func(s string) bool { return m.get(s) != nil }) {
+			if slices.ContainsFunc(k.keywords, func(s string) bool { return m.valueOf(s) != nil }) {
 				types = append(types, k.typ)
 			}
 		}

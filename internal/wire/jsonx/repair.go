@@ -2,7 +2,8 @@ package jsonx
 
 import "unicode/utf8"
 
-// A Care says which strings of a value [Repair] leaves as they are. The other bits are the caller's.
+// A Care says which strings of a value [Repair] leaves as they are. The other bits are the
+// caller's.
 type Care uint8
 
 const (
@@ -112,7 +113,8 @@ func appendRepaired(dst, raw []byte) []byte {
 }
 
 // OuterMembers calls f for the members of a text that need not have passed [Check], as far as they
-// can be told apart, and reports whether that is to the end. The value is nil where it does not end.
+// can be told apart, and reports whether that is to the end. The value is nil where it does not
+// end.
 func OuterMembers(data []byte, f func(key, value []byte)) (whole bool) {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != '{' {
