@@ -105,7 +105,9 @@ func (f *chaosFleet) start(name string) {
 	}
 	p := servertest.StartProcess(f.t, servertest.Self(f.t, chaosVariable+"="+string(text)))
 	s.Address = p.Line()
+	f.mu.Lock()
 	f.settings[name], f.processes[name] = s, p
+	f.mu.Unlock()
 	for _, from := range chaosGateways {
 		f.links[from][name].Open(s.Address)
 	}
@@ -328,7 +330,11 @@ func (f *chaosFleet) answerTo(user, question string) string {
 func (f *chaosFleet) runClient(era protocol.Era, user string, number int, over <-chan struct{}) {
 	var c *client.Client
 	var w *route
-	defer func() { _ = c.Close() }()
+	defer func() {
+		if c != nil {
+			_ = c.Close()
+		}
+	}()
 	for i := 0; ; i++ {
 		select {
 		case <-over:
