@@ -78,10 +78,10 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 func TestACallThatTakesTooLongEndsUpstream(t *testing.T) {
 	t.Parallel()
 	_, c := startParking(t, func(o *gateway.Options) {
-		o.WithCallTime(200 * time.Millisecond)
+		o.WithCallTime(time.Second)
 	})
 	pending := answered(t, begin(t, c), target{"production"})
-	time.Sleep(400 * time.Millisecond)
+	time.Sleep(1200 * time.Millisecond)
 	result, next, err := c.Resume(t.Context(), pending)
 	if err != nil || next != nil {
 		t.Fatalf("got %v, %v", next, err)
