@@ -72,6 +72,8 @@ type answer struct {
 	// checked means that accepted content passed the form's validation, and of a
 	// refusal that the handler has read it.
 	checked   bool
+	soon      bool // accepted before a person can have read the question
+	reread    bool // the handler has run again with an answer of the page
 	malformed error
 	mark      claims.Mark // of flow style, and of questions that got invalid answers
 
@@ -261,14 +263,17 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)
-	if err != nil || outcome == Accepted ||
-		!waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited) {
+	if err != nil || outcome == Accepted || !p.isTooSoon(ctx, waited) {
 		return outcome, content, err
 	}
 	if outcome == Declined {
 		return Unseen, json.RawMessage(protocol.ActionDecline), nil
 	}
 	return Unseen, json.RawMessage(protocol.ActionCancel), nil
+}
+
+func (p *questioner) isTooSoon(ctx context.Context, waited time.Duration) bool {
+	return waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited)
 }
 
 // Visited reads the answer to a question asked with [ElicitURL]. Accepted

@@ -183,7 +183,11 @@ func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
 // revision does not know, may still be refused; [IfPossible] covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
-	return r != nil && q != nil && r.askingMode().checkAskable(&r.questioner, q) == nil
+	if r == nil || q == nil {
+		return false
+	}
+	return kind == protocol.KindElicitForm && r.canUsePage() ||
+		r.askingMode().checkAskable(&r.questioner, q) == nil
 }
 
 // sampleQuestion returns a plain question of a kind, nil for an unknown one.

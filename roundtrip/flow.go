@@ -129,6 +129,11 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 	if missing, err := r.collectAnswer(one); err != nil || !missing {
 		return err
 	}
+	if r.ladder != nil || one.question.ways != nil {
+		if over, err := r.askOnPage(ctx, one); over {
+			return err
+		}
+	}
 	if err := r.checkOptional(ctx, &one.question); err != nil {
 		r.freeKey(one.question.key)
 		return err
@@ -136,7 +141,15 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 	if r.askingMode().returnsQuestions() {
 		return r.suspendHandler(&one.question)
 	}
-	return r.askInPlace(ctx, one)
+	err := r.askInPlace(ctx, one)
+	if err != errNotShown {
+		return err
+	}
+	if over, err := r.askOnPage(ctx, one); over {
+		return err
+	}
+	return r.endWithText(protocol.CodeCannotAsk, words.EndUnseen, "nobody could be asked: the "+
+		"client does not show the question; call again from one that does")
 }
 
 // takeKey checks the question and reserves its key: in one run each key is used once.

@@ -23,7 +23,8 @@ type Funnel struct {
 	waits     waitQuotas
 	anonymous atomic.Bool // the first state that is bound to no caller was reported
 	leases    leaseRenewer
-	bugs      targetSet // whose handlers are known to ask something else in each round
+	pages     *pageNotes // nil without a page
+	bugs      targetSet  // whose handlers are known to ask something else in each round
 }
 
 // NewFunnel returns a funnel; nil options are the defaults, and the options are copied. It fails
@@ -53,7 +54,11 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if e := keysAtStart(opts.Sealer); e != nil {
 		opts.Observer.Observe(context.Background(), e)
 	}
-	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
+	f := &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}
+	if opts.Page != nil {
+		f.pages = newPageNotes(opts.RoundTTL)
+	}
+	return f, nil
 }
 
 // Do takes call through the funnel. The result is ready to be encoded; an error is always an
@@ -63,6 +68,9 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
 	e.askingMode().openCall(e)
+	if f.opts.Page != nil {
+		e.ladder = &ladder{}
+	}
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
 	if err != nil {
@@ -101,6 +109,7 @@ type exchange struct {
 	started   bool        // the handler was started
 	arguments [32]byte    // digest, once it is needed
 	held      store.Claim // with the guard, nil if there is none
+	ladder    *ladder     // nil without a page
 
 	retriable  bool // the claim is given up although the handler started
 	unrecorded bool // what goes out is no outcome

@@ -62,6 +62,9 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 	if err != nil || !missing {
 		return false, err
 	}
+	if r.canUsePage() && r.isHidden(&one.question) {
+		return false, errNotShown
+	}
 	if text := r.tooOftenInvalid(&one.question); text != "" {
 		return false, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, text)
 	}
@@ -122,6 +125,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 	if err != nil {
 		return false, err
 	}
+	r.noteForm(false)
 	asked := p.describeInPlace(missing, requests, p.funnel.opts.Limits.Rounds-1-again)
 	pushed, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
@@ -154,12 +158,15 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	a := &answer{
 		key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(),
 		mark: q.mark, content: append(json.RawMessage(nil), content...), round: r.number,
-		announced: !p.funnel.silent,
+		announced: !p.funnel.silent, soon: r.ladder != nil && p.isTooSoon(ctx, waited),
 	}
 	_, a.mark.Invalid = r.faultOfLocked(q.key)
 	mark := a.mark
-	r.recordAnswerLocked(a)
+	if !r.hideUnseen(a) {
+		r.recordAnswerLocked(a)
+	}
 	r.mu.Unlock()
+	r.noteForm(true)
 	if !p.funnel.silent {
 		p.reportAnswered(ctx, &claims.Question{Key: q.key, Kind: q.request.Kind(),
 			Digest: q.formDigest(), Mark: mark}, outcome, waited)
@@ -214,6 +221,13 @@ func (r asker) failInPlace(ctx context.Context, missing *Question, err error) er
 	p, over := r.newQuestioner(ctx)
 	if over != nil {
 		return over
+	}
+	if kind := missing.request.Kind(); r.isNotShown(ctx, kind, missing.key, err) {
+		r.ladder.hide(missing.key, nil)
+		if kind == protocol.KindElicitURL || r.wayOf(missing) != words.WayForm {
+			p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: true})
+			return errNotShown
+		}
 	}
 	r.failQuestion(ctx, p, missing.request.Kind(), err, missing.optional)
 	if missing.optional {

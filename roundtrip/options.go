@@ -83,6 +83,11 @@ type Options struct {
 	// which the observer gets as well ([event.HandlerFailed]). Of an error that wraps a
 	// person's refusal they get that alone. Set it where strangers call the server.
 	HideErrors bool
+	// Page has the forms of questions that a client does not show: it cannot, or answers in no
+	// time, with an error or never. The client is asked to show the link of the page, or the result
+	// of the call has the link in words and the same call is to be made again after the answer.
+	// Nil: such calls are refused, as those of anonymous callers are always.
+	Page QuestionPage
 	// AllowURL decides whether the person may be asked to visit a URL; an error, which goes to the
 	// observer, refuses it. It can only refuse more: URLs that reach it are absolute, https or http
 	// to a loopback host, carry no user name and no control characters and have at most 8 KiB. What

@@ -40,6 +40,9 @@ func (r responder) pushReturned(
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = waiting.Sleep(ctx, statePause)
 	}
+	if err != nil && r.goesElsewhere(ctx, asks, err) {
+		pushed, err = &pushedAnswers{}, nil // which says that nothing was shown
+	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
 		return nil, refused, err

@@ -170,7 +170,11 @@ func (r *run) invokeHandler(
 	r.ctx.Init(ctx)
 	r.ctx.SetValues(r)
 	defer r.endHandler(ctx, &result, &err)
-	if result, err = handler(&r.ctx); err != nil {
+	result, err = handler(&r.ctx)
+	for err == nil && r.ladder != nil && (asker{r}).answerFromPage(result) {
+		result, err = handler(&r.ctx)
+	}
+	if err != nil {
 		return asker{r}.repeatHandler(handler, result, err)
 	}
 	return result, nil

@@ -24,7 +24,13 @@ func (r responder) askReturned(ctx context.Context,
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
-	if r.taskRun() != nil && r.showsVisitsOnly(d) {
+	if r.ladder != nil || d.limitsWays() {
+		var end *ending
+		if d, asks, end = r.leaveOpenReturned(ctx, d, asks); end != nil {
+			return r.endInsteadOfAsking(ctx, end)
+		}
+	}
+	if r.taskRun() != nil && (r.showsVisitsOnly(d) || r.flow != nil && r.flow.suspendsTask()) {
 		return r.suspendTask(ctx) // the person knows the link
 	}
 	if end := r.checkRepeats(ctx, d); end != nil {
@@ -153,6 +159,7 @@ func (r responder) buildInputRequired(ctx context.Context,
 	asks *protocol.InputRequiredResult, d *draft,
 	requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
+	r.noteForm(false)
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),

@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -108,11 +109,16 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 	if r.answers == nil {
 		r.answers = r.room[:0]
 	}
-	r.answers = append(r.answers, &answer{
+	a := &answer{
 		key: q.Key, kind: q.Kind, outcome: outcome, digest: q.Digest, schema: q.Schema,
 		mark:    q.Mark,
 		content: content, round: r.number,
-	})
+		soon: r.ladder != nil && r.isTooSoon(ctx, waited),
+	}
+	r.noteForm(true)
+	if !r.hideUnseen(a) {
+		r.answers = append(r.answers, a)
+	}
 	if !r.funnel.silent {
 		r.reportAnswered(ctx, q, outcome, waited)
 	}
@@ -120,8 +126,12 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 
 func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
 	waited time.Duration) {
+	way := event.Way("")
+	if q.Kind == protocol.KindElicitForm {
+		way = words.WayForm
+	}
 	p.observe(ctx, event.Answered{
-		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.toDecision(),
+		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.toDecision(), Way: way,
 		Principal:      p.call.Principal,
 		QuestionDigest: claims.DigestQuestion(q.Kind, q.Key, q.Digest, q.Mark), Waited: waited,
 	})

@@ -41,6 +41,15 @@ const (
 	EndInvalid   = "invalid"
 	EndStateLost = "state_lost"
 	EndReplayed  = "replay_handled"
+	EndLink      = "link"
+)
+
+// Values of event.Way.
+const (
+	WayForm = "form"
+	WayLink = "link"
+	WayText = "text"
+	WayTask = "task"
 )
 
 // Values of event.ForwardOutcome.

@@ -182,6 +182,9 @@ func (e Answered) addFields(f Fields) {
 		return
 	}
 	f.AddString("question", e.QuestionDigest.String())
+	if e.Way != words.WayForm {
+		f.AddNonEmpty("way", string(e.Way))
+	}
 	f.AddMilliseconds("waited_ms", e.Waited)
 }
 

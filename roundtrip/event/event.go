@@ -56,6 +56,7 @@ type InputRequested struct {
 	Questions  []AskedQuestion // in the order of Kinds
 	StateBytes int             // as in [Resumed]
 	RoundsLeft int             // rounds of questions that the flow may still have after this one
+	Way        Way             // of forms
 	// Principal is who is asked, and Client what their client says of itself, nil if it does not:
 	// not to be changed.
 	Principal *protocol.Principal
@@ -92,6 +93,8 @@ type Answered struct {
 	Principal protocol.Principal
 	// QuestionDigest is zero for an unsolicited answer.
 	QuestionDigest QuestionDigest
+	// Way is that of a form, empty for other questions and for unsolicited answers.
+	Way Way
 	// Waited is the time from the question to the answer.
 	Waited time.Duration
 	// Unsolicited means that nothing proves that the question was asked.
@@ -151,7 +154,16 @@ type FlowEnded struct {
 //   - invalid: a question got no valid answer
 //   - state_lost: the client loses the state
 //   - replay_handled: a replay got the outcome, or the error that none is known
+//   - link: the result is the link of a question, to be answered before the call is made again
 type FlowEnd string
+
+// A Way is how the form of a question reaches the person.
+//
+//   - form: the client shows it
+//   - link: the client shows the link of a page that has it (URL mode elicitation)
+//   - text: the result of the call has the link of that page in words
+//   - task: the status message of the task has it
+type Way string
 
 // CapabilityRefused: a question could not be asked of this client.
 type CapabilityRefused struct {

@@ -1,0 +1,597 @@
+package roundtrip
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
+	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// This file brings a form to a person whose client does not show it: by the link of a page
+// (Options.Page) that the client shows, by that link in the text of the result, or in the status
+// message of a task. What two calls of a person for the same thing have in common, the binding, is
+// how the second call finds what was answered after the first.
+
+// OnlyBy limits the ways by which a form may reach the person. Without it all are used that the
+// server and the client have: a form that a client must not see leaves out form, for example.
+func OnlyBy(ways ...event.Way) QuestionOption {
+	return questionOption(func(q *Question) { q.ways = append([]event.Way{}, ways...) })
+}
+
+const (
+	// maxLinkShown is how many calls in a row get the same link in words: a model that goes on
+	// calling does not show it.
+	maxLinkShown = 10
+	// maxUnanswered is how many calls in a row for the same thing ask a client that never says
+	// anything to its forms.
+	maxUnanswered = 2
+	// maxPageNotes is of how many questions a funnel remembers how their clients were.
+	maxPageNotes = 4096
+	// linkSuffix ends the keys under which clients are asked to show the link of a question.
+	linkSuffix = " (page)"
+)
+
+const noWayText = "nobody could be asked: the server may not ask this in any of the ways that " +
+	"this client has"
+
+// errNotShown means that a question has to go another way.
+var errNotShown = errors.New("the client does not show the question")
+
+// A ladder has what one call has learned about the ways of its questions. The goroutines of a
+// handler share it.
+type ladder struct {
+	mu     sync.Mutex
+	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
+	open   map[string]*openQuestion
+	taken  []*openQuestion // whose answers have come from the page
+}
+
+// An openQuestion is a question on the page.
+type openQuestion struct {
+	way    event.Way
+	asked  *PageQuestion
+	link   string
+	wake   string // what a task waits for
+	answer json.RawMessage
+}
+
+// pageNotes is what a funnel remembers of questions, by their binding, and of calls.
+type pageNotes struct {
+	mu    sync.Mutex
+	notes *recent.Map[[32]byte, pageNote]
+}
+
+type pageNote struct {
+	hidden bool // the client declares that it shows forms, and does not show this one
+	shown  int  // in how many calls in a row the link was given in words
+	asked  int  // of a call: how many forms in a row the client has said nothing to
+}
+
+func newPageNotes(ttl time.Duration) *pageNotes {
+	return &pageNotes{notes: recent.New[[32]byte, pageNote](maxPageNotes, ttl)}
+}
+
+func (n *pageNotes) get(binding [32]byte) pageNote {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	note, _ := n.notes.Get(binding)
+	return note
+}
+
+func (n *pageNotes) change(binding [32]byte, change func(*pageNote)) (note pageNote) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	note, _ = n.notes.Get(binding)
+	change(&note)
+	n.notes.Put(binding, note)
+	return note
+}
+
+// hide notes that the client did not show a question. said is its answer, if it gave one.
+func (l *ladder) hide(key string, said *answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hidden == nil {
+		l.hidden = map[string]*answer{}
+	}
+	l.hidden[key] = said
+}
+
+func (l *ladder) hides(key string) (said *answer, hidden bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	said, hidden = l.hidden[key]
+	return said, hidden
+}
+
+// noteOpen notes a question that is open on the page, or has been; nil forgets it.
+func (l *ladder) noteOpen(key string, q *openQuestion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case q == nil:
+		delete(l.open, key)
+	case q.answer != nil:
+		delete(l.open, key)
+		l.taken = append(l.taken, q)
+	case l.open == nil:
+		l.open = map[string]*openQuestion{key: q}
+	default:
+		l.open[key] = q
+	}
+}
+
+func (l *ladder) openUnder(key string) *openQuestion {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open[key]
+}
+
+// canUsePage reports whether questions of the call may go to the page: not those of anonymous
+// callers, because nothing would tell who may answer.
+func (e *exchange) canUsePage() bool { return e.ladder != nil && !e.call.Principal.Anonymous() }
+
+// wayOf returns the way by which a question goes next, empty if the author allows none of those
+// that are left. Without a page all go to the client, which is refused what it cannot show.
+func (r *run) wayOf(q *Question) event.Way {
+	if _, isForm := q.request.(*protocol.ElicitForm); !isForm {
+		return words.WayForm
+	}
+	canAsk := func(way event.Way, request protocol.InputRequest) bool {
+		return (q.ways == nil || slices.Contains(q.ways, way)) &&
+			(request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
+	}
+	inTask, link := r.taskRun() != nil, q.key+linkSuffix
+	switch usable := r.canUsePage(); {
+	case canAsk(words.WayForm, q.request) && !(usable && r.isHidden(q)):
+		return words.WayForm
+	case usable && canAsk(words.WayLink, &protocol.ElicitURL{}) && !r.isHiddenKey(link):
+		return words.WayLink
+	case usable && inTask && canAsk(words.WayTask, nil):
+		return words.WayTask
+	case usable && !inTask && !q.optional && canAsk(words.WayText, nil):
+		return words.WayText
+	case canAsk(words.WayForm, nil):
+		return words.WayForm
+	}
+	return ""
+}
+
+// isHidden reports whether the client has not shown the form of q, as far as is known.
+func (r *run) isHidden(q *Question) bool {
+	if r.isHiddenKey(q.key) {
+		return true
+	}
+	r.mu.Lock()
+	a := r.findAnswerLocked(q.key)
+	hidden := a != nil && a.soon && a.fault != nil || // nobody has typed that
+		r.wasAskedLocked(q.key+linkSuffix)
+	call, err := r.callDigestLocked()
+	r.mu.Unlock()
+	if hidden || err == nil && r.prior == nil && r.funnel.pages.get(call).asked >= maxUnanswered {
+		return true
+	}
+	binding, err := r.bindQuestion(q)
+	return err == nil && r.funnel.pages.get(binding).hidden
+}
+
+// noteForm notes that the client is asked to show a form, or has said something to it.
+func (r *run) noteForm(answered bool) {
+	if !r.canUsePage() {
+		return
+	}
+	r.mu.Lock()
+	call, err := r.callDigestLocked()
+	r.mu.Unlock()
+	if err == nil {
+		r.funnel.pages.change(call, func(n *pageNote) {
+			if n.asked++; answered {
+				n.asked = 0
+			}
+		})
+	}
+}
+
+// callDigestLocked returns the digest of what two calls for the same thing have in common.
+func (r *run) callDigestLocked() (digest [32]byte, err error) {
+	if err := r.ensureArgumentsDigest(); err != nil {
+		return digest, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+	}
+	c := claims.Claims{Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Arguments: r.arguments, Audience: r.funnel.opts.Audience}
+	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00"))), nil
+}
+
+func (r *run) isHiddenKey(key string) bool {
+	_, hidden := r.ladder.hides(key)
+	return hidden || len(r.responses) == 0 && r.taskRun() == nil && r.findAsked(key) != nil
+}
+
+// hideUnseen notes an answer that shows that the client has shown nothing, and reports whether
+// another way is tried.
+func (r *run) hideUnseen(a *answer) bool {
+	if a.outcome != Unseen || !r.canUsePage() ||
+		a.kind != protocol.KindElicitForm && !strings.HasSuffix(a.key, linkSuffix) {
+		return false
+	}
+	r.ladder.hide(a.key, a)
+	return true
+}
+
+// isNotShown reports whether a question that failed may go another way. What failed because of this
+// server, or was withdrawn, may not.
+func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key string, err error) bool {
+	_, busy := errors.AsType[*waitRefusedError](err)
+	_, bad := errors.AsType[*urlrule.Refusal](err)
+	return r.canUsePage() && ctx.Err() == nil && !busy && !bad &&
+		!errors.Is(err, waiting.ErrClosing) &&
+		(kind == protocol.KindElicitForm || strings.HasSuffix(key, linkSuffix))
+}
+
+// bindQuestion returns the digest of all that an answer on the page is for.
+func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
+	r.mu.Lock()
+	call, err := r.callDigestLocked()
+	r.mu.Unlock()
+	if err != nil {
+		return digest, err
+	}
+	mark, err := q.makeMark()
+	question := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
+	return sha256.Sum256(append(call[:], question[:]...)), err
+}
+
+// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
+func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
+	open *openQuestion, err error) {
+	binding, err := r.bindQuestion(q)
+	if err != nil {
+		return nil, err
+	}
+	hidden := r.isHidden(q)
+	r.mu.Lock()
+	flow := r.flowIDLocked()
+	r.mu.Unlock()
+	asked := &PageQuestion{Binding: binding, Taker: hex.EncodeToString(flow[:]),
+		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
+		Form: q.form.Schema()}
+	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
+	r.ladder.noteOpen(q.key, open)
+	if open.answer == nil {
+		r.funnel.pages.change(binding, func(n *pageNote) { n.hidden = n.hidden || hidden })
+		return open, nil
+	}
+	r.funnel.pages.change(binding, func(n *pageNote) { n.shown = 0 })
+	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
+	if err != nil {
+		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
+	}
+	r.recordOtherWay(ctx, q, outcome, content, way)
+	return open, nil
+}
+
+// recordOtherWay records what the person said to a form by another way than the client's form.
+func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
+	content json.RawMessage, way event.Way) {
+	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
+		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
+	if q.carryForm && !q.mark.Set {
+		a.schema = q.form.Schema()
+	}
+	r.mu.Lock()
+	r.recordAnswerLocked(a)
+	r.forgetAnswerLocked(q.key + linkSuffix)
+	where := r.where
+	r.mu.Unlock()
+	r.observe(ctx, event.Answered{Where: where, Key: q.key, Kind: a.kind, Way: way,
+		Decision: outcome.toDecision(), Principal: r.call.Principal,
+		QuestionDigest: claims.DigestQuestion(a.kind, q.key, a.digest, a.mark)})
+}
+
+func (r *run) forgetAnswerLocked(key string) {
+	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
+}
+
+// askOnPage asks a question of flow style by the page where the client does not show it. over is
+// false where the client is to be asked.
+//
+//go:noinline
+func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err error) {
+	q := &one.question
+	for {
+		way := r.wayOf(q)
+		if way == words.WayForm {
+			if !r.restoreUnseen(q.key) {
+				return false, nil
+			}
+			missing, err := r.collectAnswer(one)
+			return !missing, err
+		}
+		err := r.carry(ctx, q, way)
+		if err == errNotShown {
+			continue
+		}
+		if err != nil {
+			return true, err
+		}
+		if missing, err := r.collectAnswer(one); err != nil || !missing {
+			return true, err
+		}
+		return true, r.leaveOpen(ctx, q)
+	}
+}
+
+// restoreUnseen records what the client has said without showing the question, where no other way
+// is left. It reports whether it has said anything.
+func (r *run) restoreUnseen(key string) bool {
+	if r.ladder == nil {
+		return false
+	}
+	said, _ := r.ladder.hides(key)
+	if said != nil {
+		r.mu.Lock()
+		r.recordAnswerLocked(said)
+		r.mu.Unlock()
+	}
+	return said != nil
+}
+
+// carry looks for the answer to a question on the page, and waits for it where the person has
+// agreed to go there. A nil error means that the answer is recorded, or that the question is open.
+func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
+	if way == "" {
+		return r.endWithText(protocol.CodeCannotAsk, words.EndFailed, noWayText)
+	}
+	open, err := r.lookAtPage(ctx, q, way)
+	if err != nil {
+		return r.endWithPageError(err)
+	}
+	if open.answer != nil || way != words.WayLink {
+		return nil
+	}
+	link := linkQuestion(q, open)
+	if !r.askingMode().returnsQuestions() && r.flowStyle(q) {
+		if err := r.takeKey(&link); err != nil {
+			return err
+		}
+		err := r.askInPlace(ctx, &inquiry{question: link})
+		if err == errNotShown {
+			r.ladder.hide(link.key, nil)
+		}
+		if err != nil && findRefusal(err) == nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	agreed := r.findAnswerLocked(link.key)
+	r.mu.Unlock()
+	switch {
+	case agreed == nil:
+		return nil
+	case agreed.outcome != Accepted:
+		r.recordOtherWay(ctx, q, agreed.outcome, nil, way)
+		return nil
+	}
+	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
+		open, err := r.lookAtPage(ctx, q, way)
+		return err == nil && open.answer != nil, nil // nor is it known while the store is down
+	})
+	switch {
+	case err != nil:
+		return err
+	case done:
+		return r.finishVisit(ctx, link.key)
+	}
+	r.noteUnfinished([]string{link.key})
+	return nil
+}
+
+// flowStyle reports whether q is asked in flow style, which marks questions.
+func (r *run) flowStyle(q *Question) bool { return q.mark.Set }
+
+func linkQuestion(q *Question, open *openQuestion) Question {
+	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
+	link.expiresIn = q.expiresIn
+	link.mark, _ = link.makeMark() // of a text, which cannot fail
+	return link
+}
+
+// endWithPageError ends the run because the page could not take the question.
+func (r asker) endWithPageError(err error) error {
+	wire, ok := protocol.AsError(err)
+	if !ok {
+		return r.endWithError(err)
+	}
+	e := &ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed}
+	r.endWith(e)
+	return err
+}
+
+// leaveOpen ends the run, or has the client asked, with a question that is open on the page.
+func (r asker) leaveOpen(ctx context.Context, q *Question) error {
+	open := r.ladder.openUnder(q.key)
+	switch {
+	case open.way == words.WayText:
+		e := responder(r).endWithLinks(ctx, []Question{*q})
+		r.endWith(e)
+		return e.err
+	case r.taskRun() == nil:
+	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
+		r.sayInTask(ctx, open)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if _, err := r.activeFlowLocked(); err != nil {
+			return err
+		}
+		return r.waitLocked(open.wake)
+	}
+	return r.suspendHandler(q)
+}
+
+func (r *run) sayInTask(ctx context.Context, open *openQuestion) {
+	if say := r.taskRun().Say; say != nil && open.way == words.WayTask {
+		say(ctx, open.asked.Message+" Answer at "+open.link)
+	}
+}
+
+// answerFromPage looks at the page for the questions that a handler in guard style has returned,
+// and reports whether there are answers now with which it is to run again.
+func (r asker) answerFromPage(result protocol.Result) (again bool) {
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok || asks == nil || r.isDecided() {
+		return false
+	}
+	d, err := r.readDraft(asks)
+	if err != nil {
+		return false // and is reported in its place
+	}
+	for i := range d.questions {
+		q := &d.questions[i]
+		for err = errNotShown; err == errNotShown; {
+			way := r.wayOf(q)
+			if err = nil; way != words.WayForm {
+				err = r.carry(&r.ctx, q, way)
+				continue
+			}
+			r.ladder.noteOpen(q.key, nil)
+			r.restoreUnseen(q.key)
+		}
+		if err != nil {
+			return false
+		}
+		again = again || r.isNewlyAnswered(q.key)
+	}
+	return again
+}
+
+// isNewlyAnswered reports, once for each, whether the answer to a question has come by another way
+// in this run.
+func (r *run) isNewlyAnswered(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.findAnswerLocked(key)
+	if a == nil || a.round != r.number || !a.announced || a.reread {
+		return false
+	}
+	a.reread = true
+	return true
+}
+
+// leaveOpenReturned replaces questions that are open on the page by those that show their links.
+// Where a link goes in words, or a task waits, the round has another outcome.
+func (r responder) leaveOpenReturned(ctx context.Context, d *draft,
+	asks *protocol.InputRequiredResult) (*draft, *protocol.InputRequiredResult, *ending) {
+	var inWords []Question
+	changed := *d
+	changed.questions = slices.Clone(d.questions)
+	links := false
+	for i := range changed.questions {
+		q := &changed.questions[i]
+		switch open := r.ladder.openUnder(q.key); {
+		case open == nil:
+			if q.ways != nil && r.wayOf(q) != words.WayForm {
+				return d, asks, &ending{how: words.EndFailed,
+					refusal: &refusal{code: protocol.CodeCannotAsk, text: noWayText}}
+			}
+		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
+			*q, links = linkQuestion(q, open), true
+		case r.taskRun() != nil:
+			r.sayInTask(ctx, open)
+			r.mu.Lock()
+			r.startFlowLocked()
+			r.flow.waitsFor = append(r.flow.waitsFor, open.wake)
+			r.mu.Unlock()
+		default:
+			inWords = append(inWords, *q)
+		}
+	}
+	switch {
+	case len(inWords) > 0:
+		return d, asks, r.endWithLinks(ctx, inWords)
+	case !links:
+		return d, asks, nil
+	}
+	shown := changed.buildResult(&protocol.InputRequiredResult{})
+	shown.Meta = asks.Meta
+	return &changed, shown, nil
+}
+
+// endWithLinks returns the end of a run whose questions are open on the page, with their links in
+// words. The next call with the same arguments finds the answers, also those that this run has
+// taken.
+func (r responder) endWithLinks(ctx context.Context, questions []Question) *ending {
+	var links strings.Builder
+	often := false
+	for _, q := range questions {
+		open := r.ladder.openUnder(q.key)
+		note := r.funnel.pages.change(open.asked.Binding, func(n *pageNote) { n.shown++ })
+		often = often || note.shown > maxLinkShown
+		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
+	}
+	r.ladder.mu.Lock()
+	taken := r.ladder.taken
+	r.ladder.taken = nil
+	r.ladder.mu.Unlock()
+	for _, t := range taken { // one that is lost is asked for once more
+		_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t.asked, t.answer)
+	}
+	if often {
+		text := fmt.Sprintf("nothing was done: this call needs the answer of a person, who has "+
+			"not used the link that %d calls got; do not call again before they say that they "+
+			"have answered", maxLinkShown)
+		return &ending{err: errNotShown, how: words.EndUnseen,
+			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
+	}
+	kinds := make([]protocol.InputKind, len(questions))
+	for i := range kinds {
+		kinds[i] = protocol.KindElicitForm
+	}
+	r.observe(ctx, event.InputRequested{Where: r.where, Kinds: kinds, Way: words.WayText,
+		Questions: askedQuestions(questions), Principal: &r.call.Principal, Client: r.call.Client})
+	text := "Nothing was done yet: a person has to answer first, and this client does not show " +
+		"the question. Show the person this link with what it asks, and call again with the " +
+		"same arguments when they have answered." + links.String()
+	return &ending{err: errNotShown, how: words.EndLink,
+		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
+}
+
+// goesElsewhere reports whether returned questions that failed in a session may have another way.
+//
+//go:noinline
+func (r responder) goesElsewhere(ctx context.Context, asks *protocol.InputRequiredResult,
+	err error) bool {
+	if !slices.ContainsFunc(asks.InputRequests, func(q protocol.KeyedRequest) bool {
+		return r.isNotShown(ctx, q.Request.Kind(), q.Key, err) && !r.isHiddenKey(q.Key)
+	}) {
+		return false
+	}
+	r.observe(ctx, event.PushFailed{Where: r.where, Kind: asks.InputRequests[0].Request.Kind(),
+		Err: err, Tolerated: true})
+	return true
+}
+
+func (d *draft) limitsWays() bool {
+	return slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != nil })
+}
