@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -76,9 +77,10 @@ type pageNotes struct {
 }
 
 type pageNote struct {
-	hidden bool // the client declares that it shows forms, and does not show this one
-	shown  int  // in how many calls in a row the link was given in words
-	asked  int  // of a call: how many forms in a row the client has said nothing to
+	hidden bool      // the client declares that it shows forms, and does not show this one
+	way    event.Way // by which the link was given last
+	shown  int       // in how many calls in a row it was given in words
+	asked  int       // of a call: how many forms in a row the client has said nothing to
 }
 
 func newPageNotes(ttl time.Duration) *pageNotes {
@@ -279,11 +281,16 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
 	r.ladder.noteOpen(q.key, open)
+	r.funnel.pages.change(binding, func(n *pageNote) {
+		if open.answer == nil {
+			n.hidden, n.way = n.hidden || hidden, way
+			return
+		}
+		n.shown, way = 0, cmp.Or(n.way, way)
+	})
 	if open.answer == nil {
-		r.funnel.pages.change(binding, func(n *pageNote) { n.hidden = n.hidden || hidden })
 		return open, nil
 	}
-	r.funnel.pages.change(binding, func(n *pageNote) { n.shown = 0 })
 	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
@@ -382,6 +389,12 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 		}
 		if err != nil && findRefusal(err) == nil {
 			return err
+		}
+		if err == nil { // somebody quick may be done
+			open, err = r.lookAtPage(ctx, q, way)
+		}
+		if err == nil && open.answer != nil {
+			return r.finishVisit(ctx, link.key)
 		}
 	}
 	r.mu.Lock()

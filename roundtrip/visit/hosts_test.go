@@ -1,0 +1,308 @@
+package visit_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A host is a client that shows no form, in its own way. form and link are what it answers, as
+// JSON: a result, an error ("-32601"), or nothing ("").
+type host struct {
+	name, caps string
+	form, link string
+	leaves     bool // the connection when it is asked
+}
+
+const (
+	bothCaps = `{"elicitation":{"form":{},"url":{}}}`
+	formCaps = `{"elicitation":{"form":{}}}`
+)
+
+var hosts = []host{
+	{name: "declines in 0 ms", caps: formCaps, form: `{"action":"decline"}`},
+	{name: "cancels in 0 ms", caps: formCaps, form: `{"action":"cancel"}`},
+	{name: "accepts without content", caps: formCaps, form: `{"action":"accept","content":{}}`},
+	{name: "no answer", caps: formCaps},
+	{name: "-32601", caps: formCaps, form: "-32601"},
+	{name: "-32603", caps: formCaps, form: "-32603"},
+	{name: "declared but disconnects", caps: formCaps, leaves: true},
+	{name: "declines forms and links in 0 ms", caps: bothCaps, form: `{"action":"decline"}`,
+		link: `{"action":"decline"}`},
+	{name: "no capability", caps: `{}`},
+	{name: "URL only", caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`},
+	{name: "form only", caps: formCaps, form: `{"action":"accept","content":{"target":"prod"}}`},
+}
+
+type choice struct {
+	Target string `json:"target" minLength:"1"`
+}
+
+var target = roundtrip.MustQuestion[choice]("target")
+
+// handlers ask one question, in each style.
+var handlers = map[string]func(context.Context) (protocol.CallToolOutcome, error){
+	"flow": func(ctx context.Context) (protocol.CallToolOutcome, error) {
+		got, err := target.Ask(ctx, "Deploy where?")
+		return server.Text("deployed to " + got.Target), err
+	},
+	"guard": func(ctx context.Context) (protocol.CallToolOutcome, error) {
+		reply := target.Answer(ctx)
+		switch reply.Outcome {
+		case roundtrip.Missing, roundtrip.Invalid:
+			return roundtrip.InputRequired(target.Elicit("Deploy where?")), nil
+		case roundtrip.Accepted:
+			return server.Text("deployed to " + reply.Content.Target), nil
+		}
+		return nil, fmt.Errorf("not deployed: %v", reply.Outcome)
+	},
+}
+
+// A hall is a server with a page, over one transport, and what its tool has done.
+type hall struct {
+	connect func(t *testing.T) protocol.LegacyPeer
+	browser func() *browser
+	done    atomic.Int64
+	mu      sync.Mutex
+	ways    map[string]int
+}
+
+func (h *hall) Observe(_ context.Context, e event.Event) {
+	if a, ok := e.(event.Answered); ok && a.Decision == event.Accepted {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.ways[string(a.Way)]++
+	}
+}
+
+func openHall(t *testing.T, transport, style string) *hall {
+	h := &hall{ways: map[string]int{}}
+	url, mux := listen(t)
+	page := newQuestions(t, url+"/page", transport == "stdio")
+	mux.Handle("/page", page)
+	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h,
+		Roundtrip: roundtrip.Options{Page: page, HumanTimeout: 300 * time.Millisecond,
+			Sealer: servertest.NewKeyring("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall,
+		_ struct{}) (protocol.CallToolOutcome, error) {
+		outcome, err := handlers[style](ctx)
+		if r, ok := outcome.(*protocol.CallToolResult); ok && err == nil && !r.IsError {
+			h.done.Add(1)
+		}
+		return outcome, err
+	})
+	if transport == "stdio" {
+		h.connect = func(t *testing.T) protocol.LegacyPeer {
+			r, w := servertest.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+				_ = srv.ServeStream(ctx, in.(io.ReadCloser), out.(io.WriteCloser), nil)
+			})
+			return client.NewStream(r, w, nil)
+		}
+		h.browser = func() *browser { return newBrowser(t, "", "") }
+		return h
+	}
+	mux.Handle("/mcp", servertest.NewHandler(t, srv, &serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) {
+			return principal("ann"), nil
+		}}))
+	h.connect = func(t *testing.T) protocol.LegacyPeer {
+		peer, err := clienthttp.New(url+"/mcp", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer
+	}
+	h.browser = func() *browser { return newBrowser(t, url, "ann") }
+	return h
+}
+
+// A guest is one connection of a host.
+type guest struct {
+	host
+	t     *testing.T
+	id    atomic.Int64
+	leave context.CancelFunc
+	visit func(link string)
+}
+
+func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }
+
+// Call answers what a server of an older revision asks.
+func (g *guest) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	if g.leaves {
+		g.leave()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	answer := g.answer(req.Params)
+	if answer == "" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if strings.HasPrefix(answer, "-") {
+		var code int64
+		_, _ = fmt.Sscan(answer, &code)
+		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "no")}, nil
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(answer)}, nil
+}
+
+// answer returns what the host says to a question.
+func (g *guest) answer(params json.RawMessage) string {
+	var q struct{ Mode, URL string }
+	_ = json.Unmarshal(params, &q)
+	if q.Mode != "url" {
+		return g.form
+	}
+	if strings.Contains(g.link, "accept") {
+		g.visit(q.URL)
+	}
+	return g.link
+}
+
+// call calls the tool until its call ends, and returns its text; "" if the host has left.
+func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
+	ctx, leave := context.WithCancel(g.t.Context())
+	defer leave()
+	g.leave = leave
+	request := func(method, params string) *protocol.Request {
+		r := &protocol.Request{ID: protocol.IntID(g.id.Add(1)), Method: method,
+			Params: json.RawMessage(params)}
+		if era == protocol.Modern {
+			r.Mirror = protocol.Mirror{Version: protocol.Latest, Name: "deploy"}
+		}
+		return r
+	}
+	if era == protocol.Legacy {
+		session, resp, err := peer.OpenSession(ctx, request(protocol.MethodInitialize,
+			`{"protocolVersion":"2025-11-25","capabilities":`+g.caps+
+				`,"clientInfo":{"name":"host","version":"1"}}`), g)
+		if err != nil || resp.Error != nil {
+			g.t.Fatal(resp, err)
+		}
+		defer func() { _ = session.Close() }()
+		_ = session.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized})
+		resp, err = session.Handle(ctx, request(protocol.MethodCallTool,
+			`{"name":"deploy","arguments":{}}`), g)
+		if err != nil {
+			return ""
+		}
+		return textOf(g.t, resp)
+	}
+	for retry := ""; ; {
+		resp, err := peer.Handle(ctx, request(protocol.MethodCallTool,
+			`{"name":"deploy","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":`+
+				`"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+g.caps+
+				`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}`+retry+`}`), g)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		var asks struct {
+			InputRequests map[string]struct{ Params json.RawMessage }
+			RequestState  string
+		}
+		_ = json.Unmarshal(resp.Result, &asks)
+		if len(asks.InputRequests) == 0 {
+			return textOf(g.t, resp)
+		}
+		if g.leaves {
+			return ""
+		}
+		answers := map[string]json.RawMessage{}
+		for key, q := range asks.InputRequests {
+			if answer := g.answer(q.Params); answer != "" && answer[0] == '{' {
+				answers[key] = json.RawMessage(answer)
+			}
+		}
+		state, _ := json.Marshal(asks.RequestState)
+		responses, _ := json.Marshal(answers)
+		retry = `,"requestState":` + string(state) + `,"inputResponses":` + string(responses)
+	}
+}
+
+func textOf(t *testing.T, resp *protocol.Response) string {
+	t.Helper()
+	if resp.Error != nil {
+		return resp.Error.Message
+	}
+	var result struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(resp.Result, &result); err != nil || len(result.Content) == 0 {
+		t.Fatalf("%s: %v", resp.Result, err)
+	}
+	return result.Content[0].Text
+}
+
+var linkIn = regexp.MustCompile(`http://\S+`)
+
+// TestThePersonIsReachedInEveryHost: whatever a host does with questions, the person behind it is
+// asked, and nothing is done without their answer.
+func TestThePersonIsReachedInEveryHost(t *testing.T) {
+	var mu sync.Mutex
+	table := map[string][]string{}
+	t.Cleanup(func() {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			slices.Sort(table[name])
+			t.Logf("%-34s %s", name, strings.Join(table[name], ", "))
+		}
+	})
+	for _, host := range hosts {
+		for _, transport := range []string{"HTTP", "stdio"} {
+			for style := range handlers {
+				for name, era := range eras {
+					t.Run(host.name+"/"+transport+"/"+style+"/"+name, func(t *testing.T) {
+						t.Parallel()
+						h := openHall(t, transport, style)
+						calls, reached := 0, ""
+						for calls < 5 && !strings.HasPrefix(reached, "deployed") {
+							calls++
+							g := &guest{host: host, t: t, visit: func(link string) {
+								h.browser().fill(link, "target", "prod")
+							}}
+							reached = g.call(h.connect(t), era)
+							if calls > 1 || host.name == "URL only" {
+								t.Log(calls, reached)
+							}
+							link := linkIn.FindString(reached)
+							if link != "" {
+								if h.done.Load() != 0 {
+									t.Error("something was done without the person")
+								}
+								h.browser().fill(link, "target", "prod")
+							}
+						}
+						if reached != "deployed to prod" || h.done.Load() != 1 {
+							t.Errorf("after %d calls: %q, done %d times", calls, reached, h.done.Load())
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						table[host.name] = append(table[host.name], fmt.Sprintf("%s %s %s: %d calls %v",
+							transport, style, name, calls, h.ways))
+					})
+				}
+			}
+		}
+	}
+}
