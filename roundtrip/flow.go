@@ -129,7 +129,7 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 	if missing, err := r.collectAnswer(one); err != nil || !missing {
 		return err
 	}
-	if r.ladder != nil || one.question.ways != nil {
+	if r.ladder != nil || one.question.ways != 0 {
 		if over, err := r.askOnPage(ctx, one); over {
 			return err
 		}

@@ -104,15 +104,14 @@ type exchange struct {
 	arrived Call // what call points to
 	first   run  // the first run: one piece of memory a request
 
-	runs      int32       // how many runs were opened
-	digested  bool        // arguments is known
-	started   bool        // the handler was started
-	arguments [32]byte    // digest, once it is needed
-	held      store.Claim // with the guard, nil if there is none
-	ladder    *ladder     // nil without a page
-
-	retriable  bool // the claim is given up although the handler started
-	unrecorded bool // what goes out is no outcome
+	runs       int32       // how many runs were opened
+	digested   bool        // arguments is known
+	started    bool        // the handler was started
+	retriable  bool        // the claim is given up although the handler started
+	unrecorded bool        // what goes out is no outcome
+	arguments  [32]byte    // digest, once it is needed
+	held       store.Claim // with the guard, nil if there is none
+	ladder     *ladder     // nil without a page
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the

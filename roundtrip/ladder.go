@@ -30,8 +30,26 @@ import (
 // OnlyBy limits the ways by which a form may reach the person. Without it all are used that the
 // server and the client have: a form that a client must not see leaves out form, for example.
 func OnlyBy(ways ...event.Way) QuestionOption {
-	return questionOption(func(q *Question) { q.ways = append([]event.Way{}, ways...) })
+	return questionOption(func(q *Question) {
+		q.ways = noWay
+		for _, w := range ways {
+			if !slices.Contains(allWays[:], w) {
+				q.err = fmt.Errorf("question %q: OnlyBy(%q): no such way", q.key, w)
+				return
+			}
+			q.ways |= setOf(w)
+		}
+	})
 }
+
+// A wayset is a set of ways. Zero is that of all.
+type wayset uint8
+
+const noWay wayset = 1
+
+var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.WayTask}
+
+func setOf(way event.Way) wayset { return noWay << (1 + slices.Index(allWays[:], way)) }
 
 const (
 	// maxLinkShown is how many calls in a row get the same link in words: a model that goes on
@@ -157,7 +175,7 @@ func (r *run) wayOf(q *Question) event.Way {
 		return words.WayForm
 	}
 	canAsk := func(way event.Way, request protocol.InputRequest) bool {
-		return (q.ways == nil || slices.Contains(q.ways, way)) &&
+		return (q.ways == 0 || q.ways&setOf(way) != 0) &&
 			(request == nil || r.askingMode().checkAskable(&r.questioner, request) == nil)
 	}
 	inTask, link := r.taskRun() != nil, q.key+linkSuffix
@@ -524,7 +542,7 @@ func (r responder) leaveOpenReturned(ctx context.Context, d *draft,
 		q := &changed.questions[i]
 		switch open := r.ladder.openUnder(q.key); {
 		case open == nil:
-			if q.ways != nil && r.wayOf(q) != words.WayForm {
+			if q.ways != 0 && r.wayOf(q) != words.WayForm {
 				return d, asks, &ending{how: words.EndFailed,
 					refusal: &refusal{code: protocol.CodeCannotAsk, text: noWayText}}
 			}
@@ -606,5 +624,5 @@ func (r responder) goesElsewhere(ctx context.Context, asks *protocol.InputRequir
 }
 
 func (d *draft) limitsWays() bool {
-	return slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != nil })
+	return slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != 0 })
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // A Question is one thing to ask, under a key that tells its answer apart. It is built by [Elicit],
@@ -25,7 +24,7 @@ type Question struct {
 	reworded  bool        // flow style: other words are the same question
 	fixed     bool        // flow style: another question under the key ends the flow
 	optional  bool        // flow style: the handler can do without an answer
-	ways      []event.Way // by which it may go, nil: all
+	ways      wayset      // by which it may go, zero: all
 	mark      claims.Mark // flow style: which question this is
 	err       error       // found while building; reported by the funnel
 }
