@@ -27,7 +27,7 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 // readMembers calls f for the members of raw, an object that has passed [jsonx.Check]. A member
 // that is null is absent, since many programs write null for what is not set, unless keepsNull. A
 // required member is missing then. Objects whose names the peer chooses are no case for it. See
-// internal/design/0025-reading.md.
+// internal/design/reading.md.
 func readMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.PresentMembers(raw, keepsNull, f)
 }

@@ -369,7 +369,7 @@ func holdLayout(t *testing.T, path, text string) {
 	}
 	if text != string(want) {
 		t.Errorf("the layout has changed: give it a new number, and see "+
-			"internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
+			"internal/design/state.md\n got %s\nwant %s", text, want)
 	}
 }
 

@@ -14,12 +14,22 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// troubleshooting is the page that says what to do.
-const troubleshooting = "server/TROUBLESHOOTING.md"
+// troubleshooting are the pages that say what to do.
+var troubleshooting = []string{"server/TROUBLESHOOTING.md", "server/LOG.md",
+	"server/bearer/TROUBLESHOOTING.md", "elicitation/TROUBLESHOOTING.md"}
 
-// TestTroubleshootingNamesEveryName wants each code, reason, log entry and metric on the page.
+// readTroubleshooting returns these pages as one text.
+func readTroubleshooting(t *testing.T) (text string) {
+	t.Helper()
+	for _, page := range troubleshooting {
+		text += readPage(t, page)
+	}
+	return text
+}
+
+// TestTroubleshootingNamesEveryName wants each code, reason, log entry and metric on the pages.
 func TestTroubleshootingNamesEveryName(t *testing.T) {
-	page := readPage(t, troubleshooting)
+	page := readTroubleshooting(t)
 	for _, group := range []struct {
 		what  string
 		least int
@@ -53,7 +63,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 		}
 		for name := range group.names {
 			if !strings.Contains(page, "`"+name+"`") {
-				t.Errorf("%s does not have the %s `%s`", troubleshooting, group.what, name)
+				t.Errorf("%q do not have the %s `%s`", troubleshooting, group.what, name)
 			}
 		}
 	}
@@ -85,10 +95,10 @@ func sourcesIn(t *testing.T, dir string) []string {
 	})
 }
 
-// TestTroubleshootingHasTheTextsOfTheGateway wants each text on the page that a client, an upstream
+// TestTroubleshootingHasTheTextsOfTheGateway wants each text on the pages that a client, an upstream
 // or a browser gets from a gateway.
 func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
-	page := readPage(t, troubleshooting)
+	page := readTroubleshooting(t)
 	verbs := regexp.MustCompile(`%[-+#.0-9]*[a-z]`)
 	said := make(map[string]bool)
 	for _, dir := range []string{"elicitation/gateway", "internal/relay"} {
@@ -108,7 +118,7 @@ func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	}
 	for text := range said {
 		if !strings.Contains(page, text) {
-			t.Errorf("%s does not have the text %q", troubleshooting, text)
+			t.Errorf("%q do not have the text %q", troubleshooting, text)
 		}
 	}
 }

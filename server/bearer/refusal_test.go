@@ -15,7 +15,7 @@ import (
 // TestEveryRefusalIsExplained: to the client, with details in the log, and on TROUBLESHOOTING.md.
 func TestEveryRefusalIsExplained(t *testing.T) {
 	f := newFakeIssuer(t)
-	page, err := os.ReadFile("../TROUBLESHOOTING.md")
+	page, err := os.ReadFile("TROUBLESHOOTING.md")
 	check(t, err)
 	of := func(kind string, changes map[string]any) string {
 		return sign(t, jose.ES256, f.signer, kind, claimsOf(changes))

@@ -258,7 +258,7 @@ func wait(ctx context.Context, h http.Handler, session string, body []byte, left
 
 // What a call that waits may cost when its client is gone. Its stack takes 8 KiB. A call
 // that needed more once keeps 16, and a few may: the collector borrows the stack of whoever
-// allocates. See internal/design/0007-hot-path.md.
+// allocates. See internal/design/cost.md.
 const (
 	maxWaitObjects = 8 << 10
 	maxWaitStack   = 12 << 10 // in pieces of 32 KiB, which do not all belong to calls

@@ -1,7 +1,7 @@
 // Package claims encodes what a sealed state says, as bytes in layout 4, and reads it again. One
 // value has one encoding, and nothing else is read. What a state is sealed with, and whether what
 // it says holds for a request, is up to package roundtrip. The layout is written down in
-// internal/design/0011-claims-layout.md.
+// internal/design/state.md.
 package claims
 
 import (

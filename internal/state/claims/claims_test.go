@@ -131,7 +131,7 @@ func TestClaimsAreReadAsWritten(t *testing.T) {
 			data, want := vector(t, guardVectors, b.name), guardClaims(t, b)
 			if got := want.AppendTo(nil); !bytes.Equal(got, data) {
 				t.Errorf("the layout has changed: give it a new number, and see "+
-					"internal/design/0011-claims-layout.md\n got %x\nwant %x", got, data)
+					"internal/design/state.md\n got %x\nwant %x", got, data)
 			}
 			got, err := claims.Decode(data, &claims.Claims{})
 			if err != nil {

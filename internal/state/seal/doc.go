@@ -28,8 +28,8 @@
 //
 // Every token has exactly one valid spelling: white space, padding, the standard base64 alphabet
 // and stray tail bits are refused before any key is used. The length of the plaintext and the key
-// id are visible to whoever holds a token. Decision record 0002 in internal/design gives the layout
-// byte by byte, the promise about old tokens and the alternatives.
+// id are visible to whoever holds a token. internal/design/state.md gives the layout byte by byte, the
+// promise about old tokens and the alternatives.
 //
 // # Rotation
 //
