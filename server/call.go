@@ -37,10 +37,27 @@ func newCall(ctx context.Context, request *Request) Call {
 		Meta: request.Meta, request: request, channel: request.channel, ctx: ctx}
 }
 
-// Capabilities returns what the client can do for this request. In a session the settings of
-// experimental capabilities and extensions are limited to 2 KiB together: the rest counts as not
-// declared.
-func (c *Call) Capabilities() protocol.ClientCapabilities { return declaredBy(c.Meta) }
+// Capabilities returns what the client can do for this request, as [Request.Capabilities] does.
+func (c *Call) Capabilities() protocol.ClientCapabilities {
+	if c.request == nil {
+		return declaredBy(c.Meta)
+	}
+	return c.request.Capabilities()
+}
+
+// Capabilities returns what the client can do for this request: what it declares, and forms where
+// they reach the person by the page of the server (roundtrip.Options.Page). In a session the
+// settings of experimental capabilities and extensions are limited to 2 KiB together: the rest
+// counts as not declared.
+func (request *Request) Capabilities() protocol.ClientCapabilities {
+	c := declaredBy(request.Meta)
+	s := request.server
+	if s == nil || s.opts.Roundtrip.Page == nil || request.Principal.Anonymous() {
+		return c
+	}
+	return c.Union(protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true}})
+}
 
 func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
 	if meta.Capabilities == nil {
@@ -75,8 +92,7 @@ func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	if needs.IsZero() {
 		return nil
 	}
-	declared := declaredBy(request.Meta)
-	missing := declared.Lacks(needs)
+	missing := request.Capabilities().Lacks(needs)
 	if missing.IsZero() {
 		return nil
 	}

@@ -20,7 +20,8 @@ type Caller struct {
 	SessionID string
 	// Version is the revision of the request that a handler serves.
 	Version protocol.Version
-	// Client is how the client calls itself, and Capabilities what it has declared.
+	// Client is how the client calls itself, and Capabilities what it can do for the request
+	// ([server.Request.Capabilities]).
 	Client       protocol.Implementation
 	Capabilities protocol.ClientCapabilities
 }

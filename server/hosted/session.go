@@ -57,9 +57,7 @@ func callerOf(ctx context.Context, req *server.Request) *Caller {
 	if info := req.Meta.ClientInfo; info != nil {
 		c.Client = *info
 	}
-	if declared := req.Meta.Capabilities; declared != nil {
-		c.Capabilities = *declared
-	}
+	c.Capabilities = req.Capabilities()
 	return c
 }
 
