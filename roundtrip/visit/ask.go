@@ -36,7 +36,9 @@ type record struct {
 	Place     string          `json:"place"`
 	Owner     string          `json:"owner"` // digest of the principal
 	Ends      time.Time       `json:"ends"`
+	Until     time.Time       `json:"until,omitzero"` // when it is not kept any longer
 	Withdrawn bool            `json:"withdrawn,omitempty"`
+	Returned  bool            `json:"returned,omitempty"` // the answer of an earlier question
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
@@ -128,8 +130,7 @@ func (p *Page[Q, A]) begin(ctx context.Context, key string, about Q) (*ticket, e
 	}
 	who := roundtrip.RoundOf(ctx).Principal()
 	if who.Anonymous() {
-		return nil, endCall("this server does not know who you are, and its page must be " +
-			"visited by the same person: authenticate first")
+		return nil, refuseAnonymous()
 	}
 	t := &ticket{id, quota.OwnerDigest(who), time.Unix(began, 0).Add(p.opts.TTL)}
 	data, err := json.Marshal(about)
@@ -143,6 +144,11 @@ func (p *Page[Q, A]) begin(ctx context.Context, key string, about Q) (*ticket, e
 		return nil, refuseBusy(err)
 	}
 	return t, nil
+}
+
+func refuseAnonymous() error {
+	return endCall("this server does not know who you are, and its page must be visited by the " +
+		"same person: authenticate first")
 }
 
 // refuseBusy returns the response where the store has no room or cannot be asked, and any other
@@ -173,7 +179,10 @@ func (p *Page[Q, A]) placeOf(row, id string) string {
 // put stores a row, once: after that it returns errTaken. Rows about ends are kept for longer than
 // the visit.
 func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
-	r.Place = p.placeOf(row, id)
+	r.Place, r.Until = p.placeOf(row, id), r.Ends
+	if end := time.Now().Add(p.opts.TTL); row == rowOver && !r.Returned && end.After(r.Ends) {
+		r.Until = end // not before the visit ends, by another clock or TTL
+	}
 	plain, err := json.Marshal(r)
 	if err == nil && len(plain) > maxRecordBytes {
 		err = fmt.Errorf("visit: what is kept of a visit takes %d bytes, more than %d", len(plain),
@@ -186,13 +195,7 @@ func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	if err != nil {
 		return err
 	}
-	until := r.Ends
-	if row == rowOver {
-		if until = time.Now().Add(p.opts.TTL); until.Before(r.Ends) { // by another clock or TTL
-			until = r.Ends
-		}
-	}
-	err = p.opts.Store.Put(ctx, r.Place, r.Owner, []byte(sealed), until)
+	err = p.opts.Store.Put(ctx, r.Place, r.Owner, []byte(sealed), r.Until)
 	if err == nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/forms/htmlform"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -92,7 +93,7 @@ type answer struct {
 // A formView is a form as the template renders it; Prefix keeps the ids of several forms apart.
 type formView struct {
 	Prefix string
-	Fields []field
+	Fields []htmlform.Field
 }
 
 // Form returns the inputs of the question.

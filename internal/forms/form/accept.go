@@ -39,21 +39,49 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 		return nil, err
 	}
 	for i := range f.fields {
-		field, reason := &f.fields[i], ""
-		if sent := values[i]; sent == nil {
-			values[i] = field.fallback // has been checked
-		} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
-			!field.required && !exactly {
-			values[i], reason = field.readEntered(f.rulesOf(i), sent, reason)
-		}
-		if values[i] == nil && field.required {
-			reason = "is required"
-		}
+		value, reason := f.readValue(i, values[i], exactly)
 		if reason != "" {
-			return nil, fieldError(field.name, reason)
+			return nil, fieldError(f.fields[i].name, reason)
 		}
+		values[i] = value
 	}
 	return f.finishContent(content, values, exactly)
+}
+
+// readValue returns what was sent for field i, nil for nothing, as an answer has it, and the rule
+// that it breaks.
+func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason string) {
+	field := &f.fields[i]
+	value = sent
+	if sent == nil {
+		value = field.fallback // has been checked
+	} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
+		!field.required && !exactly {
+		value, reason = field.readEntered(f.rulesOf(i), sent, reason)
+	}
+	if value == nil && field.required {
+		reason = "is required"
+	}
+	return value, reason
+}
+
+// Faults returns a fault for each field for which [Form.Accept] refuses content, in the form's
+// order. It returns none exactly if Accept takes the content.
+func (f *Form) Faults(content []byte) (faults []Fault) {
+	values := make([][]byte, len(f.fields))
+	if f.sortMembers(content, values) == nil {
+		for i := range f.fields {
+			if _, reason := f.readValue(i, values[i], false); reason != "" {
+				faults = append(faults, f.fields[i].explainFault(reason))
+			}
+		}
+	}
+	if len(faults) == 0 {
+		if _, err := f.Accept(content); err != nil {
+			faults = append(faults, f.Explain(err))
+		}
+	}
+	return faults
 }
 
 // finishContent writes values and holds them against the keywords outside the grammar, which may

@@ -46,13 +46,15 @@ func (f *Form) Explain(err error) Fault {
 	if e.Field == "" {
 		return Fault{Rule: RuleShape, Words: "The answer could not be read."}
 	}
-	fault := Fault{Field: e.Field, Rule: RuleOther, Words: "The answer could not be used."}
 	if i := f.findField([]byte(e.Field)); i >= 0 {
-		var words string
-		fault.Rule, words = f.fields[i].explainReason(e.Reason)
-		fault.Words = f.fields[i].displayName() + " " + words + "."
+		return f.fields[i].explainFault(e.Reason)
 	}
-	return fault
+	return Fault{Field: e.Field, Rule: RuleOther, Words: "The answer could not be used."}
+}
+
+func (f *field) explainFault(reason string) Fault {
+	rule, words := f.explainReason(reason)
+	return Fault{f.name, rule, f.displayName() + " " + words + "."}
 }
 
 // displayName returns the field's title, or its name if it has none, for a person.

@@ -1,0 +1,374 @@
+// Package htmlform turns forms into the inputs of an HTML page, and what a browser sends back into
+// answers.
+package htmlform
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/errtext"
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
+)
+
+const (
+	// prefix keeps the names of fields apart from those of the page.
+	prefix = "field."
+	// maxLabel is how much of a label or a description is shown, in bytes.
+	maxLabel = 4 << 10
+	// maxRadios is up to how many values to choose from are shown at once.
+	maxRadios = 7
+)
+
+// A Form is a form as a page shows it.
+type Form struct {
+	Fields []Field
+	// Fault is what is wrong with the answer as a whole.
+	Fault string
+
+	form  *form.Form
+	given url.Values
+}
+
+// A Field is an input of a page. Its texts are marked by [Text], its values are not.
+type Field struct {
+	// ID is unique on the page.
+	ID          string
+	Name        string // of the input
+	Label, Help string
+	// Input is radio, checkbox (of which several may be checked), select, textarea, or else the
+	// type of an input: text, number, email, url or date.
+	Input    string
+	Value    string
+	Min, Max string // of a number, empty for none
+	Required bool
+	// Enforced means that the browser can check Required.
+	Enforced bool
+	// Clearable means that one of the options must be that there is no answer.
+	Clearable bool
+	Chosen    bool // one of the options is selected
+	Multiple  bool
+	Options   []Option // nil: a text is entered
+	Fault     string   // what is wrong with what was entered
+
+	property
+	name string // of the property
+	key  string // Name, as it was sent
+}
+
+// An Option is a value to choose from.
+type Option struct {
+	Value, Label string
+	Selected     bool
+}
+
+// Described returns the ids of what describes the input.
+func (f Field) Described() string {
+	var ids []string
+	if f.Help != "" {
+		ids = append(ids, f.ID+"-help")
+	}
+	if f.Fault != "" {
+		ids = append(ids, f.ID+"-fault")
+	}
+	return strings.Join(ids, " ")
+}
+
+// A property is what of the schema of a form's field is rendered.
+type property struct {
+	Type        string            `json:"type"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Format      string            `json:"format"`
+	Default     json.RawMessage   `json:"default"`
+	Minimum     json.RawMessage   `json:"minimum"`
+	Maximum     json.RawMessage   `json:"maximum"`
+	MinLength   *int              `json:"minLength"`
+	MaxLength   *int              `json:"maxLength"`
+	MinItems    *int              `json:"minItems"`
+	MaxItems    *int              `json:"maxItems"`
+	Enum        []json.RawMessage `json:"enum"`
+	EnumNames   []string          `json:"enumNames"`
+	OneOf       []choice          `json:"oneOf"`
+	Items       struct {
+		Enum  []json.RawMessage `json:"enum"`
+		AnyOf []choice          `json:"anyOf"`
+	} `json:"items"`
+}
+
+type choice struct {
+	Const json.RawMessage `json:"const"`
+	Title string          `json:"title"`
+}
+
+// New returns a form filled in with what was given before, or else with the defaults.
+func New(f *form.Form, given url.Values) (*Form, error) {
+	var parsed struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	h := &Form{form: f, given: given}
+	if err := jsonx.Unmarshal(f.Schema(), &parsed); err != nil || parsed.Properties == nil {
+		return h, err
+	}
+	err := jsonx.Members(parsed.Properties, func(key, value []byte) error {
+		name := string(key)
+		field := Field{name: name, Name: prefix + name, ID: "f" + strconv.Itoa(len(h.Fields)),
+			Required: slices.Contains(parsed.Required, name)}
+		err := jsonx.Unmarshal(value, &field.property)
+		if err == nil {
+			field.fill(given)
+			h.Fields = append(h.Fields, field)
+		}
+		return err
+	})
+	return h, err
+}
+
+func (f *Field) fill(given url.Values) {
+	f.Multiple = f.Type == "array"
+	f.Label = Text(f.Title, maxLabel)
+	if strings.TrimSpace(f.Label) == "" {
+		f.Label = Text(f.name, maxLabel)
+	}
+	values, _ := f.sent(given)
+	if len(given) == 0 && f.Default != nil {
+		values = readTexts(f.Default)
+	}
+	if len(values) > 0 {
+		f.Value = values[0]
+	}
+	f.Min, f.Max = string(f.Minimum), string(f.Maximum)
+	f.addOptions(values)
+	f.Input = f.chooseInput()
+	f.Help = Text(strings.TrimSpace(f.Description+" "+f.hint()), maxLabel)
+}
+
+// sent returns what a browser has sent for the field. Browsers write all ends of lines as CRLF.
+func (f *Field) sent(given url.Values) (values []string, present bool) {
+	if values, present = given[f.Name]; !present {
+		values, present = given[strings.ReplaceAll(toLF(f.Name), "\n", "\r\n")]
+	}
+	return values, present
+}
+
+// toLF writes all ends of lines alike.
+func toLF(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// readTexts returns the texts of a value or of a list.
+func readTexts(raw json.RawMessage) (texts []string) {
+	if jsonx.KindOf(raw) != jsonx.Array {
+		return []string{readText(raw)}
+	}
+	_ = jsonx.Elements(raw, func(_ int, value []byte) error {
+		texts = append(texts, readText(value))
+		return nil
+	})
+	return texts
+}
+
+// readText returns what a person enters for a value.
+func readText(raw []byte) string {
+	if text, err := jsonx.Text(raw); err == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func (f *Field) addOptions(values []string) {
+	empty := false
+	add := func(value, label string) {
+		selected := slices.ContainsFunc(values, func(v string) bool {
+			return toLF(v) == toLF(value)
+		})
+		f.Chosen, empty = f.Chosen || selected, empty || value == ""
+		if label == "" {
+			label = `""`
+		}
+		f.Options = append(f.Options, Option{value, Text(label, maxLabel), selected})
+	}
+	if f.Type == "boolean" {
+		add("true", "yes")
+		add("false", "no")
+	} else {
+		for i, raw := range append(f.Enum, f.Items.Enum...) {
+			label := readText(raw)
+			if i < len(f.EnumNames) {
+				label = f.EnumNames[i]
+			}
+			add(readText(raw), label)
+		}
+	}
+	for _, c := range append(f.OneOf, f.Items.AnyOf...) {
+		if c.Const != nil {
+			add(readText(c.Const), c.Title)
+		}
+	}
+	f.Clearable = f.Options != nil && !f.Multiple && !f.Required && !empty
+	f.Enforced = f.Required && !f.Multiple && !empty
+}
+
+func (f *Field) chooseInput() string {
+	switch {
+	case f.Multiple:
+		return "checkbox"
+	case len(f.Options) > maxRadios:
+		return "select"
+	case f.Options != nil:
+		return "radio"
+	case f.Type == "integer" || f.Type == "number":
+		return "number"
+	case f.Format == "email" || f.Format == "date":
+		return f.Format
+	case f.Format == "uri":
+		return "url"
+	case strings.ContainsAny(f.Value, "\r\n") || f.MaxLength != nil && *f.MaxLength > 200:
+		return "textarea"
+	}
+	return "text"
+}
+
+// hint says in words what may be entered.
+func (f *Field) hint() string {
+	var bounds []string
+	bound := func(word, limit, unit string) { bounds = append(bounds, word+limit+unit) }
+	unit, least, most := " characters", f.MinLength, f.MaxLength
+	if f.Multiple {
+		unit, least, most = " of them", f.MinItems, f.MaxItems
+	}
+	if least != nil && *least > 0 {
+		bound("at least ", strconv.Itoa(*least), unit)
+	}
+	if most != nil {
+		bound("at most ", strconv.Itoa(*most), unit)
+	}
+	what := ""
+	switch {
+	case f.Multiple:
+	case f.Options != nil:
+		return ""
+	case f.Type == "integer" || f.Type == "number":
+		what = map[string]string{"integer": "a whole number", "number": "a number"}[f.Type]
+		if f.Min != "" {
+			bound("at least ", f.Min, "")
+		}
+		if f.Max != "" {
+			bound("at most ", f.Max, "")
+		}
+	case f.Format == "date-time":
+		what = "a date and a time, such as 2026-01-31T15:04:05Z"
+	case f.Format == "date":
+		what = "a date, such as 2026-01-31"
+	case f.Format == "email":
+		what = "an email address"
+	case f.Format == "uri":
+		what = "a whole address, such as https://example.com/page"
+	}
+	if what != "" {
+		bounds = append([]string{what}, bounds...)
+	}
+	if len(bounds) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(bounds, ", ") + ")"
+}
+
+// Content returns the answer that was entered, as [form.Form.Accept] returns it. Where that refuses
+// it, the fields have faults.
+//
+// What the browser did not send is absent, and gets its default. What it sent empty is an emptied
+// field, which gets none: that fits no field that is required.
+func (h *Form) Content() (json.RawMessage, error) {
+	content, missing := map[string]any{}, error(nil)
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		value, entered := f.read(h.given)
+		switch {
+		case !entered:
+		case value == nil && f.Required:
+			f.Fault = errtext.Mark(f.Label, 80) + " is required."
+			if missing == nil {
+				missing = &form.Error{Field: f.name, Reason: "is required"}
+			}
+		default:
+			content[f.name] = value
+		}
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := h.form.Accept(raw)
+	if err == nil && missing == nil {
+		return answer, nil
+	}
+	for _, fault := range h.form.Faults(raw) {
+		i := slices.IndexFunc(h.Fields, func(f Field) bool { return f.name == fault.Field })
+		switch {
+		case i < 0:
+			h.Fault = fault.Words
+		case h.Fields[i].Fault == "":
+			h.Fields[i].Fault = fault.Words
+		}
+	}
+	if err == nil {
+		err = missing
+	}
+	return nil, err
+}
+
+// read returns what was entered, nil for nothing.
+func (f *Field) read(given url.Values) (value any, entered bool) {
+	values, present := f.sent(given)
+	if !present {
+		return nil, false
+	}
+	if f.Multiple {
+		return f.readChoices(values), true
+	}
+	text := toLF(values[0])
+	for _, o := range f.Options {
+		if toLF(o.Value) == text {
+			text = o.Value
+			break
+		}
+	}
+	if f.Type != "string" || f.Format != "" {
+		text = strings.TrimSpace(text)
+	}
+	isOption := slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == text })
+	switch {
+	case text == "" && !isOption:
+		return nil, true
+	case f.Type != "string" && jsonx.Check([]byte(text)) == nil:
+		return json.RawMessage(text), true
+	}
+	return text, true
+}
+
+// readChoices returns the values that were checked. The first that is empty is not one of them: the
+// page sends it so that a field in which nothing is checked can be told from one that is absent.
+func (f *Field) readChoices(values []string) any {
+	if len(values) > 0 && values[0] == "" {
+		values = values[1:]
+	}
+	list := make([]string, len(values))
+	for i, v := range values {
+		list[i] = v
+		for _, o := range f.Options {
+			if toLF(o.Value) == toLF(v) {
+				list[i] = o.Value
+				break
+			}
+		}
+	}
+	if len(list) == 0 && !f.Required && (f.Default == nil || f.MinItems != nil && *f.MinItems > 0) {
+		return nil
+	}
+	return list
+}

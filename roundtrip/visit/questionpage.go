@@ -1,0 +1,159 @@
+package visit
+
+import (
+	"bytes"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/forms/htmlform"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+//go:embed question.html
+var questionHTML string
+
+//go:embed question.css
+var questionCSS string
+
+// maxAnswerBytes bounds what is entered on the page, as JSON: with what else is kept of an answer
+// it stays below maxRecordBytes.
+const maxAnswerBytes = 32 << 10
+
+// A QuestionView is what the template of a page gets. Its texts are those of the call, cut where
+// they are very long, with control characters spelled out; the template escapes them.
+type QuestionView struct {
+	// Server asks, because of a call of Method, such as tools/call, for Target, such as a tool.
+	Server, Method, Target string
+	// Arguments are those of the call, empty unless [QuestionOptions].ShowArguments is set.
+	Arguments string
+	// Message is the question, of several lines perhaps.
+	Message string
+	// Form is the form as HTML, with its fields, what is wrong with what was entered, and buttons
+	// to send and to decline. It is empty once the question is answered.
+	Form template.HTML
+	// Invalid means that something is wrong with what was entered.
+	Invalid bool
+	// Done is accept or decline once the question is answered, and else empty.
+	Done protocol.ElicitAction
+	// Nonce allows a style element or a link to a style sheet: <style nonce="{{.Nonce}}">. Nothing
+	// else is allowed, and no script.
+	Nonce string
+	// Style is the style sheet of the page that is built in.
+	Style template.CSS
+}
+
+// A formView is what the template of the form gets.
+type formView struct {
+	*htmlform.Form
+	TokenField, Token string
+}
+
+// Faulty returns the fields with faults.
+func (v formView) Faulty() (list []htmlform.Field) {
+	for _, f := range v.Fields {
+		if f.Fault != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// ServeHTTP serves the page to browsers.
+func (p *Questions) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.page.ServeHTTP(w, r) }
+
+// serve shows the question and takes its form.
+func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
+	v *Visit[question, json.RawMessage]) {
+	var shown *htmlform.Form
+	parsed, err := form.ParsePeer(v.About.Form)
+	if err == nil {
+		shown, err = htmlform.New(parsed, r.PostForm)
+	}
+	if err != nil { // of a version of the server that took other forms
+		http.Error(w, string(refuseStranger), http.StatusNotFound)
+		return
+	}
+	view := &QuestionView{Server: htmlform.Text(p.opts.Server, 200), Method: v.About.Method,
+		Target:    htmlform.Text(v.About.Target, 200),
+		Arguments: htmlform.Text(v.About.Arguments, maxRecordBytes),
+		Message:   htmlform.Text(v.About.Message, maxRecordBytes), Nonce: rand.Text(),
+		Style: template.CSS(questionCSS)}
+	status := http.StatusOK
+	if answer := readAnswer(r, shown); answer != nil {
+		switch err := v.Finish(r.Context(), answer.encoded); {
+		case err == nil:
+			view.Done = answer.action
+		case errors.Is(err, ErrOver):
+			v.reportServed(r.Context(), "over")
+			http.Error(w, string(refuseOver), http.StatusGone)
+			return
+		default:
+			shown.Fault, status = string(refuseStore), http.StatusServiceUnavailable
+		}
+	}
+	fields := formView{shown, TokenField, v.Token}
+	view.Invalid = shown.Fault != "" || len(fields.Faulty()) > 0
+	if view.Invalid && status == http.StatusOK {
+		status = http.StatusUnprocessableEntity
+	}
+	var page, inner bytes.Buffer
+	if view.Done == "" {
+		err = p.body.ExecuteTemplate(&inner, "form", fields)
+		view.Form = template.HTML(inner.String())
+	}
+	if err == nil {
+		err = p.opts.Template.Execute(&page, view)
+	}
+	if err != nil {
+		http.Error(w, "The page cannot be written.", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", fmt.Sprintf("%s; style-src 'nonce-%s'",
+		h.Get("Content-Security-Policy"), view.Nonce))
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes())
+}
+
+// An entered is an answer as clients send it.
+type entered struct {
+	action  protocol.ElicitAction
+	encoded json.RawMessage
+}
+
+// readAnswer returns the answer that a browser has sent, nil if it sent none or one that does not
+// fit.
+func readAnswer(r *http.Request, shown *htmlform.Form) *entered {
+	var result struct {
+		Action  protocol.ElicitAction `json:"action"`
+		Content json.RawMessage       `json:"content,omitempty"`
+	}
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	switch result.Action = protocol.ElicitAction(r.PostFormValue("action")); result.Action {
+	case protocol.ActionDecline:
+	case protocol.ActionAccept:
+		var err error
+		if result.Content, err = shown.Content(); err != nil {
+			return nil
+		}
+	default:
+		shown.Fault = "Use one of the buttons of the form."
+		return nil
+	}
+	encoded, err := json.Marshal(result)
+	if err != nil || len(encoded) > maxAnswerBytes {
+		shown.Fault = fmt.Sprintf("That is too long: all answers together take %d bytes, and %d "+
+			"are allowed.", len(encoded), maxAnswerBytes)
+		return nil
+	}
+	return &entered{result.Action, encoded}
+}
