@@ -177,9 +177,6 @@ func anchors(page string) map[string]bool {
 // quoted are files that pages show whole, because tests use them or write them: what is shown was
 // tested.
 var quoted = []struct{ file, page, block string }{
-	{"examples/production/nginx.conf", "server/README.md", "```nginx\n%```\n"},
-	{"examples/production/haproxy.cfg", "server/README.md", "```haproxy\n%```\n"},
-	{"internal/interop/testdata/replicas.md", "server/README.md", "\n\n%\n"},
 	{"internal/interop/testdata/comparison.md", "README.md", "\n\n%\n"},
 }
 

@@ -149,7 +149,7 @@ var compared = []struct {
 	row   string
 	holds func(t *testing.T, l library) bool
 }{
-	{"2026-07-28: a tool asks several times, each question from the answer before",
+	{"2026-07-28: a tool asks several times, each question depends on the answer before",
 		func(t *testing.T, l library) bool {
 			endpoint, _ := listen(t, l.modern(t, nil))
 			return asksAll(t, dialRondo, endpoint)
@@ -158,16 +158,18 @@ var compared = []struct {
 		endpoint, _ := listen(t, l.legacy(t, nil))
 		return asksAll(t, dialRondoLegacy, endpoint)
 	}},
-	{"both: one HTTP handler has a tool ask clients of either", oneHandlerAsksBoth},
-	{"both: a tool that waits for the answer where it asks", func(t *testing.T, l library) bool {
-		modern, _ := listen(t, l.inPlaceModern(t))
-		legacy, _ := listen(t, l.inPlaceLegacy(t))
-		return succeeds(t, dialRondo, modern, tool("strict", nil), "deleted") &&
-			succeeds(t, dialRondoLegacy, legacy, tool("strict", nil), "deleted")
-	}},
-	{"both: a tool that ignores that its question has no answer does not go on", carelessToolStops},
+	{"both: one HTTP handler serves tools that ask, to clients of either", oneHandlerAsksBoth},
+	{"both: a tool gets the answer where it asks, in the middle of its code",
+		func(t *testing.T, l library) bool {
+			modern, _ := listen(t, l.inPlaceModern(t))
+			legacy, _ := listen(t, l.inPlaceLegacy(t))
+			return succeeds(t, dialRondo, modern, tool("strict", nil), "deleted") &&
+				succeeds(t, dialRondoLegacy, legacy, tool("strict", nil), "deleted")
+		}},
+	{"both: a tool cannot complete without an answer, even if it ignores the error",
+		carelessToolStops},
 	{"both: an answer that does not fit the form never reaches the tool", unfitAnswerStops},
-	{"both: a resource asks before it is read", func(t *testing.T, l library) bool {
+	{"both: a resource can ask before it is read", func(t *testing.T, l library) bool {
 		modern, _ := listen(t, l.modern(t, nil))
 		legacy, _ := listen(t, l.legacy(t, nil))
 		const opened = "opened: it is tested"
@@ -180,14 +182,15 @@ var compared = []struct {
 			p.RequestState = protocol.StateText(text + "x")
 		})
 	}},
-	{"2026-07-28: a yes to `staging` is none to `prod`", func(t *testing.T, l library) bool {
-		return !forge(t, l, func(p *protocol.CallToolParams) {
-			p.Arguments = json.RawMessage(`{"env":"prod"}`)
-		})
-	}},
-	{"2026-07-28: an answer that is sent twice acts once", answerActsOnce},
-	{"2026-07-28: any replica takes the next round", anyReplicaGoesOn},
-	{"2025-11-25: any replica serves a session, and its questions", anyReplicaServesSession},
+	{"2026-07-28: approval for `staging` cannot be replayed against `prod`",
+		func(t *testing.T, l library) bool {
+			return !forge(t, l, func(p *protocol.CallToolParams) {
+				p.Arguments = json.RawMessage(`{"env":"prod"}`)
+			})
+		}},
+	{"2026-07-28: an answer that is sent twice takes effect once", answerActsOnce},
+	{"2026-07-28: any replica can serve the next request of a call", anyReplicaGoesOn},
+	{"2025-11-25: any replica can serve a session and its questions", anyReplicaServesSession},
 	{"both: standard input and output", servesStreams},
 	{"2024-11-05: the HTTP+SSE transport", servesSSE},
 }
