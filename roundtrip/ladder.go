@@ -64,8 +64,13 @@ const (
 	linkSuffix = " (page)"
 )
 
-const noWayText = "nobody could be asked: the server may not ask this in any of the ways that " +
-	"this client has"
+var errNoWay = errors.New("nobody could be asked: the server may not ask this in any of the " +
+	"ways that this client has")
+
+func noWayEnding() *ending {
+	return &ending{err: errNoWay, how: words.EndFailed,
+		refusal: &refusal{code: protocol.CodeCannotAsk, text: errNoWay.Error()}}
+}
 
 // errNotShown means that a question has to go another way.
 var errNotShown = errors.New("the client does not show the question")
@@ -387,7 +392,8 @@ func (r *run) restoreUnseen(key string) bool {
 // agreed to go there. A nil error means that the answer is recorded, or that the question is open.
 func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	if way == "" {
-		return r.endWithText(protocol.CodeCannotAsk, words.EndFailed, noWayText)
+		r.endWith(noWayEnding())
+		return errNoWay
 	}
 	open, err := r.lookAtPage(ctx, q, way)
 	if err != nil {
@@ -543,8 +549,7 @@ func (r responder) leaveOpenReturned(ctx context.Context, d *draft,
 		switch open := r.ladder.openUnder(q.key); {
 		case open == nil:
 			if q.ways != 0 && r.wayOf(q) != words.WayForm {
-				return d, asks, &ending{how: words.EndFailed,
-					refusal: &refusal{code: protocol.CodeCannotAsk, text: noWayText}}
+				return d, asks, noWayEnding()
 			}
 		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
 			*q, links = linkQuestion(q, open), true

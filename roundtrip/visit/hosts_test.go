@@ -1,6 +1,7 @@
 package visit_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,12 +62,12 @@ type choice struct {
 var target = roundtrip.MustQuestion[choice]("target")
 
 // handlers ask one question, in each style.
-var handlers = map[string]func(context.Context) (protocol.CallToolOutcome, error){
-	"flow": func(ctx context.Context) (protocol.CallToolOutcome, error) {
+var handlers = map[string]handler{
+	"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 		got, err := target.Ask(ctx, "Deploy where?")
 		return server.Text("deployed to " + got.Target), err
 	},
-	"guard": func(ctx context.Context) (protocol.CallToolOutcome, error) {
+	"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 		reply := target.Answer(ctx)
 		switch reply.Outcome {
 		case roundtrip.Missing, roundtrip.Invalid:
@@ -82,6 +83,7 @@ var handlers = map[string]func(context.Context) (protocol.CallToolOutcome, error
 type hall struct {
 	connect func(t *testing.T) protocol.LegacyPeer
 	browser func() *browser
+	header  http.Header // of the clients
 	done    atomic.Int64
 	mu      sync.Mutex
 	ways    map[string]int
@@ -95,15 +97,22 @@ func (h *hall) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-func openHall(t *testing.T, transport, style string) *hall {
+// A handler is that of the tool of a hall.
+type handler func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error)
+
+func openHall(t *testing.T, transport string, handle handler, change func(*visit.QuestionOptions),
+) *hall {
 	h := &hall{ways: map[string]int{}}
 	url, mux := listen(t)
 	visitor := cookieLogin
 	if transport == "stdio" {
 		visitor = visit.LocalVisitor
 	}
-	page, err := visit.NewQuestions(url+"/page",
-		&visit.QuestionOptions{Options: visit.Options{Visitor: visitor}})
+	opts := &visit.QuestionOptions{Options: visit.Options{Visitor: visitor}}
+	if change != nil {
+		change(opts)
+	}
+	page, err := visit.NewQuestions(url+"/page", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +124,11 @@ func openHall(t *testing.T, transport, style string) *hall {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall,
-		_ struct{}) (protocol.CallToolOutcome, error) {
-		outcome, err := handlers[style](ctx)
+	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context,
+		call *server.ToolCall, _ struct {
+			Of string `json:"of,omitempty"`
+		}) (protocol.CallToolOutcome, error) {
+		outcome, err := handle(ctx, call)
 		if r, ok := outcome.(*protocol.CallToolResult); ok && err == nil && !r.IsError {
 			h.done.Add(1)
 		}
@@ -134,11 +145,14 @@ func openHall(t *testing.T, transport, style string) *hall {
 		return h
 	}
 	mux.Handle("/mcp", servertest.NewHandler(t, srv, &serverhttp.Options{
-		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return principal("ann"), nil
+		Authenticate: func(r *http.Request) (protocol.Principal, error) {
+			if who := r.Header.Get("Authorization"); who != "nobody" {
+				return principal(cmp.Or(who, "ann")), nil
+			}
+			return protocol.Principal{}, nil
 		}}))
 	h.connect = func(t *testing.T) protocol.LegacyPeer {
-		peer, err := clienthttp.New(url+"/mcp", nil)
+		peer, err := clienthttp.New(url+"/mcp", &clienthttp.Options{Header: h.header})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,6 +182,7 @@ type guest struct {
 	id    atomic.Int64
 	leave context.CancelFunc
 	visit func(link string)
+	of    string // the argument of the tool
 }
 
 func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }
@@ -228,7 +243,7 @@ func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
 		defer func() { _ = session.Close() }()
 		_ = session.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized})
 		resp, err = session.Handle(ctx, request(protocol.MethodCallTool,
-			`{"name":"deploy","arguments":{}}`), g)
+			`{"name":"deploy","arguments":{"of":"`+g.of+`"}}`), g)
 		if err != nil {
 			return ""
 		}
@@ -236,7 +251,7 @@ func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
 	}
 	for retry := ""; ; {
 		resp, err := peer.Handle(ctx, request(protocol.MethodCallTool,
-			`{"name":"deploy","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":`+
+			`{"name":"deploy","arguments":{"of":"`+g.of+`"},"_meta":{"io.modelcontextprotocol/protocolVersion":`+
 				`"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+g.caps+
 				`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}`+retry+`}`), g)
 		if err != nil {
@@ -296,7 +311,7 @@ func TestThePersonIsReachedInEveryHost(t *testing.T) {
 				for name, era := range eras {
 					t.Run(host.name+"/"+transport+"/"+style+"/"+name, func(t *testing.T) {
 						t.Parallel()
-						h := openHall(t, transport, style)
+						h := openHall(t, transport, handlers[style], nil)
 						calls, reached := 0, ""
 						for calls < 5 && !strings.HasPrefix(reached, "deployed") {
 							calls++

@@ -1,0 +1,272 @@
+package visit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// mute is a client that shows nothing.
+var mute = host{name: "mute", caps: `{}`}
+
+// play calls the tool of a hall once, in an era.
+func (h *hall) play(t *testing.T, who host, of string, era protocol.Era) string {
+	t.Helper()
+	g := &guest{host: who, t: t, of: of, visit: func(link string) { h.browser().fill(link, "prod") }}
+	return g.call(h.connect(t), era)
+}
+
+// wantLink plays the tool, which must end with a link.
+func (h *hall) wantLink(t *testing.T, who host, of string, era protocol.Era) string {
+	t.Helper()
+	text := h.play(t, who, of, era)
+	link := linkIn.FindString(text)
+	if link == "" || !strings.Contains(text, "call again with the same arguments") {
+		t.Fatalf("got %q, want a link", text)
+	}
+	return link
+}
+
+func (h *hall) want(t *testing.T, who host, of string, era protocol.Era, want string) {
+	t.Helper()
+	if got := h.play(t, who, of, era); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// inEras runs a test in each style and era.
+func inEras(t *testing.T, test func(t *testing.T, h *hall, era protocol.Era)) {
+	for style, handle := range handlers {
+		for name, era := range eras {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, openHall(t, "HTTP", handle, nil), era)
+			})
+		}
+	}
+}
+
+// TestAModelThatCallsAgainGetsTheSameLink, ten times, and is refused then. The person may answer
+// late.
+func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		link := h.wantLink(t, mute, "", era)
+		for range 9 {
+			if again := h.wantLink(t, mute, "", era); again != link {
+				t.Fatalf("another link: %s, %s", link, again)
+			}
+		}
+		for range 2 {
+			text := h.play(t, mute, "", era)
+			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again before") {
+				t.Errorf("got %q", text)
+			}
+		}
+		h.browser().fill(link, "prod")
+		h.want(t, mute, "", era, "deployed to prod")
+		if next := h.wantLink(t, mute, "", era); next == link {
+			t.Error("the link of an answer that was used is shown again")
+		}
+		if n := h.done.Load(); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+	})
+}
+
+func TestAnAnswerIsGoodForItsCallAlone(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		link := h.wantLink(t, mute, "a", era)
+		h.browser().fill(link, "prod")
+		if other := h.wantLink(t, mute, "b", era); other == link {
+			t.Error("other arguments have the same link")
+		}
+		h.header = http.Header{"Authorization": {"bob"}}
+		if other := h.wantLink(t, mute, "a", era); other == link {
+			t.Error("another person has the same link")
+		}
+		h.header = nil
+		h.want(t, mute, "a", era, "deployed to prod")
+	})
+}
+
+func TestOneAnswerServesOneOfTwoCallsAtOnce(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		h.browser().fill(h.wantLink(t, mute, "", era), "prod")
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				if text := h.play(t, mute, "", era); text != "deployed to prod" &&
+					!linkIn.MatchString(text) {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+		calls.Wait()
+		if n := h.done.Load(); n != 1 {
+			t.Errorf("done %d times with one answer", n)
+		}
+	})
+}
+
+func TestADeclineOnThePageIsThePersons(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		h.browser().fill(h.wantLink(t, mute, "", era), "")
+		h.want(t, mute, "", era, "declined")
+		h.wantLink(t, mute, "", era)
+	})
+}
+
+func TestAnonymousCallersGetNoLink(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		h.header = http.Header{"Authorization": {"nobody"}}
+		for _, who := range hosts[:len(hosts)-1] {
+			if who.leaves || who.form == "" && who.caps == formCaps {
+				continue // ends otherwise
+			}
+			text := h.play(t, who, "", era)
+			if linkIn.MatchString(text) || strings.HasPrefix(text, "deployed") {
+				t.Errorf("%s: got %q", who.name, text)
+			}
+		}
+	})
+}
+
+// TestSeveralQuestionsOneAfterTheOther: each call comes one question further, and the answers before
+// are there again.
+func TestSeveralQuestionsOneAfterTheOther(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				text := "deployed to"
+				for _, key := range []string{"first", "second", "third"} {
+					got, err := roundtrip.Ask[choice](ctx, key, "The "+key+" one?")
+					if err != nil {
+						return nil, err
+					}
+					text += " " + got.Target
+				}
+				return server.Text(text), nil
+			}, nil)
+			for _, target := range []string{"x", "y", "z"} {
+				h.browser().fill(h.wantLink(t, mute, "", era), target)
+			}
+			h.want(t, mute, "", era, "deployed to x y z")
+			h.wantLink(t, mute, "", era)
+		})
+	}
+}
+
+func TestAnAuthorLimitsTheWays(t *testing.T) {
+	both := host{caps: bothCaps, form: `{"action":"accept","content":{"target":"form"}}`,
+		link: `{"action":"accept"}`}
+	for _, test := range []struct {
+		ways  string
+		who   host
+		wants string
+	}{
+		{"form", both, "deployed to form"}, {"link", both, "deployed to prod"},
+		{"text", both, "call again with the same arguments"}, {"form", mute, "elicitation.form"},
+		{"link", mute, "in any of the ways"}, {"link text", mute, "call again with the same"},
+		{"form", hosts[0], "unseen"}, {"letter", both, "nternal error"},
+		{"task", both, "in any of the ways"},
+	} {
+		for style := range handlers {
+			for name, era := range eras {
+				t.Run(fmt.Sprint(test.ways, " ", test.who.name, "/", style, "/", name),
+					func(t *testing.T) {
+						t.Parallel()
+						var ways []string
+						ways = append(ways, strings.Fields(test.ways)...)
+						h := openHall(t, "HTTP", limited(style, ways), nil)
+						h.want(t, test.who, "", era, test.wants)
+					})
+			}
+		}
+	}
+}
+
+// limited asks in a style, by some ways only.
+func limited(style string, ways []string) handler {
+	var only roundtrip.QuestionOption
+	switch len(ways) {
+	case 1:
+		only = onlyBy(event.Way(ways[0]))
+	case 2:
+		only = onlyBy(event.Way(ways[0]), event.Way(ways[1]))
+	}
+	return func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if style == "flow" {
+			got, err := target.Ask(ctx, "Deploy where?", only)
+			return server.Text("deployed to " + got.Target), err
+		}
+		reply := target.Answer(ctx)
+		if reply.Outcome == roundtrip.Missing {
+			return roundtrip.InputRequired(target.Elicit("Deploy where?", only)), nil
+		}
+		return server.Text("deployed to " + reply.Content.Target), reply.Err
+	}
+}
+
+// A question that the handler can do without does not end the call.
+func TestAnOptionalQuestionGoesByNoText(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				got, err := target.Ask(ctx, "Deploy where?", roundtrip.IfPossible())
+				if errors.As(err, new(*roundtrip.PushError)) {
+					return server.Text("deployed to a default"), nil
+				}
+				return server.Text("deployed to " + got.Target), err
+			}, nil)
+			h.want(t, mute, "", era, "deployed to a default")
+			h.want(t, hosts[9], "", era, "deployed to prod")
+		})
+	}
+}
+
+// A brokenStore cannot be reached.
+type brokenStore struct{ store.StateStore }
+
+func (brokenStore) Put(context.Context, string, string, []byte, time.Time) error {
+	return errors.New("no connection")
+}
+
+func (brokenStore) Get(context.Context, string) ([]byte, error) {
+	return nil, errors.New("no connection")
+}
+
+func TestAStoreThatIsDownShowsNoLink(t *testing.T) {
+	for style, handle := range handlers {
+		for name, era := range eras {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
+					o.Store, o.Keys = brokenStore{}, newKeys()
+				})
+				text := h.play(t, mute, "", era)
+				if linkIn.MatchString(text) || !strings.Contains(text, "cannot reach") {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+	}
+}
+
+func newKeys() *keys.Keyring { return servertest.NewKeyring("k") }
+
+func onlyBy(ways ...event.Way) roundtrip.QuestionOption { return roundtrip.OnlyBy(ways...) }
