@@ -81,6 +81,7 @@ var handlers = map[string]handler{
 
 // A hall is a server with a page, over one transport, and what its tool has done.
 type hall struct {
+	server  *server.Server
 	connect func(t *testing.T) protocol.LegacyPeer
 	browser func() *browser
 	header  http.Header // of the clients
@@ -124,7 +125,8 @@ func openHall(t *testing.T, transport string, handle handler, change func(*visit
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
-	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context,
+	h.server = srv
+	server.AddTool(srv, server.Tool{Name: "deploy", Task: server.TaskCan}, func(ctx context.Context,
 		call *server.ToolCall, _ struct {
 			Of string `json:"of,omitempty"`
 		}) (protocol.CallToolOutcome, error) {
@@ -226,12 +228,8 @@ func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
 	defer leave()
 	g.leave = leave
 	request := func(method, params string) *protocol.Request {
-		r := &protocol.Request{ID: protocol.IntID(g.id.Add(1)), Method: method,
+		return &protocol.Request{ID: protocol.IntID(g.id.Add(1)), Method: method,
 			Params: json.RawMessage(params)}
-		if era == protocol.Modern {
-			r.Mirror = protocol.Mirror{Version: protocol.Latest, Name: "deploy"}
-		}
-		return r
 	}
 	if era == protocol.Legacy {
 		session, resp, err := peer.OpenSession(ctx, request(protocol.MethodInitialize,
@@ -250,13 +248,8 @@ func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
 		return textOf(g.t, resp)
 	}
 	for retry := ""; ; {
-		resp, err := peer.Handle(ctx, request(protocol.MethodCallTool,
-			`{"name":"deploy","arguments":{"of":"`+g.of+`"},"_meta":{"io.modelcontextprotocol/protocolVersion":`+
-				`"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+g.caps+
-				`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}`+retry+`}`), g)
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		resp := g.send(peer, protocol.MethodCallTool, "deploy",
+			`"name":"deploy","arguments":{"of":"`+g.of+`"}`+retry)
 		var asks struct {
 			InputRequests map[string]struct{ Params json.RawMessage }
 			RequestState  string

@@ -2,6 +2,7 @@ package visit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/roundtrip/visit"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
 // mute is a client that shows nothing.
@@ -270,3 +272,72 @@ func TestAStoreThatIsDownShowsNoLink(t *testing.T) {
 func newKeys() *keys.Keyring { return servertest.NewKeyring("k") }
 
 func onlyBy(ways ...event.Way) roundtrip.QuestionOption { return roundtrip.OnlyBy(ways...) }
+
+// TestATaskShowsTheLink in its status message, and goes on when the person has answered.
+func TestATaskShowsTheLink(t *testing.T) {
+	for style, handle := range handlers {
+		t.Run(style, func(t *testing.T) {
+			t.Parallel()
+			var added *tasks.Tasks
+			h := openHall(t, "HTTP", func(ctx context.Context, call *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				if err := roundtrip.BeginTask(ctx); err != nil {
+					return nil, err
+				}
+				return handle(ctx, call)
+			}, func(o *visit.QuestionOptions) {
+				o.Wake = func(ctx context.Context, key string) error { return added.Wake(ctx, key) }
+			})
+			var err error
+			if added, err = tasks.New(h.server, nil); err != nil {
+				t.Fatal(err)
+			}
+			defer added.Shutdown(context.Background())
+			g := &guest{t: t, host: host{
+				caps: `{"extensions":{"` + protocol.ExtensionTasks + `":{}}}`}}
+			peer := h.connect(t)
+			var task struct {
+				TaskID, Status, StatusMessage string
+				Result                        struct{ Content []struct{ Text string } }
+			}
+			read := func(method, name, params string) {
+				resp := g.send(peer, method, name, params)
+				if err := json.Unmarshal(resp.Result, &task); err != nil {
+					t.Fatal(err, resp.Error)
+				}
+			}
+			read(protocol.MethodCallTool, "deploy", `"name":"deploy","arguments":{}`)
+			await := func(done func() bool) {
+				for deadline := time.Now().Add(20 * time.Second); !done(); {
+					if time.Now().After(deadline) {
+						t.Fatalf("got %+v", task)
+					}
+					time.Sleep(time.Second) // as pollIntervalMs wants it
+					read(protocol.MethodGetTask, task.TaskID, `"taskId":"`+task.TaskID+`"`)
+				}
+			}
+			await(func() bool { return linkIn.MatchString(task.StatusMessage) })
+			h.browser().fill(linkIn.FindString(task.StatusMessage), "prod")
+			await(func() bool { return task.Status == "completed" })
+			if h.done.Load() != 1 || h.ways["task"] != 1 {
+				t.Errorf("done %d times, by %v", h.done.Load(), h.ways)
+			}
+		})
+	}
+}
+
+// send sends a request of revision 2026-07-28.
+func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.Response {
+	g.t.Helper()
+	resp, err := peer.Handle(g.t.Context(), &protocol.Request{
+		ID: protocol.IntID(g.id.Add(1)), Method: method,
+		Mirror: protocol.Mirror{Version: protocol.Latest, Name: name},
+		Params: json.RawMessage(`{` + params +
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+			`"io.modelcontextprotocol/clientCapabilities":` + g.caps +
+			`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}}`)}, g)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return resp
+}

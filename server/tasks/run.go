@@ -332,7 +332,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
+	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits, Say: r.say}
 	for _, a := range rec.Answers {
 		params.InputResponses = append(params.InputResponses,
 			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
