@@ -97,8 +97,6 @@ type TaskRun struct {
 	// when it returns, and ends when it fails: then the host must drop the outcome of the run. One
 	// call at a time.
 	Save func(ctx context.Context, journal []byte) error
-	// Say shows a text to the person, as the status message of the task. Nil: it is not shown.
-	Say func(ctx context.Context, text string)
 	// Fits reports whether the host can keep an encoded result. Functions of [OnCommit] do not run
 	// for one that it cannot.
 	Fits func(result []byte) bool
@@ -109,6 +107,8 @@ type TaskRun struct {
 	// WaitsFor is set when the run waits for something that is no question: its keys. The next
 	// run looks again, and the result of this one means nothing.
 	WaitsFor []string
+	// Message is what the person is to read meanwhile, empty for nothing.
+	Message string
 }
 
 // A Handler runs one round of a request. It may be called several times in a

@@ -476,9 +476,9 @@ func (r asker) leaveOpen(ctx context.Context, q *Question) error {
 		return e.err
 	case r.taskRun() == nil:
 	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
-		r.sayInTask(ctx, open)
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		r.tellTaskLocked(open)
 		if _, err := r.activeFlowLocked(); err != nil {
 			return err
 		}
@@ -487,9 +487,10 @@ func (r asker) leaveOpen(ctx context.Context, q *Question) error {
 	return r.suspendHandler(q)
 }
 
-func (r *run) sayInTask(ctx context.Context, open *openQuestion) {
-	if say := r.taskRun().Say; say != nil && open.way == words.WayTask {
-		say(ctx, open.asked.Message+" Answer at "+open.link)
+// tellTaskLocked has the status message of the task show the link.
+func (r *run) tellTaskLocked(open *openQuestion) {
+	if open.way == words.WayTask {
+		r.taskRun().Message = "Answer at " + open.link + " : " + open.asked.Message
 	}
 }
 
@@ -554,8 +555,8 @@ func (r responder) leaveOpenReturned(ctx context.Context, d *draft,
 		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
 			*q, links = linkQuestion(q, open), true
 		case r.taskRun() != nil:
-			r.sayInTask(ctx, open)
 			r.mu.Lock()
+			r.tellTaskLocked(open)
 			r.startFlowLocked()
 			r.flow.waitsFor = append(r.flow.waitsFor, open.wake)
 			r.mu.Unlock()

@@ -332,7 +332,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits, Say: r.say}
+	r.round = roundtrip.TaskRun{Journal: rec.Journal, Save: r.save, Fits: r.fits}
 	for _, a := range rec.Answers {
 		params.InputResponses = append(params.InputResponses,
 			protocol.KeyedResponse{Key: a.Key, Result: a.Result})
@@ -462,8 +462,8 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	r.finish(ctx, func(rec *record) {
 		rec.keepJournal(r.round.Next)
 		rec.Answers, rec.Status, rec.WaitsFor = nil, statusWorking, r.round.WaitsFor
-		rec.Message = ""                  // of the run that is over
-		if len(asks.InputRequests) == 0 { // it waits, or has only a state for its next round
+		rec.Message = cleanMessage(r.round.Message) // instead of that of the run that is over
+		if len(asks.InputRequests) == 0 {           // it waits, or has only a state for its next round
 			rec.Looks++
 			return
 		}
