@@ -75,6 +75,9 @@ func noWayEnding() *ending {
 // errNotShown means that a question has to go another way.
 var errNotShown = errors.New("the client does not show the question")
 
+// errLinkGiven ends a run that leaves a question to the page.
+var errLinkGiven = errors.New("the question waits on the page, whose link is in the result")
+
 // A ladder has what one call has learned about the ways of its questions. The goroutines of a
 // handler share it.
 type ladder struct {
@@ -82,6 +85,7 @@ type ladder struct {
 	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
 	open   map[string]*openQuestion
 	taken  []*openQuestion // whose answers have come from the page
+	asked  bool            // the client was asked to show a form, for the first time in this call
 }
 
 // An openQuestion is a question on the page.
@@ -160,6 +164,25 @@ func (l *ladder) noteOpen(key string, q *openQuestion) {
 	}
 }
 
+// isFirst reports whether the client was not asked to show a form before in this call. is says that
+// it is now.
+func (l *ladder) isFirst(is bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := !l.asked
+	l.asked = l.asked || is
+	return first
+}
+
+// hasTaken reports whether the answer to a question has come from the page before in this call.
+func (l *ladder) hasTaken(binding [32]byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.taken, func(q *openQuestion) bool {
+		return q.asked.Binding == binding
+	})
+}
+
 func (l *ladder) openUnder(key string) *openQuestion {
 	if l == nil {
 		return nil
@@ -210,7 +233,8 @@ func (r *run) isHidden(q *Question) bool {
 		r.wasAskedLocked(q.key+linkSuffix)
 	call, err := r.callDigestLocked()
 	r.mu.Unlock()
-	if hidden || err == nil && r.prior == nil && r.funnel.pages.get(call).asked >= maxUnanswered {
+	if hidden || err == nil && r.prior == nil && r.ladder.isFirst(false) &&
+		r.funnel.pages.get(call).asked >= maxUnanswered {
 		return true
 	}
 	binding, err := r.bindQuestion(q)
@@ -219,7 +243,7 @@ func (r *run) isHidden(q *Question) bool {
 
 // noteForm notes that the client is asked to show a form, or has said something to it.
 func (r *run) noteForm(answered bool) {
-	if !r.canUsePage() {
+	if !r.canUsePage() || !answered && !r.ladder.isFirst(true) {
 		return
 	}
 	r.mu.Lock()
@@ -302,6 +326,10 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	if err != nil {
 		return nil, err
 	}
+	if reply.Answer != nil && r.ladder.hasTaken(binding) {
+		return nil, protocol.Errorf(protocol.CodeFlowEnded, "the answer that was given to the "+
+			"question %q on the page cannot be used; start the call again", q.key)
+	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
 	r.ladder.noteOpen(q.key, open)
 	r.funnel.pages.change(binding, func(n *pageNote) {
@@ -368,6 +396,10 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 		}
 		if missing, err := r.collectAnswer(one); err != nil || !missing {
 			return true, err
+		}
+		if r.ladder.openUnder(q.key) == nil { // the answer fits the form, and not what reads it
+			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
+				"was given on the page cannot be used; start the call again")
 		}
 		return true, r.leaveOpen(ctx, q)
 	}
@@ -598,7 +630,7 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		text := fmt.Sprintf("nothing was done: this call needs the answer of a person, who has "+
 			"not used the link that %d calls got; do not call again before they say that they "+
 			"have answered", maxLinkShown)
-		return &ending{err: errNotShown, how: words.EndUnseen,
+		return &ending{err: errLinkGiven, how: words.EndUnseen,
 			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 	}
 	kinds := make([]protocol.InputKind, len(questions))
@@ -610,7 +642,7 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	text := "Nothing was done yet: a person has to answer first, and this client does not show " +
 		"the question. Show the person this link with what it asks, and call again with the " +
 		"same arguments when they have answered." + links.String()
-	return &ending{err: errNotShown, how: words.EndLink,
+	return &ending{err: errLinkGiven, how: words.EndLink,
 		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 }
 
