@@ -553,6 +553,11 @@ func (r asker) answerFromPage(result protocol.Result) (again bool) {
 		}
 		again = again || r.isNewlyAnswered(q.key)
 	}
+	if again && d.hasState { // as in a next round
+		r.mu.Lock()
+		r.state = d.state
+		r.mu.Unlock()
+	}
 	return again
 }
 

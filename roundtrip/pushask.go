@@ -30,7 +30,8 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 	if q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
-	if cannot := p.askingMode().checkPushable(p, request); cannot != nil {
+	onPage := r.canUsePage() && request.Kind() == protocol.KindElicitForm
+	if cannot := p.askingMode().checkPushable(p, request); cannot != nil && !onPage {
 		if !cannot.Missing.IsZero() {
 			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: cannot.Missing})
 		}
