@@ -291,7 +291,7 @@ func (h *Form) Content() (json.RawMessage, error) {
 		switch {
 		case !entered:
 		case value == nil && f.Required:
-			f.Fault = errtext.Mark(f.Label, 80) + " is required."
+			f.Fault = f.requiredWords()
 			if missing == nil {
 				missing = &form.Error{Field: f.name, Reason: "is required"}
 			}
@@ -312,6 +312,8 @@ func (h *Form) Content() (json.RawMessage, error) {
 		switch {
 		case i < 0:
 			h.Fault = fault.Words
+		case fault.Rule == form.RuleRequired:
+			h.Fields[i].Fault = h.Fields[i].requiredWords()
 		case h.Fields[i].Fault == "":
 			h.Fields[i].Fault = fault.Words
 		}
@@ -321,6 +323,8 @@ func (h *Form) Content() (json.RawMessage, error) {
 	}
 	return nil, err
 }
+
+func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }
 
 // read returns what was entered, nil for nothing.
 func (f *Field) read(given url.Values) (value any, entered bool) {
