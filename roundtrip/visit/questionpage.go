@@ -146,7 +146,7 @@ func readAnswer(r *http.Request, shown *htmlform.Form) *entered {
 	case protocol.ActionDecline:
 	case protocol.ActionAccept:
 		var err error
-		if result.Content, err = shown.Content(); err != nil {
+		if result.Content, err = shown.Answer(); err != nil {
 			return nil
 		}
 	default:

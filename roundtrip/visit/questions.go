@@ -87,7 +87,7 @@ type turn struct {
 	At    time.Time `json:"at"`
 }
 
-// A place is a question that a chain has come to, and since when. It was not asked before.
+// A place is a question that a chain has come to, and since when: it was not asked before.
 type place struct {
 	id    string
 	since time.Time
@@ -196,8 +196,8 @@ func (p *Questions) askAt(ctx context.Context, c *chain, at place) (reply *round
 			return nil, place{t.Next, t.At}, nil // the answer is not kept any longer
 		}
 		// A row that has expired may still be in the place of a new one.
-		never := time.Now().Before(at.since.Add(p.page.opts.TTL))
-		if open = errors.Is(err, store.ErrStateGone) && never; open {
+		unasked := time.Now().Before(at.since.Add(p.page.opts.TTL))
+		if open = errors.Is(err, store.ErrStateGone) && unasked; open {
 			err = p.openQuestion(ctx, c, at.id)
 		}
 	}
@@ -331,7 +331,8 @@ func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
 // giveBack has the answer of a question as that of the last of the chain.
 func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *record) error {
 	// Once for each answer, so that there are never two of one.
-	err := p.page.put(ctx, rowGiven, had.ID, &record{Owner: c.owner, Ends: end.Until})
+	err := p.page.put(ctx, rowGiven, had.ID, &record{Owner: c.owner,
+		Ends: end.Until.Add(p.page.opts.TTL)})
 	if errors.Is(err, errTaken) {
 		return nil
 	}

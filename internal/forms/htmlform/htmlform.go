@@ -3,6 +3,7 @@
 package htmlform
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -56,7 +57,6 @@ type Field struct {
 
 	property
 	name string // of the property
-	key  string // Name, as it was sent
 }
 
 // An Option is a value to choose from.
@@ -284,12 +284,32 @@ func (f *Field) hint() string {
 // What the browser did not send is absent, and gets its default. What it sent empty is an emptied
 // field, which gets none: that fits no field that is required.
 func (h *Form) Content() (json.RawMessage, error) {
+	content, _, err := h.accept()
+	return content, err
+}
+
+// Answer is [Form.Content] as clients send it, for whom to call Accept again gives the same: an
+// emptied field that has a default is null.
+func (h *Form) Answer() (json.RawMessage, error) {
+	content, entered, err := h.accept()
+	if err != nil {
+		return nil, err
+	}
+	again, err := h.form.Accept(content)
+	if err != nil || !bytes.Equal(again, content) {
+		return entered, nil
+	}
+	return content, nil
+}
+
+// accept returns what [form.Form.Accept] makes of what was entered, and that itself.
+func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 	content, missing := map[string]any{}, error(nil)
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		value, entered := f.read(h.given)
+		value, given := f.read(h.given)
 		switch {
-		case !entered:
+		case !given:
 		case value == nil && f.Required:
 			f.Fault = f.requiredWords()
 			if missing == nil {
@@ -299,15 +319,14 @@ func (h *Form) Content() (json.RawMessage, error) {
 			content[f.name] = value
 		}
 	}
-	raw, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
+	if entered, err = json.Marshal(content); err != nil {
+		return nil, nil, err
 	}
-	answer, err := h.form.Accept(raw)
+	answer, err = h.form.Accept(entered)
 	if err == nil && missing == nil {
-		return answer, nil
+		return answer, entered, nil
 	}
-	for _, fault := range h.form.Faults(raw) {
+	for _, fault := range h.form.Faults(entered) {
 		i := slices.IndexFunc(h.Fields, func(f Field) bool { return f.name == fault.Field })
 		switch {
 		case i < 0:
@@ -321,7 +340,7 @@ func (h *Form) Content() (json.RawMessage, error) {
 	if err == nil {
 		err = missing
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }
