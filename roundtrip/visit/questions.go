@@ -87,6 +87,14 @@ type turn struct {
 	At    time.Time `json:"at"`
 }
 
+// next returns the place of the next question.
+func (t *turn) next() place {
+	if t == nil {
+		return place{}
+	}
+	return place{t.Next, t.At}
+}
+
 // A place is a question that a chain has come to, and since when: it was not asked before.
 type place struct {
 	id    string
@@ -177,38 +185,39 @@ func (p *Questions) askInChain(ctx context.Context, c *chain) (*roundtrip.PageRe
 
 // askAt returns what is known of a question of the chain, which it opens if need be, or else the
 // next place.
-func (p *Questions) askAt(ctx context.Context, c *chain, at place) (reply *roundtrip.PageReply,
-	next place, err error) {
-	end, err := p.page.get(ctx, rowOver, at.id)
+func (p *Questions) askAt(ctx context.Context, c *chain, at place) (*roundtrip.PageReply, place,
+	error) {
+	end, err := p.find(ctx, rowOver, at.id)
 	switch {
-	case err == nil && time.Now().Before(lastUse(end)):
+	case err != nil:
+		return nil, at, err
+	case end != nil && time.Now().Before(lastUse(end)):
 		return p.takeAnswer(ctx, c, at.id, end)
-	case err == nil:
+	case end != nil:
 		return p.passOver(ctx, c, at.id)
-	case !errors.Is(err, store.ErrStateGone):
+	}
+	asked, err := p.find(ctx, rowAsked, at.id)
+	if err != nil {
 		return nil, at, err
 	}
-	asked, err := p.page.get(ctx, rowAsked, at.id)
-	open := err == nil && time.Now().Before(asked.Ends)
-	if errors.Is(err, store.ErrStateGone) {
-		var t *turn
-		if t, err = p.getTurn(ctx, rowTaken, at.id); err == nil {
-			return nil, place{t.Next, t.At}, nil // the answer is not kept any longer
+	open := asked != nil && time.Now().Before(asked.Ends)
+	if asked == nil {
+		t, err := p.findTurn(ctx, rowTaken, at.id)
+		if t != nil || err != nil { // its answer is not kept any longer
+			return nil, t.next(), err
 		}
-		// A row that has expired may still be in the place of a new one.
-		unasked := time.Now().Before(at.since.Add(p.page.opts.TTL))
-		if open = errors.Is(err, store.ErrStateGone) && unasked; open {
-			err = p.openQuestion(ctx, c, at.id)
+		// After that time a row that has expired may still be in the place of a new one.
+		if open = time.Now().Before(at.since.Add(p.page.opts.TTL)); open {
+			if err := p.openQuestion(ctx, c, at.id); err != nil {
+				return nil, at, err
+			}
 		}
 	}
-	switch {
-	case err != nil && !errors.Is(err, store.ErrStateGone):
-		return nil, at, err
-	case open:
-		p.remember(c, place{id: at.id})
-		return &roundtrip.PageReply{Link: p.page.linkTo(at.id), Key: at.id}, at, nil
+	if !open {
+		return p.passOver(ctx, c, at.id)
 	}
-	return p.passOver(ctx, c, at.id)
+	p.remember(c, place{id: at.id})
+	return &roundtrip.PageReply{Link: p.page.linkTo(at.id), Key: at.id}, at, nil
 }
 
 // lastUse returns until when an answer can be taken.
@@ -223,7 +232,7 @@ func lastUse(end *record) time.Time {
 func (p *Questions) passOver(ctx context.Context, c *chain, id string) (*roundtrip.PageReply, place,
 	error) {
 	t, err := p.endTurn(ctx, c, &turn{ID: id}, time.Now())
-	return nil, place{t.Next, t.At}, err
+	return nil, t.next(), err
 }
 
 // openQuestion makes sure that the row of a question exists.
@@ -254,14 +263,14 @@ func (p *Questions) openQuestion(ctx context.Context, c *chain, id string) error
 	return err
 }
 
-// takeAnswer returns the answer of a question if the taker gets it, and else the next question.
+// takeAnswer returns the answer of a question if the taker gets it, and else the next place.
 func (p *Questions) takeAnswer(ctx context.Context, c *chain, id string, end *record) (
-	reply *roundtrip.PageReply, next place, err error) {
+	*roundtrip.PageReply, place, error) {
 	t, err := p.endTurn(ctx, c, &turn{ID: id, Taker: c.Taker}, end.Until)
-	next = place{t.Next, t.At}
 	if err != nil || t.Taker != c.Taker {
-		return nil, next, err
+		return nil, t.next(), err
 	}
+	next := t.next()
 	if end, err = p.readHeld(ctx, t); end == nil || err != nil {
 		return nil, next, err
 	}
@@ -278,15 +287,11 @@ func (p *Questions) takeAnswer(ctx context.Context, c *chain, id string, end *re
 // findHeld returns the answer that the taker has, nil if it has none.
 func (p *Questions) findHeld(ctx context.Context, c *chain) (*turn, *record, error) {
 	for {
-		t, err := p.getTurn(ctx, rowTaker, c.taken)
-		if errors.Is(err, store.ErrStateGone) {
-			return nil, nil, nil
+		t, err := p.findTurn(ctx, rowTaker, c.taken)
+		if t == nil || err != nil {
+			return nil, nil, err
 		}
-		var end *record
-		if err == nil {
-			end, err = p.readHeld(ctx, t)
-		}
-		if end != nil || err != nil {
+		if end, err := p.readHeld(ctx, t); end != nil || err != nil {
 			return t, end, err
 		}
 		c.taken = c.id + "." + c.Taker + "." + t.ID // what it takes next
@@ -295,18 +300,10 @@ func (p *Questions) findHeld(ctx context.Context, c *chain) (*turn, *record, err
 
 // readHeld returns an answer that was taken, nil if it was given back or is not kept any longer.
 func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
-	_, err := p.page.get(ctx, rowGiven, t.ID)
-	if err == nil {
-		return nil, nil
-	}
-	if !errors.Is(err, store.ErrStateGone) {
+	if given, err := p.find(ctx, rowGiven, t.ID); given != nil || err != nil {
 		return nil, err
 	}
-	end, err := p.page.get(ctx, rowOver, t.ID)
-	if errors.Is(err, store.ErrStateGone) {
-		return nil, nil
-	}
-	return end, err
+	return p.find(ctx, rowOver, t.ID)
 }
 
 // ReturnAnswer implements [roundtrip.QuestionPage]. It gives back what the page has stored, and not
@@ -328,7 +325,7 @@ func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
 	return refuseBusy(err)
 }
 
-// giveBack has the answer of a question as that of the last of the chain.
+// giveBack makes an answer that of the question to which the chain has come.
 func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *record) error {
 	// Once for each answer, so that there are never two of one.
 	err := p.page.put(ctx, rowGiven, had.ID, &record{Owner: c.owner,
@@ -339,34 +336,35 @@ func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *reco
 	if err != nil {
 		return err
 	}
-	for id := had.Next; err == nil; {
-		var t *turn
-		if t, err = p.getTurn(ctx, rowTaken, id); err == nil {
-			id = t.Next // it was passed over, or had an answer of its own
-			continue
+	for id := had.Next; ; {
+		t, err := p.findTurn(ctx, rowTaken, id)
+		if err != nil {
+			return err
 		}
-		if !errors.Is(err, store.ErrStateGone) {
-			break
+		if t != nil { // it was passed over, or had an answer of its own
+			id = t.Next
+			continue
 		}
 		err = p.page.put(ctx, rowOver, id, &record{Owner: c.owner, Ends: lastUse(end),
 			Returned: true, Data: end.Data})
 		if errors.Is(err, errTaken) {
-			var other *record
-			other, err = p.page.get(ctx, rowOver, id)
-			if err != nil || time.Now().Before(lastUse(other)) {
-				break
+			other, err := p.find(ctx, rowOver, id)
+			if other == nil || err != nil || time.Now().Before(lastUse(other)) {
+				return err
 			}
-			_, _, err = p.passOver(ctx, c, id)
+			if _, _, err = p.passOver(ctx, c, id); err != nil {
+				return err
+			}
 			continue
 		}
 		if err == nil && p.page.opts.Wake != nil { // tasks that wait for that question
 			_ = p.page.opts.Wake(ctx, id)
 		}
-		if t, passed := p.getTurn(ctx, rowTaken, id); passed != nil || t.Taker != "" {
-			break
+		if t, unknown := p.findTurn(ctx, rowTaken, id); err != nil || unknown != nil || t == nil ||
+			t.Taker != "" {
+			return err
 		}
 	}
-	return err
 }
 
 // findPlace returns where the chain has come to, as far as is known.
@@ -380,13 +378,19 @@ func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	// The rows of a question are kept for less than two periods after the one that it began in.
 	now := p.period()
 	for period := now; period > now-3; period-- {
-		t, err := p.getTurn(ctx, rowStart, c.startID(period))
-		if err == nil || !errors.Is(err, store.ErrStateGone) {
-			return place{t.ID, t.At}, err
+		t, err := p.findTurn(ctx, rowStart, c.startID(period))
+		if err != nil {
+			return place{}, err
+		}
+		if t != nil {
+			return place{t.ID, t.At}, nil
 		}
 	}
 	t, err := p.keepPlace(ctx, c, rand.Text())
-	return place{t.ID, t.At}, err
+	if err != nil {
+		return place{}, err
+	}
+	return place{t.ID, t.At}, nil
 }
 
 func (p *Questions) period() int64 { return time.Now().UnixNano() / int64(p.page.opts.TTL) }
@@ -424,22 +428,36 @@ func (p *Questions) putTurn(ctx context.Context, c *chain, row, id string, t *tu
 	t.At = time.Now()
 	data, err := json.Marshal(t)
 	if err != nil {
-		return &turn{}, fmt.Errorf("visit: %w", err)
+		return nil, fmt.Errorf("visit: %w", err)
 	}
 	err = p.page.put(ctx, row, id, &record{Owner: c.owner, Ends: until, Data: data})
-	if errors.Is(err, errTaken) {
-		return p.getTurn(ctx, row, id)
+	if !errors.Is(err, errTaken) {
+		return t, err
+	}
+	if t, err = p.findTurn(ctx, row, id); t == nil && err == nil {
+		err = &storeError{errTaken} // and it has expired since
 	}
 	return t, err
 }
 
-func (p *Questions) getTurn(ctx context.Context, row, id string) (*turn, error) {
-	t := &turn{}
-	r, err := p.page.get(ctx, row, id)
-	if err == nil {
-		if err = json.Unmarshal(r.Data, t); err != nil {
-			err = &storeError{err}
-		}
+// findTurn reads a row, nil where there is none.
+func (p *Questions) findTurn(ctx context.Context, row, id string) (*turn, error) {
+	r, err := p.find(ctx, row, id)
+	if r == nil || err != nil {
+		return nil, err
 	}
-	return t, err
+	t := &turn{}
+	if err := json.Unmarshal(r.Data, t); err != nil {
+		return nil, &storeError{err}
+	}
+	return t, nil
+}
+
+// find reads a row, nil where there is none.
+func (p *Questions) find(ctx context.Context, row, id string) (*record, error) {
+	r, err := p.page.get(ctx, row, id)
+	if errors.Is(err, store.ErrStateGone) {
+		return nil, nil
+	}
+	return r, err
 }

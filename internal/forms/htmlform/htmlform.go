@@ -183,9 +183,7 @@ func readText(raw []byte) string {
 func (f *Field) addOptions(values []string) {
 	empty := false
 	add := func(value, label string) {
-		selected := slices.ContainsFunc(values, func(v string) bool {
-			return toLF(v) == toLF(value)
-		})
+		selected := slices.ContainsFunc(values, func(v string) bool { return toLF(v) == toLF(value) })
 		f.Chosen, empty = f.Chosen || selected, empty || value == ""
 		if label == "" {
 			label = `""`
@@ -235,47 +233,37 @@ func (f *Field) chooseInput() string {
 
 // hint says in words what may be entered.
 func (f *Field) hint() string {
-	var bounds []string
-	bound := func(word, limit, unit string) { bounds = append(bounds, word+limit+unit) }
-	unit, least, most := " characters", f.MinLength, f.MaxLength
-	if f.Multiple {
-		unit, least, most = " of them", f.MinItems, f.MaxItems
-	}
-	if least != nil && *least > 0 {
-		bound("at least ", strconv.Itoa(*least), unit)
-	}
-	if most != nil {
-		bound("at most ", strconv.Itoa(*most), unit)
-	}
-	what := ""
-	switch {
-	case f.Multiple:
-	case f.Options != nil:
-		return ""
-	case f.Type == "integer" || f.Type == "number":
-		what = map[string]string{"integer": "a whole number", "number": "a number"}[f.Type]
-		if f.Min != "" {
-			bound("at least ", f.Min, "")
-		}
-		if f.Max != "" {
-			bound("at most ", f.Max, "")
-		}
-	case f.Format == "date-time":
-		what = "a date and a time, such as 2026-01-31T15:04:05Z"
-	case f.Format == "date":
-		what = "a date, such as 2026-01-31"
-	case f.Format == "email":
-		what = "an email address"
-	case f.Format == "uri":
-		what = "a whole address, such as https://example.com/page"
-	}
-	if what != "" {
-		bounds = append([]string{what}, bounds...)
-	}
-	if len(bounds) == 0 {
+	if f.Options != nil && !f.Multiple {
 		return ""
 	}
-	return "(" + strings.Join(bounds, ", ") + ")"
+	var hints []string
+	add := func(word, limit, unit string) {
+		if limit != "" {
+			hints = append(hints, word+limit+unit)
+		}
+	}
+	add("", map[string]string{"integer": "a whole number", "number": "a number"}[f.Type], "")
+	add("", map[string]string{"email": "an email address", "date": "a date, such as 2026-01-31",
+		"date-time": "a date and a time, such as 2026-01-31T15:04:05Z",
+		"uri":       "a whole address, such as https://example.com/page"}[f.Format], "")
+	add("at least ", f.Min, "")
+	add("at most ", f.Max, "")
+	add("at least ", countOf(f.MinLength), " characters")
+	add("at most ", countOf(f.MaxLength), " characters")
+	add("at least ", countOf(f.MinItems), " of them")
+	add("at most ", countOf(f.MaxItems), " of them")
+	if len(hints) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(hints, ", ") + ")"
+}
+
+// countOf writes a limit, empty for none.
+func countOf(limit *int) string {
+	if limit == nil || *limit == 0 {
+		return ""
+	}
+	return strconv.Itoa(*limit)
 }
 
 // Content returns the answer that was entered, as [form.Form.Accept] returns it. Where that refuses
@@ -354,17 +342,10 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 	if f.Multiple {
 		return f.readChoices(values), true
 	}
-	text := toLF(values[0])
-	for _, o := range f.Options {
-		if toLF(o.Value) == text {
-			text = o.Value
-			break
-		}
-	}
+	text, isOption := f.findOption(values[0])
 	if f.Type != "string" || f.Format != "" {
 		text = strings.TrimSpace(text)
 	}
-	isOption := slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == text })
 	switch {
 	case text == "" && !isOption:
 		return nil, true
@@ -372,6 +353,17 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 		return json.RawMessage(text), true
 	}
 	return text, true
+}
+
+// findOption returns the value of the option that was sent, or else the text.
+func (f *Field) findOption(sent string) (text string, found bool) {
+	text = toLF(sent)
+	for _, o := range f.Options {
+		if toLF(o.Value) == text {
+			return o.Value, true
+		}
+	}
+	return text, false
 }
 
 // readChoices returns the values that were checked. The first that is empty is not one of them: the
@@ -382,13 +374,7 @@ func (f *Field) readChoices(values []string) any {
 	}
 	list := make([]string, len(values))
 	for i, v := range values {
-		list[i] = v
-		for _, o := range f.Options {
-			if toLF(o.Value) == toLF(v) {
-				list[i] = o.Value
-				break
-			}
-		}
+		list[i], _ = f.findOption(v)
 	}
 	if len(list) == 0 && !f.Required && (f.Default == nil || f.MinItems != nil && *f.MinItems > 0) {
 		return nil
