@@ -84,7 +84,8 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		return
 	}
 	view := &QuestionView{Server: htmlform.Text(p.opts.Server, maxName),
-		Method: htmlform.Text(v.About.Method, maxName), Target: htmlform.Text(v.About.Target, maxName),
+		Method:    htmlform.Text(v.About.Method, maxName),
+		Target:    htmlform.Text(v.About.Target, maxName),
 		Arguments: htmlform.Text(v.About.Arguments, maxRecordBytes),
 		Message:   htmlform.Text(v.About.Message, maxRecordBytes), Nonce: rand.Text(),
 		Style: template.CSS(questionCSS)}

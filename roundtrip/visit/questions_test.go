@@ -292,14 +292,15 @@ func TestInvalidAnswersAreCorrected(t *testing.T) {
 	fields, _ := testkit.ReadHTMLForm(page)
 	want(t, page, `<html lang="en">`, "<title>Question from Deployer</title>", "<h1>", "Deploy it?",
 		"deploy", `<label for="f1"><span dir="auto">Why</span> <span class="required">(required)`,
-		`aria-describedby="f1-help"`, `id="f1-help" dir="auto">In a word. (at least 1 characters)`,
+		`aria-describedby="f1-help"`, `id="f1-help" dir="auto">In a word. (at least 1 character)`,
 		`type="number" value="2"`, ` required`, "formnovalidate", "<legend>")
 	fields.Set("action", "accept")
 	fields.Set("field.n", "9")
 	fields.Set("field.c", "b")
 	status, page := ann.send("POST", link, fields, nil)
 	want(t, page, "<title>Error: ", `<a href="#f0">Count must be at most 5.</a>`,
-		`<a href="#f1">Why is required.</a>`, `aria-invalid="true" aria-describedby="f1-help f1-fault"`,
+		`<a href="#f1">Why is required.</a>`,
+		`aria-invalid="true" aria-describedby="f1-help f1-fault"`,
 		`id="f0-fault">Count must be at most 5.`, `value="9"`, `value="b" checked`)
 	if status != http.StatusUnprocessableEntity {
 		t.Errorf("the status is %d", status)
@@ -536,7 +537,9 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 // question at a time that stays open for its time, an answer for one taker, for its time.
 func TestChainsOfQuestions(t *testing.T) {
 	for seed := range uint64(60) {
-		synctest.Test(t, func(t *testing.T) { playChain(t, rand.New(rand.NewPCG(seed, seed)), seed) })
+		synctest.Test(t, func(t *testing.T) {
+			playChain(t, rand.New(rand.NewPCG(seed, seed)), seed)
+		})
 	}
 }
 

@@ -65,8 +65,8 @@ func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason
 	return value, reason
 }
 
-// Faults returns the faults of content, in the form's order, none exactly if [Form.Accept] takes it.
-// It returns one for each field; keywords outside the grammar are checked once all fields keep to
+// Faults returns the faults of content, in the form's order, none exactly if [Form.Accept] takes
+// it. There is one for each field; keywords outside the grammar are checked once all fields keep to
 // those of the grammar.
 func (f *Form) Faults(content []byte) (faults []Fault) {
 	values := make([][]byte, len(f.fields))

@@ -183,7 +183,9 @@ func readText(raw []byte) string {
 func (f *Field) addOptions(values []string) {
 	empty := false
 	add := func(value, label string) {
-		selected := slices.ContainsFunc(values, func(v string) bool { return toLF(v) == toLF(value) })
+		selected := slices.ContainsFunc(values, func(v string) bool {
+			return toLF(v) == toLF(value)
+		})
 		f.Chosen, empty = f.Chosen || selected, empty || value == ""
 		if label == "" {
 			label = `""`
@@ -238,6 +240,9 @@ func (f *Field) hint() string {
 	}
 	var hints []string
 	add := func(word, limit, unit string) {
+		if limit == "1" {
+			unit = strings.TrimSuffix(unit, "s")
+		}
 		if limit != "" {
 			hints = append(hints, word+limit+unit)
 		}
