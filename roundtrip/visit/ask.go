@@ -38,7 +38,7 @@ type record struct {
 	Ends      time.Time       `json:"ends"`
 	Until     time.Time       `json:"until,omitzero"` // when it is not kept any longer
 	Withdrawn bool            `json:"withdrawn,omitempty"`
-	Returned  bool            `json:"returned,omitempty"` // the answer of an earlier question
+	Returned  bool            `json:"returned,omitempty"` // the answer of another question
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
@@ -180,7 +180,7 @@ func (p *Page[Q, A]) placeOf(row, id string) string {
 // the visit.
 func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	r.Place, r.Until = p.placeOf(row, id), r.Ends
-	if end := time.Now().Add(p.opts.TTL); row == rowOver && !r.Returned && end.After(r.Ends) {
+	if end := time.Now().Add(p.opts.TTL); row == rowOver && end.After(r.Ends) {
 		r.Until = end // not before the visit ends, by another clock or TTL
 	}
 	plain, err := json.Marshal(r)

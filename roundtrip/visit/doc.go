@@ -10,6 +10,15 @@
 // the author, which any replica can serve that has the same store and keys. The page of
 // roundtrip/README.md, "Links to visit", shows both sides.
 //
+// # Questions
+//
+// [Questions] is a page that is built in. It shows the forms that a server asks with to people whose
+// clients do not show them: a [roundtrip.QuestionPage]. It renders every form that elicitation has,
+// without scripts, and checks what is entered as an answer of a client. A question stays open for
+// all calls that ask it, and its answer is taken once. Rows in the store form a chain of the
+// questions that the same call asks one after the other: where it is, who has which answer, and
+// what was given back. [QuestionOptions].Template is for pages with another look or other words.
+//
 // # Checks
 //
 // The function is called only for the principal that was asked, identified by the host's own login,

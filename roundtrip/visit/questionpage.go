@@ -21,9 +21,13 @@ var questionHTML string
 //go:embed question.css
 var questionCSS string
 
-// maxAnswerBytes bounds what is entered on the page, as JSON: with what else is kept of an answer
-// it stays below maxRecordBytes.
-const maxAnswerBytes = 32 << 10
+const (
+	// maxAnswerBytes bounds what is entered on the page, as JSON: with what else is kept of an
+	// answer it stays below maxRecordBytes.
+	maxAnswerBytes = 32 << 10
+	// maxName is how much of a name is shown, in bytes.
+	maxName = 200
+)
 
 // A QuestionView is what the template of a page gets. Its texts are those of the call, cut where
 // they are very long, with control characters spelled out; the template escapes them.
@@ -79,8 +83,9 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 		http.Error(w, string(refuseStranger), http.StatusNotFound)
 		return
 	}
-	view := &QuestionView{Server: htmlform.Text(p.opts.Server, 200), Method: v.About.Method,
-		Target:    htmlform.Text(v.About.Target, 200),
+	view := &QuestionView{Server: htmlform.Text(p.opts.Server, maxName),
+		Method:    htmlform.Text(v.About.Method, maxName),
+		Target:    htmlform.Text(v.About.Target, maxName),
 		Arguments: htmlform.Text(v.About.Arguments, maxRecordBytes),
 		Message:   htmlform.Text(v.About.Message, maxRecordBytes), Nonce: rand.Text(),
 		Style: template.CSS(questionCSS)}
@@ -142,7 +147,7 @@ func readAnswer(r *http.Request, shown *htmlform.Form) *entered {
 	case protocol.ActionDecline:
 	case protocol.ActionAccept:
 		var err error
-		if result.Content, err = shown.Content(); err != nil {
+		if result.Content, err = shown.Answer(); err != nil {
 			return nil
 		}
 	default:

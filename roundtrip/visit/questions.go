@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
@@ -34,6 +35,7 @@ const (
 	rowStart = "start" // where the chain is, as of a period of one TTL
 	rowTaken = "taken" // who has the answer of a question, and which question is next
 	rowTaker = "taker" // which answer a taker has
+	rowGiven = "given" // that the taker has given the answer of a question back
 )
 
 // QuestionOptions configure [NewQuestions].
@@ -63,7 +65,7 @@ type Questions struct {
 	body *template.Template
 
 	mu   sync.Mutex
-	last *recent.Map[string, string] // question of a chain, so that it is not walked each time
+	last *recent.Map[string, place] // of a chain, so that it is not walked each time
 }
 
 var _ roundtrip.QuestionPage = (*Questions)(nil)
@@ -79,9 +81,24 @@ type question struct {
 
 // A turn is what is known of the answer of a question: who has it, and which question is next.
 type turn struct {
-	ID    string `json:"id"`
-	Taker string `json:"taker,omitempty"` // empty: nobody answered in time
-	Next  string `json:"next,omitempty"`
+	ID    string    `json:"id"`
+	Taker string    `json:"taker,omitempty"` // empty: nobody answered in time
+	Next  string    `json:"next,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// next returns the place of the next question.
+func (t *turn) next() place {
+	if t == nil {
+		return place{}
+	}
+	return place{t.Next, t.At}
+}
+
+// A place is a question that a chain has come to, and since when: it was not asked before.
+type place struct {
+	id    string
+	since time.Time
 }
 
 // NewQuestions returns the page at address, which has to be one as [NewPage] takes it.
@@ -101,7 +118,16 @@ func NewQuestions(address string, opts *QuestionOptions) (*Questions, error) {
 	if p.opts.Template == nil {
 		p.opts.Template = p.body
 	}
-	p.last = recent.New[string, string](maxPlaces, p.page.opts.TTL)
+	for _, view := range []QuestionView{{Form: "<form>"}, {Done: protocol.ActionAccept}} {
+		var page bytes.Buffer
+		if err = p.opts.Template.Execute(&page, &view); err != nil {
+			return nil, fmt.Errorf("visit: QuestionOptions.Template: %w", err)
+		}
+		if !bytes.Contains(page.Bytes(), []byte(view.Form)) {
+			return nil, errors.New("visit: QuestionOptions.Template does not show the form")
+		}
+	}
+	p.last = recent.New[string, place](maxPlaces, p.page.opts.TTL)
 	return p, nil
 }
 
@@ -109,6 +135,7 @@ func NewQuestions(address string, opts *QuestionOptions) (*Questions, error) {
 type chain struct {
 	*roundtrip.PageQuestion
 	id, owner string
+	taken     string // id of the row about what the taker has
 }
 
 func newChain(q *roundtrip.PageQuestion) (*chain, error) {
@@ -119,11 +146,9 @@ func newChain(q *roundtrip.PageQuestion) (*chain, error) {
 		return nil, errors.New("visit: a question without a taker")
 	}
 	owner := quota.OwnerDigest(q.Principal)
-	return &chain{q, hex.EncodeToString(q.Binding[:]) + "." + owner, owner}, nil
+	id := hex.EncodeToString(q.Binding[:]) + "." + owner
+	return &chain{q, id, owner, id + "." + q.Taker}, nil
 }
-
-// takerID names the row about what the taker has.
-func (c *chain) takerID() string { return c.id + "." + c.Taker }
 
 // AskOnPage implements [roundtrip.QuestionPage]. A store that is full or down, and a caller who is
 // anonymous, are a [*protocol.Error]: no link is returned that could not be used.
@@ -141,72 +166,73 @@ func (p *Questions) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
 }
 
 func (p *Questions) askInChain(ctx context.Context, c *chain) (*roundtrip.PageReply, error) {
-	if had, err := p.getTurn(ctx, rowTaker, c.takerID()); err == nil {
-		reply, err := p.repeatAnswer(ctx, had)
-		if reply != nil || err != nil {
-			return reply, err
-		}
-	} else if !errors.Is(err, store.ErrStateGone) {
+	had, end, err := p.findHeld(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	id, err := p.findPlace(ctx, c)
+	if had != nil {
+		return &roundtrip.PageReply{Answer: end.Data, Key: had.ID}, nil
+	}
+	at, err := p.findPlace(ctx, c)
 	for err == nil {
 		var reply *roundtrip.PageReply
-		if reply, id, err = p.askAt(ctx, c, id); reply != nil {
+		if reply, at, err = p.askAt(ctx, c, at); reply != nil {
 			return reply, nil
 		}
 	}
 	return nil, err
 }
 
-// askAt returns what is known of a question of the chain, which it opens if need be, or else the id
-// of the next.
-func (p *Questions) askAt(ctx context.Context, c *chain, id string) (reply *roundtrip.PageReply,
-	next string, err error) {
-	end, err := p.page.get(ctx, rowOver, id)
-	if err == nil {
-		return p.takeAnswer(ctx, c, id, end)
-	}
-	if !errors.Is(err, store.ErrStateGone) {
-		return nil, "", err
-	}
-	asked, err := p.page.get(ctx, rowAsked, id)
+// askAt returns what is known of a question of the chain, which it opens if need be, or else the
+// next place.
+func (p *Questions) askAt(ctx context.Context, c *chain, at place) (*roundtrip.PageReply, place,
+	error) {
+	end, err := p.find(ctx, rowOver, at.id)
 	switch {
-	case err == nil && time.Now().Before(asked.Ends):
-		p.remember(c, id)
-		return &roundtrip.PageReply{Link: p.page.linkTo(id), Key: id}, "", nil
-	case err == nil: // nobody has answered in time
-		next, err = p.passOver(ctx, c, id)
-		return nil, next, err
-	case !errors.Is(err, store.ErrStateGone):
-		return nil, "", err
+	case err != nil:
+		return nil, at, err
+	case end != nil && time.Now().Before(lastUse(end)):
+		return p.takeAnswer(ctx, c, at.id, end)
+	case end != nil:
+		return p.passOver(ctx, c, at.id)
 	}
-	t, err := p.getTurn(ctx, rowTaken, id)
-	if err == nil { // and its answer is not kept any longer
-		return nil, t.Next, nil
+	asked, err := p.find(ctx, rowAsked, at.id)
+	if err != nil {
+		return nil, at, err
 	}
-	if !errors.Is(err, store.ErrStateGone) {
-		return nil, "", err
-	}
-	err = p.openQuestion(ctx, c, id)
-	if _, down := errors.AsType[*storeError](err); down && !isFull(err) {
-		// Perhaps there is a row that has expired and is not deleted yet.
-		if next, ended := p.passOver(ctx, c, id); ended == nil {
-			return nil, next, nil
+	open := asked != nil && time.Now().Before(asked.Ends)
+	if asked == nil {
+		t, err := p.findTurn(ctx, rowTaken, at.id)
+		if t != nil || err != nil { // its answer is not kept any longer
+			return nil, t.next(), err
+		}
+		// After that time a row that has expired may still be in the place of a new one.
+		if open = time.Now().Before(at.since.Add(p.page.opts.TTL)); open {
+			if err := p.openQuestion(ctx, c, at.id); err != nil {
+				return nil, at, err
+			}
 		}
 	}
-	return nil, id, err
+	if !open {
+		return p.passOver(ctx, c, at.id)
+	}
+	p.remember(c, place{id: at.id})
+	return &roundtrip.PageReply{Link: p.page.linkTo(at.id), Key: at.id}, at, nil
 }
 
-func isFull(err error) bool {
-	_, full := errors.AsType[*store.QuotaError](err)
-	return full
+// lastUse returns until when an answer can be taken.
+func lastUse(end *record) time.Time {
+	if end.Returned {
+		return end.Ends
+	}
+	return end.Until
 }
 
-// passOver ends a question that nobody has answered, and returns the id of the next.
-func (p *Questions) passOver(ctx context.Context, c *chain, id string) (string, error) {
-	t, err := p.endTurn(ctx, c, &turn{ID: id}, time.Now().Add(3*p.page.opts.TTL))
-	return t.Next, err
+// passOver ends a question that nobody has answered in time, and returns the next place.
+func (p *Questions) passOver(ctx context.Context, c *chain, id string) (*roundtrip.PageReply, place,
+	error) {
+	t, err := p.endTurn(ctx, c, &turn{ID: id}, time.Now())
+	return nil, t.next(), err
 }
 
 // openQuestion makes sure that the row of a question exists.
@@ -237,103 +263,134 @@ func (p *Questions) openQuestion(ctx context.Context, c *chain, id string) error
 	return err
 }
 
-// takeAnswer returns the answer of a question if the taker gets it, and else the next question.
+// takeAnswer returns the answer of a question if the taker gets it, and else the next place.
 func (p *Questions) takeAnswer(ctx context.Context, c *chain, id string, end *record) (
-	reply *roundtrip.PageReply, next string, err error) {
-	// Who has the answer is known for longer than the answer.
-	t, err := p.endTurn(ctx, c, &turn{ID: id, Taker: c.Taker}, end.Until.Add(p.page.opts.TTL))
+	*roundtrip.PageReply, place, error) {
+	t, err := p.endTurn(ctx, c, &turn{ID: id, Taker: c.Taker}, end.Until)
 	if err != nil || t.Taker != c.Taker {
-		return nil, t.Next, err
+		return nil, t.next(), err
 	}
-	if reply, err = p.repeatAnswer(ctx, t); reply == nil || err != nil {
-		return nil, t.Next, err
+	next := t.next()
+	if end, err = p.readHeld(ctx, t); end == nil || err != nil {
+		return nil, next, err
 	}
-	if _, err = p.putTurn(ctx, c, rowTaker, c.takerID(), t, end.Until); err == nil {
+	if _, err = p.putTurn(ctx, c, rowTaker, c.taken, t, end.Until); err == nil {
 		_, err = p.keepPlace(ctx, c, t.Next)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, next, err
 	}
-	p.remember(c, t.Next)
-	return reply, "", nil
+	p.remember(c, next)
+	return &roundtrip.PageReply{Answer: end.Data, Key: id}, next, nil
 }
 
-// repeatAnswer returns the answer that a taker has, nil if it was given back or is not kept any
-// longer.
-func (p *Questions) repeatAnswer(ctx context.Context, t *turn) (*roundtrip.PageReply, error) {
-	next, err := p.page.get(ctx, rowOver, t.Next)
-	if err == nil && next.Returned {
-		return nil, nil
+// findHeld returns the answer that the taker has, nil if it has none.
+func (p *Questions) findHeld(ctx context.Context, c *chain) (*turn, *record, error) {
+	for {
+		t, err := p.findTurn(ctx, rowTaker, c.taken)
+		if t == nil || err != nil {
+			return nil, nil, err
+		}
+		if end, err := p.readHeld(ctx, t); end != nil || err != nil {
+			return t, end, err
+		}
+		c.taken = c.id + "." + c.Taker + "." + t.ID // what it takes next
 	}
-	if err != nil && !errors.Is(err, store.ErrStateGone) {
-		return nil, err
-	}
-	end, err := p.page.get(ctx, rowOver, t.ID)
-	if errors.Is(err, store.ErrStateGone) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &roundtrip.PageReply{Answer: end.Data, Key: t.ID}, nil
 }
 
-// ReturnAnswer implements [roundtrip.QuestionPage]. It gives back what the page has stored. The
-// answer is not kept for longer by that.
+// readHeld returns an answer that was taken, nil if it was given back or is not kept any longer.
+func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
+	if given, err := p.find(ctx, rowGiven, t.ID); given != nil || err != nil {
+		return nil, err
+	}
+	return p.find(ctx, rowOver, t.ID)
+}
+
+// ReturnAnswer implements [roundtrip.QuestionPage]. It gives back what the page has stored, and not
+// for longer than that was kept before. An answer that is given back is lost, and the person is
+// asked again, where the store fails meanwhile or the next question has an answer already.
 func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
 	_ json.RawMessage) error {
 	c, err := newChain(q)
 	if err != nil {
 		return err
 	}
-	t, err := p.getTurn(ctx, rowTaker, c.takerID())
-	if errors.Is(err, store.ErrStateGone) {
+	had, end, err := p.findHeld(ctx, c)
+	if err == nil && had == nil {
 		return errors.New("visit: the taker has no answer to give back")
 	}
-	if err != nil {
-		return refuseBusy(err)
-	}
-	end, err := p.page.get(ctx, rowOver, t.ID)
-	if errors.Is(err, store.ErrStateGone) {
-		return nil // it is not kept any longer
-	}
 	if err == nil {
-		err = p.page.put(ctx, rowOver, t.Next, &record{Owner: c.owner, Ends: end.Until,
-			Returned: true, Data: end.Data})
+		err = p.giveBack(ctx, c, had, end)
 	}
-	if errors.Is(err, errTaken) {
-		return nil // the next question has an answer already
-	}
-	if err != nil {
-		return refuseBusy(err)
-	}
-	if p.page.opts.Wake != nil { // tasks that wait for the next question
-		_ = p.page.opts.Wake(ctx, t.Next)
-	}
-	return nil
+	return refuseBusy(err)
 }
 
-// findPlace returns the id of the question that the chain has come to, as far as is known.
-func (p *Questions) findPlace(ctx context.Context, c *chain) (string, error) {
+// giveBack makes an answer that of the question to which the chain has come.
+func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *record) error {
+	// Once for each answer, so that there are never two of one.
+	err := p.page.put(ctx, rowGiven, had.ID, &record{Owner: c.owner,
+		Ends: end.Until.Add(p.page.opts.TTL)})
+	if errors.Is(err, errTaken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for id := had.Next; ; {
+		t, err := p.findTurn(ctx, rowTaken, id)
+		if err != nil {
+			return err
+		}
+		if t != nil { // it was passed over, or had an answer of its own
+			id = t.Next
+			continue
+		}
+		err = p.page.put(ctx, rowOver, id, &record{Owner: c.owner, Ends: lastUse(end),
+			Returned: true, Data: end.Data})
+		if errors.Is(err, errTaken) {
+			other, err := p.find(ctx, rowOver, id)
+			if other == nil || err != nil || time.Now().Before(lastUse(other)) {
+				return err
+			}
+			if _, _, err = p.passOver(ctx, c, id); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil && p.page.opts.Wake != nil { // tasks that wait for that question
+			_ = p.page.opts.Wake(ctx, id)
+		}
+		if t, unknown := p.findTurn(ctx, rowTaken, id); err != nil || unknown != nil || t == nil ||
+			t.Taker != "" {
+			return err
+		}
+	}
+}
+
+// findPlace returns where the chain has come to, as far as is known.
+func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	p.mu.Lock()
-	id, known := p.last.Get(c.id)
+	at, known := p.last.Get(c.id)
 	p.mu.Unlock()
 	if known {
-		return id, nil
+		return at, nil
 	}
 	// The rows of a question are kept for less than two periods after the one that it began in.
 	now := p.period()
 	for period := now; period > now-3; period-- {
-		t, err := p.getTurn(ctx, rowStart, c.startID(period))
-		if err == nil {
-			return t.ID, nil
+		t, err := p.findTurn(ctx, rowStart, c.startID(period))
+		if err != nil {
+			return place{}, err
 		}
-		if !errors.Is(err, store.ErrStateGone) {
-			return "", err
+		if t != nil {
+			return place{t.ID, t.At}, nil
 		}
 	}
 	t, err := p.keepPlace(ctx, c, rand.Text())
-	return t.ID, err
+	if err != nil {
+		return place{}, err
+	}
+	return place{t.ID, t.At}, nil
 }
 
 func (p *Questions) period() int64 { return time.Now().UnixNano() / int64(p.page.opts.TTL) }
@@ -347,40 +404,60 @@ func (p *Questions) keepPlace(ctx context.Context, c *chain, id string) (*turn, 
 		time.Unix(0, (period+3)*int64(p.page.opts.TTL)))
 }
 
-func (p *Questions) remember(c *chain, id string) {
+func (p *Questions) remember(c *chain, at place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last.Put(c.id, id)
+	p.last.Put(c.id, at)
 }
 
-// endTurn decides who has the answer of a question, and which is next, once.
-func (p *Questions) endTurn(ctx context.Context, c *chain, t *turn, until time.Time) (*turn,
+// endTurn decides who has the answer of a question, and which is next, once. That is known for
+// longer than the answer is kept, and than a start leads to the question.
+func (p *Questions) endTurn(ctx context.Context, c *chain, t *turn, kept time.Time) (*turn,
 	error) {
 	t.Next = rand.Text()
+	until := kept.Add(p.page.opts.TTL)
+	if end := time.Now().Add(3 * p.page.opts.TTL); end.After(until) {
+		until = end
+	}
 	return p.putTurn(ctx, c, rowTaken, t.ID, t, until)
 }
 
 // putTurn stores a row and returns what it says, which may have been there before.
 func (p *Questions) putTurn(ctx context.Context, c *chain, row, id string, t *turn,
 	until time.Time) (*turn, error) {
+	t.At = time.Now()
 	data, err := json.Marshal(t)
 	if err != nil {
-		return &turn{}, fmt.Errorf("visit: %w", err)
+		return nil, fmt.Errorf("visit: %w", err)
 	}
 	err = p.page.put(ctx, row, id, &record{Owner: c.owner, Ends: until, Data: data})
-	if errors.Is(err, errTaken) {
-		return p.getTurn(ctx, row, id)
+	if !errors.Is(err, errTaken) {
+		return t, err
+	}
+	if t, err = p.findTurn(ctx, row, id); t == nil && err == nil {
+		err = &storeError{errTaken} // and it has expired since
 	}
 	return t, err
 }
 
-func (p *Questions) getTurn(ctx context.Context, row, id string) (*turn, error) {
-	t := &turn{}
-	r, err := p.page.get(ctx, row, id)
-	if err == nil {
-		if err = json.Unmarshal(r.Data, t); err != nil {
-			err = &storeError{err}
-		}
+// findTurn reads a row, nil where there is none.
+func (p *Questions) findTurn(ctx context.Context, row, id string) (*turn, error) {
+	r, err := p.find(ctx, row, id)
+	if r == nil || err != nil {
+		return nil, err
 	}
-	return t, err
+	t := &turn{}
+	if err := json.Unmarshal(r.Data, t); err != nil {
+		return nil, &storeError{err}
+	}
+	return t, nil
+}
+
+// find reads a row, nil where there is none.
+func (p *Questions) find(ctx context.Context, row, id string) (*record, error) {
+	r, err := p.page.get(ctx, row, id)
+	if errors.Is(err, store.ErrStateGone) {
+		return nil, nil
+	}
+	return r, err
 }

@@ -65,8 +65,9 @@ func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason
 	return value, reason
 }
 
-// Faults returns a fault for each field for which [Form.Accept] refuses content, in the form's
-// order. It returns none exactly if Accept takes the content.
+// Faults returns the faults of content, in the form's order, none exactly if [Form.Accept] takes
+// it. There is one for each field; keywords outside the grammar are checked once all fields keep to
+// those of the grammar.
 func (f *Form) Faults(content []byte) (faults []Fault) {
 	values := make([][]byte, len(f.fields))
 	if f.sortMembers(content, values) == nil {

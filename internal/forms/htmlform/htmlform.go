@@ -3,6 +3,7 @@
 package htmlform
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -56,7 +57,6 @@ type Field struct {
 
 	property
 	name string // of the property
-	key  string // Name, as it was sent
 }
 
 // An Option is a value to choose from.
@@ -235,47 +235,40 @@ func (f *Field) chooseInput() string {
 
 // hint says in words what may be entered.
 func (f *Field) hint() string {
-	var bounds []string
-	bound := func(word, limit, unit string) { bounds = append(bounds, word+limit+unit) }
-	unit, least, most := " characters", f.MinLength, f.MaxLength
-	if f.Multiple {
-		unit, least, most = " of them", f.MinItems, f.MaxItems
-	}
-	if least != nil && *least > 0 {
-		bound("at least ", strconv.Itoa(*least), unit)
-	}
-	if most != nil {
-		bound("at most ", strconv.Itoa(*most), unit)
-	}
-	what := ""
-	switch {
-	case f.Multiple:
-	case f.Options != nil:
-		return ""
-	case f.Type == "integer" || f.Type == "number":
-		what = map[string]string{"integer": "a whole number", "number": "a number"}[f.Type]
-		if f.Min != "" {
-			bound("at least ", f.Min, "")
-		}
-		if f.Max != "" {
-			bound("at most ", f.Max, "")
-		}
-	case f.Format == "date-time":
-		what = "a date and a time, such as 2026-01-31T15:04:05Z"
-	case f.Format == "date":
-		what = "a date, such as 2026-01-31"
-	case f.Format == "email":
-		what = "an email address"
-	case f.Format == "uri":
-		what = "a whole address, such as https://example.com/page"
-	}
-	if what != "" {
-		bounds = append([]string{what}, bounds...)
-	}
-	if len(bounds) == 0 {
+	if f.Options != nil && !f.Multiple {
 		return ""
 	}
-	return "(" + strings.Join(bounds, ", ") + ")"
+	var hints []string
+	add := func(word, limit, unit string) {
+		if limit == "1" {
+			unit = strings.TrimSuffix(unit, "s")
+		}
+		if limit != "" {
+			hints = append(hints, word+limit+unit)
+		}
+	}
+	add("", map[string]string{"integer": "a whole number", "number": "a number"}[f.Type], "")
+	add("", map[string]string{"email": "an email address", "date": "a date, such as 2026-01-31",
+		"date-time": "a date and a time, such as 2026-01-31T15:04:05Z",
+		"uri":       "a whole address, such as https://example.com/page"}[f.Format], "")
+	add("at least ", f.Min, "")
+	add("at most ", f.Max, "")
+	add("at least ", countOf(f.MinLength), " characters")
+	add("at most ", countOf(f.MaxLength), " characters")
+	add("at least ", countOf(f.MinItems), " of them")
+	add("at most ", countOf(f.MaxItems), " of them")
+	if len(hints) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(hints, ", ") + ")"
+}
+
+// countOf writes a limit, empty for none.
+func countOf(limit *int) string {
+	if limit == nil || *limit == 0 {
+		return ""
+	}
+	return strconv.Itoa(*limit)
 }
 
 // Content returns the answer that was entered, as [form.Form.Accept] returns it. Where that refuses
@@ -284,14 +277,34 @@ func (f *Field) hint() string {
 // What the browser did not send is absent, and gets its default. What it sent empty is an emptied
 // field, which gets none: that fits no field that is required.
 func (h *Form) Content() (json.RawMessage, error) {
+	content, _, err := h.accept()
+	return content, err
+}
+
+// Answer is [Form.Content] as clients send it, for whom to call Accept again gives the same: an
+// emptied field that has a default is null.
+func (h *Form) Answer() (json.RawMessage, error) {
+	content, entered, err := h.accept()
+	if err != nil {
+		return nil, err
+	}
+	again, err := h.form.Accept(content)
+	if err != nil || !bytes.Equal(again, content) {
+		return entered, nil
+	}
+	return content, nil
+}
+
+// accept returns what [form.Form.Accept] makes of what was entered, and that itself.
+func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 	content, missing := map[string]any{}, error(nil)
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		value, entered := f.read(h.given)
+		value, given := f.read(h.given)
 		switch {
-		case !entered:
+		case !given:
 		case value == nil && f.Required:
-			f.Fault = errtext.Mark(f.Label, 80) + " is required."
+			f.Fault = f.requiredWords()
 			if missing == nil {
 				missing = &form.Error{Field: f.name, Reason: "is required"}
 			}
@@ -299,19 +312,20 @@ func (h *Form) Content() (json.RawMessage, error) {
 			content[f.name] = value
 		}
 	}
-	raw, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
+	if entered, err = json.Marshal(content); err != nil {
+		return nil, nil, err
 	}
-	answer, err := h.form.Accept(raw)
+	answer, err = h.form.Accept(entered)
 	if err == nil && missing == nil {
-		return answer, nil
+		return answer, entered, nil
 	}
-	for _, fault := range h.form.Faults(raw) {
+	for _, fault := range h.form.Faults(entered) {
 		i := slices.IndexFunc(h.Fields, func(f Field) bool { return f.name == fault.Field })
 		switch {
 		case i < 0:
 			h.Fault = fault.Words
+		case fault.Rule == form.RuleRequired:
+			h.Fields[i].Fault = h.Fields[i].requiredWords()
 		case h.Fields[i].Fault == "":
 			h.Fields[i].Fault = fault.Words
 		}
@@ -319,8 +333,10 @@ func (h *Form) Content() (json.RawMessage, error) {
 	if err == nil {
 		err = missing
 	}
-	return nil, err
+	return nil, nil, err
 }
+
+func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }
 
 // read returns what was entered, nil for nothing.
 func (f *Field) read(given url.Values) (value any, entered bool) {
@@ -331,17 +347,10 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 	if f.Multiple {
 		return f.readChoices(values), true
 	}
-	text := toLF(values[0])
-	for _, o := range f.Options {
-		if toLF(o.Value) == text {
-			text = o.Value
-			break
-		}
-	}
+	text, isOption := f.findOption(values[0])
 	if f.Type != "string" || f.Format != "" {
 		text = strings.TrimSpace(text)
 	}
-	isOption := slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == text })
 	switch {
 	case text == "" && !isOption:
 		return nil, true
@@ -349,6 +358,17 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 		return json.RawMessage(text), true
 	}
 	return text, true
+}
+
+// findOption returns the value of the option that was sent, or else the text.
+func (f *Field) findOption(sent string) (text string, found bool) {
+	text = toLF(sent)
+	for _, o := range f.Options {
+		if toLF(o.Value) == text {
+			return o.Value, true
+		}
+	}
+	return text, false
 }
 
 // readChoices returns the values that were checked. The first that is empty is not one of them: the
@@ -359,13 +379,7 @@ func (f *Field) readChoices(values []string) any {
 	}
 	list := make([]string, len(values))
 	for i, v := range values {
-		list[i] = v
-		for _, o := range f.Options {
-			if toLF(o.Value) == toLF(v) {
-				list[i] = o.Value
-				break
-			}
-		}
+		list[i], _ = f.findOption(v)
 	}
 	if len(list) == 0 && !f.Required && (f.Default == nil || f.MinItems != nil && *f.MinItems > 0) {
 		return nil
