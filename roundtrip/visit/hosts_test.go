@@ -164,8 +164,8 @@ func openHall(t *testing.T, transport string, handle handler, change func(*visit
 	return h
 }
 
-// fill answers the question behind a link: "" declines.
-func (b *browser) fill(link, target string) {
+// enter answers the question behind a link: "" declines.
+func (b *browser) enter(link, target string) {
 	b.t.Helper()
 	form := b.open(link)
 	form.Set("action", "accept")
@@ -309,7 +309,7 @@ func TestThePersonIsReachedInEveryHost(t *testing.T) {
 						for calls < 5 && !strings.HasPrefix(reached, "deployed") {
 							calls++
 							g := &guest{host: host, t: t, visit: func(link string) {
-								h.browser().fill(link, "prod")
+								h.browser().enter(link, "prod")
 							}}
 							reached = g.call(h.connect(t), era)
 							link := linkIn.FindString(reached)
@@ -317,7 +317,7 @@ func TestThePersonIsReachedInEveryHost(t *testing.T) {
 								if h.done.Load() != 0 {
 									t.Error("something was done without the person")
 								}
-								h.browser().fill(link, "prod")
+								h.browser().enter(link, "prod")
 							}
 						}
 						if reached != "deployed to prod" || h.done.Load() != 1 {

@@ -28,7 +28,7 @@ var mute = host{name: "mute", caps: `{}`}
 // play calls the tool of a hall once, in an era.
 func (h *hall) play(t *testing.T, who host, of string, era protocol.Era) string {
 	t.Helper()
-	g := &guest{host: who, t: t, of: of, visit: func(link string) { h.browser().fill(link, "prod") }}
+	g := &guest{host: who, t: t, of: of, visit: func(link string) { h.browser().enter(link, "prod") }}
 	return g.call(h.connect(t), era)
 }
 
@@ -78,7 +78,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 				t.Errorf("got %q", text)
 			}
 		}
-		h.browser().fill(link, "prod")
+		h.browser().enter(link, "prod")
 		h.want(t, mute, "", era, "deployed to prod")
 		if next := h.wantLink(t, mute, "", era); next == link {
 			t.Error("the link of an answer that was used is shown again")
@@ -92,7 +92,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 func TestAnAnswerIsGoodForItsCallAlone(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
 		link := h.wantLink(t, mute, "a", era)
-		h.browser().fill(link, "prod")
+		h.browser().enter(link, "prod")
 		if other := h.wantLink(t, mute, "b", era); other == link {
 			t.Error("other arguments have the same link")
 		}
@@ -107,7 +107,7 @@ func TestAnAnswerIsGoodForItsCallAlone(t *testing.T) {
 
 func TestOneAnswerServesOneOfTwoCallsAtOnce(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
-		h.browser().fill(h.wantLink(t, mute, "", era), "prod")
+		h.browser().enter(h.wantLink(t, mute, "", era), "prod")
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
@@ -126,7 +126,7 @@ func TestOneAnswerServesOneOfTwoCallsAtOnce(t *testing.T) {
 
 func TestADeclineOnThePageIsThePersons(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
-		h.browser().fill(h.wantLink(t, mute, "", era), "")
+		h.browser().enter(h.wantLink(t, mute, "", era), "")
 		h.want(t, mute, "", era, "declined")
 		h.wantLink(t, mute, "", era)
 	})
@@ -165,7 +165,7 @@ func TestSeveralQuestionsOneAfterTheOther(t *testing.T) {
 				return server.Text(text), nil
 			}, nil)
 			for _, target := range []string{"x", "y", "z"} {
-				h.browser().fill(h.wantLink(t, mute, "", era), target)
+				h.browser().enter(h.wantLink(t, mute, "", era), target)
 			}
 			h.want(t, mute, "", era, "deployed to x y z")
 			h.wantLink(t, mute, "", era)
@@ -317,7 +317,7 @@ func TestATaskShowsTheLink(t *testing.T) {
 				}
 			}
 			await(func() bool { return linkIn.MatchString(task.StatusMessage) })
-			h.browser().fill(linkIn.FindString(task.StatusMessage), "prod")
+			h.browser().enter(linkIn.FindString(task.StatusMessage), "prod")
 			await(func() bool { return task.Status == "completed" })
 			if h.done.Load() != 1 || h.ways["task"] != 1 {
 				t.Errorf("done %d times, by %v", h.done.Load(), h.ways)
