@@ -47,9 +47,8 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 // comment of Metrics.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	names := registered{}
-	if _, err := middleware.NewMetrics(names, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := middleware.NewMetrics(names, nil)
+	noError(t, err)
 	comment := testkit.TypeComment(t, "metrics.go", "Metrics")
 	testkit.WantSame(t, testkit.Names(names), testkit.DocumentedMetrics(comment))
 }
