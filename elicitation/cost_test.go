@@ -106,9 +106,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 			Principal:    protocol.Principal{Subject: fmt.Sprint(i)},
 			Capabilities: caps(true, true),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer s.Detach()
 		sessions[i] = s
 	}
@@ -121,9 +119,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		}
 		call, err := router.Begin(t.Context(),
 			elicitation.Origin{Session: sessions[i%users]}, via, up)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer call.End()
 		ended.Go(func() {
 			_, err := call.Elicit(t.Context(), form("Deploy to prod?"))

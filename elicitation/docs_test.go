@@ -47,9 +47,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 // TestREADMENamesEventsAndMetrics wants all of them in the README of the package, too.
 func TestREADMENamesEventsAndMetrics(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	sections := testkit.DocSection(t, "doc.go", "Events") +
 		testkit.DocSection(t, "doc.go", "Metrics")
 	names := regexp.MustCompile(`\belicitation[._][a-z_]+\b`).FindAllString(sections, -1)

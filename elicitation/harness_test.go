@@ -45,9 +45,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 		o.MinHumanTime = -1
 	}
 	router, err := elicitation.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
@@ -88,9 +86,7 @@ func (r *rig) attach(info elicitation.SessionInfo) *elicitation.Session {
 		info.Capabilities = caps(true, true)
 	}
 	s, err := r.Attach(info)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return s
 }
 
@@ -104,9 +100,7 @@ func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicit
 	upstream elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()
 	c, err := r.Begin(ctx, origin, via, upstream)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	r.Cleanup(c.End)
 	return c
 }
@@ -264,9 +258,7 @@ func (r *rig) wantEvents(want string) {
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -344,9 +336,7 @@ func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outco
 	r.Helper()
 	ended := &outcome{}
 	put, err := offer(c, r.Context(), params, func(o outcome) { *ended = o })
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return put, ended
 }
 
@@ -388,4 +378,12 @@ func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicita
 	cancel()
 	c.End()
 	return c
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

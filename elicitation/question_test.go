@@ -120,9 +120,7 @@ func TestMembersThatDifferInCase(t *testing.T) {
 				Other                             int
 				Meta                              map[string]any `json:"_meta"`
 			}
-			if err := json.Unmarshal(offered.Request().Params, &read); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(offered.Request().Params, &read))
 			if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" ||
 				read.Message != "m" || len(read.Meta) != 1 {
 				t.Errorf("the client reads %+v", read)
@@ -207,9 +205,7 @@ func TestProgressTokenByRevision(t *testing.T) {
 			var got struct {
 				Meta json.RawMessage `json:"_meta"`
 			}
-			if err := json.Unmarshal(o.Request().Params, &got); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(o.Request().Params, &got))
 			want := strings.ReplaceAll(test.want, `"ID"`, o.Request().ID.String())
 			if string(got.Meta) != want {
 				t.Errorf("_meta is %s, want %s", got.Meta, want)

@@ -66,9 +66,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			Principal:    protocol.Principal{Subject: fmt.Sprint("user ", i)},
 			Capabilities: caps(true, true),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		upstream := elicitation.UpstreamKey(fmt.Sprint("up ", i))
 		ctx, cancel := long, func() {}
 		if i%4 == 3 {
@@ -87,9 +85,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			return nil
 		})
 		call, err := router.Begin(long, elicitation.Origin{Session: s}, via, upstream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		params := json.RawMessage(fmt.Sprintf(`{"message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean","title":"%d"}}}}`, i))
 		if i%2 == 1 {
 			params = urlQuestion("m", "https://id.example/", fmt.Sprint(i))

@@ -100,9 +100,7 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 func (f *chaosFleet) start(name string) {
 	s := f.settings[name]
 	text, err := json.Marshal(s)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	noError(f.t, err)
 	p := servertest.StartProcess(f.t, servertest.Self(f.t, chaosVariable+"="+string(text)))
 	s.Address = p.Line()
 	f.mu.Lock()
@@ -584,9 +582,7 @@ func (f *chaosFleet) readNotes() chaosNotes {
 			f.t.Fatalf("a note reads %q", line)
 		}
 		nanos, err := strconv.ParseInt(fields[2], 10, 64)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		noError(f.t, err)
 		which := fields[0] + " " + fields[1]
 		if fields[0] == "start" {
 			notes.starts[fields[1]]++

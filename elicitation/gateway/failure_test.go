@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -28,7 +29,7 @@ func startFailing(
 	t.Helper()
 	srv := newServer(t, nil)
 	addTool(srv, "x", done)
-	next := newHandler(t, srv, nil)
+	next := servertest.NewHandler(t, srv, nil)
 	t.Cleanup(func() { _ = srv.Close() })
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m := readMessage(r); m.Method == protocol.MethodCallTool {

@@ -66,9 +66,7 @@ func newLedger(opts *gateway.Options) *ledger {
 func (l *ledger) series(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := l.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

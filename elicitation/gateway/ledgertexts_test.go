@@ -207,9 +207,7 @@ func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 		asks, err := elicitation.OptionsFromEnv(func(name string) (string, bool) {
 			return "1", name == "ELICITATION_MAX_CONCURRENT"
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		read := make(chan string, 2)
 		upstream := startRaw(t, func(c *rawCall) {
 			c.ask(8, "Who?")

@@ -21,6 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -75,7 +76,7 @@ func startLoginSite(t *testing.T, era protocol.Era, change func(*gateway.Options
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
 	addTool(srv, "whoami", s.whoami)
-	s.serve(t, newHandler(t, srv, &serverhttp.Options{
+	s.serve(t, servertest.NewHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			grant, _ := s.as.Check(token)
@@ -117,13 +118,9 @@ func (s *loginSite) startGateway(
 		change(opts)
 	}
 	g, err := gateway.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	front, err := g.Handler(&serverhttp.Options{Authenticate: whoIs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/mcp", front)
 	mux.Handle("/login", g.LoginHandler())
 	t.Cleanup(func() { stopGateway(t, g, listener) })
@@ -186,9 +183,7 @@ func (s *loginSite) newPerson(t *testing.T, name string) *visitingPerson {
 func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	browser := &http.Client{Jar: jar, Transport: transport}
@@ -202,9 +197,7 @@ func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
 	t.Helper()
 	at, err := url.Parse(gatewayURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
 }
 

@@ -140,9 +140,7 @@ func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
 		if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
 			return true
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		again := answered(t, pending, target{"staging"})
 		if _, next, err := c.Resume(t.Context(), again); err == nil {
 			_, _, _ = c.Resume(t.Context(), answered(t, next, confirmation{}))

@@ -51,9 +51,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 		urls[name] = r.listener.URL
 	}
 	locate, err := replicas.LocateByList(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, r := range map[string]*replica{"a": a, "b": b} {
 		r.start = func() { r.gateway = startProcess(t, r, name, u.url, ring, locate, states) }
 		r.start()
@@ -75,15 +73,11 @@ func startProcess(t *testing.T, r *replica, name, upstream string, ring *keys.Ke
 		},
 		Upstreams: []gateway.Upstream{ops(upstream, protocol.Legacy)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	handler, err := g.Handler(&serverhttp.Options{
 		Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.handler.Store(handler)
 	return g
 }
@@ -154,9 +148,7 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 		}
 		time.Sleep(250 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	resume(t, viaB, second, confirmation{true})
 	u.want(t, 1, 1)
 }
