@@ -66,19 +66,19 @@ func TestPendingCosts(t *testing.T) {
 				}
 			}
 			askAll(t, r.Router, test.via, test.shared, n, waitForAll) // fills what is bounded
-			before := int64(heapInUse())
+			before := int64(testkit.HeapInUse())
 			var each int64
 			askAll(t, r.Router, test.via, test.shared, n, func() {
 				waitForAll()
-				each = (int64(heapInUse()) - before) / n
+				each = (int64(testkit.HeapInUse()) - before) / n
 			})
-			left := int64(heapInUse()) - before
+			left := int64(testkit.HeapInUse()) - before
 			for range 20 { // goroutines of the last questions may still be on their way out
 				if left <= n*most/20 {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
-				left = int64(heapInUse()) - before
+				left = int64(testkit.HeapInUse()) - before
 			}
 			runtime.KeepAlive(r)
 			t.Logf("%d bytes each, %d left", each, left)

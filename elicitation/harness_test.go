@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -253,24 +255,16 @@ func (r *rig) wantEvents(want string) {
 	}
 }
 
-// series returns the metrics that are not zero, by name and label, less "elicitation_". A histogram
-// counts its samples.
+// labelled finds the labels in the name of a series.
+var labelled = regexp.MustCompile(`[a-z]+="([^"]*)"`)
+
+// series returns the metrics that are not zero, by name and values of labels, less "elicitation_".
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := g.Gather()
-	noError(t, err)
 	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := strings.TrimPrefix(f.GetName(), "elicitation_")
-			for _, l := range m.GetLabel() {
-				name += "{" + l.GetValue() + "}"
-			}
-			n := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
-				float64(m.GetHistogram().GetSampleCount())
-			if n != 0 {
-				all[name] = n
-			}
+	for name, n := range servertest.Series(t, g) {
+		if n != 0 {
+			all[labelled.ReplaceAllString(strings.TrimPrefix(name, "elicitation_"), "$1")] = n
 		}
 	}
 	return all

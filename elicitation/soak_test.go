@@ -28,7 +28,7 @@ func TestSoak(t *testing.T) {
 		// fills what is bounded: tombstones, maps, pools
 		soak(t, long, router, i*warm/3, (i+1)*warm/3)
 	}
-	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
 	soak(t, long, router, warm, warm+rounds)
 	if n := router.Pending(); n != 0 {
 		t.Errorf("%d pending", n)
@@ -38,25 +38,17 @@ func TestSoak(t *testing.T) {
 			break
 		}
 		runtime.Gosched()
-		heapInUse()
+		testkit.HeapInUse()
 	}
 	if n := runtime.NumGoroutine(); n > goroutines {
 		t.Errorf("%d goroutines, %d before", n, goroutines)
 	}
-	grown := int64(heapInUse()) - int64(heap)
+	grown := int64(testkit.HeapInUse()) - int64(heap)
 	runtime.KeepAlive(router)
 	t.Logf("%d elicitations: heap grew by %d bytes", rounds, grown)
 	if grown > 128<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // soak runs the elicitations from one number to another; each has names of its own.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -262,14 +261,21 @@ func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 // byUser authenticates whoever the header names.
 var byUser = &serverhttp.Options{Authenticate: subjectOf}
 
-// asUser is an authorizer that sends a name.
-type asUser string
+// An authorizer returns the credentials of a message, and has no others.
+type authorizer func(clienthttp.Outgoing) (http.Header, error)
 
-func (u asUser) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
-	return http.Header{"Authorization": {string(u)}}, nil
+func (f authorizer) Credentials(_ context.Context, o clienthttp.Outgoing) (http.Header, error) {
+	return f(o)
 }
 
-func (asUser) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+func (authorizer) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+
+// asUser is an authorizer that sends a name.
+func asUser(name string) authorizer {
+	return func(clienthttp.Outgoing) (http.Header, error) {
+		return http.Header{"Authorization": {name}}, nil
+	}
+}
 
 // A logged gateway's log is read by its test.
 func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
@@ -602,14 +608,6 @@ func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
 		return []protocol.InputKind{kind}
 	}
 	return nil
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // A message is what the servers made by hand read of one.

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
@@ -41,15 +40,6 @@ type loginSite struct {
 	mu      sync.Mutex
 	commits []string // subjects of the calls that were confirmed
 }
-
-// fixed is the credential of the gateway itself, which reads the lists.
-type fixed string
-
-func (f fixed) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
-	return http.Header{"Authorization": {"Bearer " + string(f)}}, nil
-}
-
-func (fixed) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
 
 // tokenOf is what a client of the gateway sends.
 func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
@@ -134,8 +124,9 @@ func (s *loginSite) credentials() func(
 	sources := map[string]*oauth.Source{}
 	return func(_ context.Context, p protocol.Principal) (gateway.Credential, error) {
 		if p.Anonymous() {
-			return gateway.Credential{Key: "gateway", Authorizer: fixed(s.as.Issue(oauthtest.Grant{
-				Resource: s.resource.Identifier, Scopes: []string{"read"}}))}, nil
+			own := s.as.Issue(oauthtest.Grant{Resource: s.resource.Identifier,
+				Scopes: []string{"read"}}) // for the lists
+			return gateway.Credential{Key: "gateway", Authorizer: asUser("Bearer " + own)}, nil
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -469,7 +469,7 @@ func TestWireTargets(t *testing.T) {
 	})
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil)
-		for name := range series(t, w.registry) {
+		for name := range servertest.Series(t, w.registry) {
 			if strings.Contains(name, "target=") {
 				t.Errorf("%s: targets are labels without having been listed", name)
 			}

@@ -182,3 +182,12 @@ func Repeat(head, part, tail string) func(size int) []byte {
 		return append(b, tail...)
 	}
 }
+
+// HeapInUse returns the bytes of the heap that are held.
+func HeapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
