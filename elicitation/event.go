@@ -116,11 +116,14 @@ func (c *Call) emit(e *questionEvent) {
 	}
 }
 
-// emitStateLocked emits the event of a state, with the outcome if the state is terminal.
-func (p *pendingQuestion) emitStateLocked(kind eventKind, out *outcome) {
+// endsQuestion reports whether an event of a question is its last one.
+func (k eventKind) endsQuestion() bool { return k != eventCreated && k != eventDelivered }
+
+// emitStateLocked emits the event of the state, with the outcome if that ends the question.
+func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	if p.router.recordsEvents() {
 		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
-			Created: p.created}, kind, out)
+			Created: p.created}, p.state, out)
 	}
 }
 
@@ -146,7 +149,7 @@ func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
 		return
 	}
 	e.By, e.Code = out.err.By, out.err.Wire.Code
-	if out.state == stateFailed {
+	if out.state == eventError {
 		e.Reason = out.err.Reason
 	}
 	e.Err = c.explainFailure(out.err)

@@ -30,10 +30,6 @@ type parsedForm struct {
 	secret form.Secret
 }
 
-func newFormCache() *formCache {
-	return &formCache{parsed: recent.New[string, parsedForm](maxForms, 0)}
-}
-
 // findForm returns the form of a schema if it is kept; else its form is nil.
 func (c *formCache) findForm(schema []byte) parsedForm {
 	if len(schema) > maxFormBytes {

@@ -144,24 +144,15 @@ func (q *parsedQuestion) relayedMember(
 	case "message":
 		return value, true, nil
 	}
-	if misspellsMember(key) {
-		return nil, false, fmt.Errorf(
-			"%q differs from a member of elicitation/create in case alone", key)
-	}
-	return value, true, nil
-}
-
-// misspellsMember reports whether a client that ignores case, as many do, could take
-// the member for one that this package has checked.
-func misspellsMember(key []byte) bool {
-	for _, name := range [...]string{
+	for _, name := range [...]string{ // many clients ignore case
 		"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task",
 	} {
 		if strings.EqualFold(string(key), name) {
-			return true
+			return nil, false, fmt.Errorf(
+				"%q differs from a member of elicitation/create in case alone", key)
 		}
 	}
-	return false
+	return value, true, nil
 }
 
 // MetaCall is the member of a question's _meta that has the [Origin].CallID of the call which

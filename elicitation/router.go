@@ -59,7 +59,8 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, forms: newFormCache(), slots: newSlots(&o),
+		opts: o, slots: newSlots(&o),
+		forms:     &formCache{parsed: recent.New[string, parsedForm](maxForms, 0)},
 		sessions:  make(map[string]*Session),
 		upstreams: make(map[UpstreamKey][]*Call),
 		questions: make(map[protocol.ID]*pendingQuestion),
@@ -92,15 +93,6 @@ func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 		pending = append(pending, c.questions...)
 	}
 	return pending
-}
-
-func (r *Router) insertCallLocked(c *Call) {
-	c.origin.Session.calls[c] = struct{}{}
-	if c.upstream != "" {
-		r.upstreams[c.upstream] = append(r.upstreams[c.upstream], c)
-	}
-	r.calls[c] = struct{}{}
-	r.startSweepLocked()
 }
 
 func (r *Router) removeCallLocked(c *Call) {
@@ -178,9 +170,20 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-r.idle:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		r.cancelPending(&ending)
+		r.mu.Lock()
+		pending := slices.Collect(maps.Values(r.questions))
+		r.mu.Unlock()
+		for _, p := range pending { // concurrently: none waits for the log of another
+			ending.Go(func() {
+				r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
+			})
+		}
 	}
-	r.forgetAllURLs()
+	r.mu.Lock()
+	for _, u := range r.urls {
+		r.forgetURLLocked(u)
+	}
+	r.mu.Unlock()
 	r.relayed.expiry.Stop()
 	r.waitForWithdrawals(&ending)
 	return err
@@ -192,19 +195,6 @@ func (r *Router) signalIdleLocked() {
 	case <-r.idle:
 	default:
 		close(r.idle)
-	}
-}
-
-// cancelPending cancels all questions concurrently, so that none waits for the callback or log of
-// another. ending counts them until they have ended.
-func (r *Router) cancelPending(ending *sync.WaitGroup) {
-	r.mu.Lock()
-	pending := slices.Collect(maps.Values(r.questions))
-	r.mu.Unlock()
-	for _, p := range pending {
-		ending.Go(func() {
-			r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
-		})
 	}
 }
 

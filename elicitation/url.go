@@ -114,14 +114,6 @@ func (r *Router) forgetURLLocked(u *urlElicitation) {
 	u.session.urls.Delete(u.key)
 }
 
-func (r *Router) forgetAllURLs() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, u := range r.urls {
-		r.forgetURLLocked(u)
-	}
-}
-
 // mayVisit reports whether the person may be at the URL.
 func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept

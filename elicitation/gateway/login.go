@@ -266,9 +266,12 @@ func (g *Gateway) awaitLogin(
 		return nil, err
 	}
 	err = roundtrip.Await(ctx, state.Login.Key, func(ctx context.Context) (bool, error) {
-		if err := g.logins.failure(state.Login.LinkID); err != nil {
+		g.logins.mu.Lock()
+		failure, _ := g.logins.failed.Get(state.Login.LinkID)
+		g.logins.mu.Unlock()
+		if failure != nil {
 			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
-				"login has failed: call again to try once more", err}
+				"login has failed: call again to try once more", failure}
 		}
 		login, err := source.StoredLogin(ctx)
 		return login != "" && login != state.Login.Before, err
@@ -277,13 +280,6 @@ func (g *Gateway) awaitLogin(
 		return u.askToVisit(state), nil
 	}
 	return nil, err
-}
-
-func (l *logins) failure(id string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err, _ := l.failed.Get(id)
-	return err
 }
 
 // LoginHandler returns the handler of [Logins].URL and all paths below it, where browsers come with

@@ -101,7 +101,13 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 		return next(ctx, req)
 	}
 	if req.Message.Method == protocol.MethodUnsubscribe {
-		v.upstream.forEachView(func(v *view) { v.shares.remove(uri, session) })
+		u := v.upstream
+		u.mu.Lock()
+		u.own.shares.remove(uri, session)
+		for _, v := range u.views {
+			v.shares.remove(uri, session)
+		}
+		u.mu.Unlock()
 		return next(ctx, req)
 	}
 	added, limit := v.shares.add(session.Lifetime(), uri, req.Principal, session)
