@@ -32,7 +32,8 @@ func seriesOfLegs(o Options) []event.Series {
 		seriesRequests: {Name: "requests_total", Labels: count,
 			Help: "Requests answered, each leg of a flow for itself."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
-			Buckets: durationBuckets(),
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+				30, 60},
 			Help: "Time from the arrival of a request to its answer, less that for which it " +
 				"waited for people, each leg of a flow for itself."},
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),

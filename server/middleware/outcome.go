@@ -25,7 +25,7 @@ func outcomeOf(ctx context.Context, l *leg, result protocol.Result, err error) s
 	case outcomeComplete, outcomeInputRequired:
 		return name
 	case outcomeToolError, outcomeInternalError, "handler_error", outcomeTimeout:
-		if l.isTimedOut() {
+		if l.timedOut.Load() {
 			return outcomeTimeout
 		}
 		if ctx.Err() != nil {
