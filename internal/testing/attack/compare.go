@@ -31,7 +31,12 @@ func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	if same && len(other.reworded) == 0 {
 		return problems
 	}
-	again, err := s.playAgain(flow, modern)
+	var again *Played
+	if modern.IsTask() {
+		again, _, err = s.PlayTask(flow, nil, 0)
+	} else {
+		again, err = s.PlayModern(flow)
+	}
 	if err != nil {
 		return append(problems, fmt.Errorf("the flow once more: %w", err))
 	}
@@ -62,15 +67,6 @@ func (p *Played) way() string {
 		return "a task"
 	}
 	return "a session"
-}
-
-// playAgain plays the flow as modern was played.
-func (s *Target) playAgain(flow Flow, modern *Played) (*Played, error) {
-	if !modern.IsTask() {
-		return s.PlayModern(flow)
-	}
-	p, _, err := s.PlayTask(flow, nil, 0)
-	return p, err
 }
 
 // descriptionOf returns the words of the first question with a key.

@@ -46,9 +46,7 @@ func (l *Link) Open(target string) {
 		return
 	}
 	listener, err := net.Listen("tcp", l.address)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	noError(l.t, err)
 	l.listener, l.address = listener, listener.Addr().String()
 	go l.accept(listener)
 }

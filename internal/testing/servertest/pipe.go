@@ -61,9 +61,7 @@ func (s *PipeServer) Client() *http.Client {
 func (s *PipeServer) Dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.DialContext(s.t.Context(), "", "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

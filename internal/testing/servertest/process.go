@@ -32,9 +32,7 @@ const defaultPatience = time.Minute
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), env...)
 	return cmd
@@ -71,19 +69,13 @@ func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stderr := &countingWriter{next: t.Output()}
 	cmd.Stderr = stderr
 	cmd.WaitDelay = limit // a child of the process may hold its standard error open
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	p := &Process{
 		Cmd: cmd, In: in, Out: outputPipe{lines, out},

@@ -59,7 +59,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ex.response = &Message{From: Server, HTTP: statusLine(resp), Header: kept(resp.Header)}
+	ex.response = &Message{From: Server, Header: kept(resp.Header),
+		HTTP: strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)}
 	ex.contentType = resp.Header.Get("Content-Type")
 	resp.Body = &tee{ReadCloser: resp.Body, recorder: r, exchange: ex}
 	return resp, nil
@@ -109,10 +110,6 @@ func (t *tee) Read(p []byte) (int, error) {
 	defer t.recorder.mu.Unlock()
 	t.exchange.body.Write(p[:n])
 	return n, err
-}
-
-func statusLine(resp *http.Response) string {
-	return strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
 }
 
 // kept returns the part of a head that the protocol speaks of, without credentials and what differs

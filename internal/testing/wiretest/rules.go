@@ -13,16 +13,8 @@ import (
 // refused, since one of another era or with a spelling mistake must not pass, as is what the text
 // of the specification alone forbids.
 
-const (
-	inputRequired   = "input_required"
-	firstWithRounds = "2026-07-28"
-)
-
-// rounds are the methods whose answer may ask for input (2026-07-28, multi round-trip requests).
-func rounds() []string { return []string{"tools/call", "prompts/get", "resources/read"} }
-
 // modern tells the revisions without sessions from those with them.
-func (s *Schema) modern() bool { return s.revision >= firstWithRounds }
+func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
 
 // closed refuses members that the definition does not name, nor foreign.
 func (s *Schema) closed(what string, object map[string]any, def definition,
@@ -104,9 +96,9 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	what := "the answer to " + answers
 	switch {
 	case !s.modern(), result["resultType"] == "complete":
-	case result["resultType"] != inputRequired:
+	case result["resultType"] != "input_required":
 		return "", fmt.Errorf("%s has no resultType %v", s.revision, result["resultType"])
-	case !slices.Contains(rounds(), answers):
+	case !slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, answers):
 		return "", fmt.Errorf("the answer to %s cannot be input_required", answers)
 	default:
 		// The published union of this and the method's own result lets anything with a resultType

@@ -21,9 +21,8 @@ type Schema struct {
 	refs          string // where definitions live: "#/$defs/", or "#/definitions/" until 2025-06-18
 	defs          map[string]definition
 
-	mu       sync.Mutex // guards what follows: a compiler serves one caller at a time
+	mu       sync.Mutex // guards what follows
 	compiler *jsonschema.Compiler
-	compiled map[string]*jsonschema.Schema
 }
 
 // definition is as much of a schema as it takes to index it.
@@ -84,7 +83,6 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 		refs:          "#/$defs/",
 		defs:          file.Defs,
 		compiler:      compiler,
-		compiled:      make(map[string]*jsonschema.Schema),
 	}
 	if s.defs == nil {
 		s.refs, s.defs = "#/definitions/", file.Definitions
@@ -178,16 +176,12 @@ func (s *Schema) Definition(name string, raw []byte) error {
 func (s *Schema) check(name string, value any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	compiled, ok := s.compiled[name]
-	if !ok {
-		if _, known := s.defs[name]; !known {
-			return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
-		}
-		var err error
-		if compiled, err = s.compiler.Compile(resource + s.refs + name); err != nil {
-			return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
-		}
-		s.compiled[name] = compiled
+	if _, known := s.defs[name]; !known {
+		return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
+	}
+	compiled, err := s.compiler.Compile(resource + s.refs + name) // once: it keeps what it made
+	if err != nil {
+		return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
 	}
 	if err := compiled.Validate(value); err != nil {
 		return fmt.Errorf("not a %s of %s: %w", name, s.revision, err)
