@@ -80,7 +80,12 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 			if r.answer == "" && era == protocol.Modern {
 				continue // a client that has no answer does not send the leg
 			}
-			j.tryFlow(r.what+" to "+quoteQuestion(a), Flow{Fill: r.fillAt(i, v.Asks)})
+			text := []rune(strings.Join(strings.Fields(a.description), " "))
+			if len(text) > 60 {
+				text = append(text[:60], '…')
+			}
+			j.tryFlow(fmt.Sprintf("%s to %q", r.what, string(text)),
+				Flow{Fill: r.fillAt(i, v.Asks)})
 		}
 	}
 	nobody := func(protocol.InputRequest) (json.RawMessage, error) { return nil, errNobody }
@@ -211,13 +216,4 @@ func refusals(a askedQuestion) []refusal {
 	}
 	return append(found, refusal{"the action accepted",
 		`{"action":"accepted","content":` + string(content) + `}`, false})
-}
-
-// quoteQuestion names a question on one line.
-func quoteQuestion(a askedQuestion) string {
-	text := strings.Join(strings.Fields(a.description), " ")
-	if r := []rune(text); len(r) > 60 {
-		text = string(r[:60]) + "…"
-	}
-	return fmt.Sprintf("%q", text)
 }

@@ -13,15 +13,14 @@ import (
 // A connection is a client of revision 2026-07-28 that sends anything, and validates
 // nothing, so that attacks can use it.
 type connection struct {
-	peer protocol.Peer
-	caps *protocol.ClientCapabilities
-	last int64 // id
-	// takeReasons is Target.TakeReasons, nil if nothing is known.
-	takeReasons func() []string
+	target *Target
+	peer   protocol.Peer
+	caps   *protocol.ClientCapabilities
+	last   int64 // id
 }
 
 func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
-	return &connection{peer: peer, caps: flow.clientCapabilities(), takeReasons: s.TakeReasons}
+	return &connection{target: s, peer: peer, caps: flow.clientCapabilities()}
 }
 
 // A leg is one request of a flow: what it asks for, and the answers and the state that it returns.
@@ -49,7 +48,7 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 		return outcome{}, err
 	}
 	resp, err := c.sendRequest(ctx, l.request.Method, l.request.Target, params)
-	out, err := decodeOutcome(protocol.V20260728, l.request.Method, resp, err, c.takeReasons)
+	out, err := c.target.decodeOutcome(protocol.V20260728, l.request.Method, resp, err)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s %s: %w", l.request.Method, l.request.Target, err)
 	}
@@ -57,8 +56,8 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 }
 
 // decodeOutcome returns what the answer to a request is. The error is that of the connection.
-func decodeOutcome(version protocol.Version, method string, resp *protocol.Response, err error,
-	takeReasons func() []string) (outcome, error) {
+func (s *Target) decodeOutcome(version protocol.Version, method string,
+	resp *protocol.Response, err error) (outcome, error) {
 	refused, ok := errors.AsType[*protocol.Error](err) // with an HTTP status
 	switch {
 	case err != nil && !ok:
@@ -67,7 +66,7 @@ func decodeOutcome(version protocol.Version, method string, resp *protocol.Respo
 		refused = resp.Error
 	}
 	if refused != nil {
-		return outcome{err: refused, reason: joinReasons(takeReasons)}, nil
+		return outcome{err: refused, reason: s.joinReasons()}, nil
 	}
 	result, err := protocol.DecodeResult(version, method, resp.Result)
 	if err != nil {
@@ -172,11 +171,11 @@ func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 }
 
 // joinReasons returns what the server said of its own mistakes in a request that failed.
-func joinReasons(take func() []string) string {
-	if take == nil {
+func (s *Target) joinReasons() string {
+	if s.TakeReasons == nil {
 		return ""
 	}
-	return strings.Join(take(), "; ")
+	return strings.Join(s.TakeReasons(), "; ")
 }
 
 // isComplete reports whether the flow has come to what was asked for: neither a

@@ -39,14 +39,6 @@ func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	return k.life
 }
 
-// end ends what start began.
-func (k *Tasks) end() {
-	k.mu.Lock()
-	k.life = nil
-	k.mu.Unlock()
-	k.Reset()
-}
-
 // NoteWrite counts a write, after which holder runs the task, empty for nobody. It reports whether
 // the process ends with it.
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
@@ -94,7 +86,12 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	life := s.Tasks.start(s.Effects, writes)
-	defer s.Tasks.end()
+	defer func() {
+		s.Tasks.mu.Lock()
+		s.Tasks.life = nil
+		s.Tasks.mu.Unlock()
+		s.Tasks.Reset()
+	}()
 	caps := *flow.clientCapabilities()
 	extensions := map[string]json.RawMessage{protocol.ExtensionTasks: json.RawMessage("{}")}
 	maps.Copy(extensions, caps.Extensions)
@@ -193,7 +190,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 	case protocol.TaskCompleted:
 		p.out = outcome{result: state.Result}
 	case protocol.TaskFailed:
-		p.out = outcome{err: state.Error, reason: joinReasons(c.target.TakeReasons)}
+		p.out = outcome{err: state.Error, reason: c.target.joinReasons()}
 	case protocol.TaskInputRequired:
 		p.out = outcome{asks: &protocol.InputRequiredResult{InputRequests: state.Requests}}
 		next, err := p.answerRound()
