@@ -86,8 +86,7 @@ func (r *Router) Begin(
 	return c, nil
 }
 
-// insertCall stores a call unless its session is gone. The first call starts the timer of
-// endLeakedCalls.
+// insertCall stores a call unless its session is gone. The first one starts endLeakedCalls.
 func (r *Router) insertCall(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 // An eventKind is the name of an event, as logs have it.
 type eventKind string
 
-// The events. Each question has one eventCreated, at most one eventDelivered after it, and then
-// exactly one of the next four.
+// The events. A question has eventCreated, at most one eventDelivered, and one of the next four.
 const (
 	eventCreated   eventKind = "elicitation.created"
 	eventDelivered eventKind = "elicitation.delivered"
@@ -178,8 +177,7 @@ func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts, logs and returns a refusal. Each refusal passes here once. e has what is
-// known of its origin.
+// recordRejection counts, logs and returns a refusal. e holds what is known of its origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

@@ -18,8 +18,7 @@ const (
 	maxFormBytes = 4 << 10
 )
 
-// A formCache keeps parsed forms by the bytes of their schema. All methods may be
-// called concurrently.
+// A formCache keeps parsed forms by their schema. Methods may be called concurrently.
 type formCache struct {
 	mu     sync.Mutex
 	parsed *recent.Map[string, parsedForm]

@@ -29,7 +29,7 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 		{Name: "elicitation_pending", Help: "Elicitations that wait for their end.", Gauge: true},
 		{Name: "elicitation_duration_seconds", // of programs, up to people who take ten minutes
 			Buckets: []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600},
-			Help: "Time from the creation of an elicitation to its end, whatever that was."},
+			Help:    "Time from the creation of an elicitation to its end, whatever that was."},
 		{Name: "elicitation_completed_total", Labels: []string{"action"},
 			Help: "Elicitations that the client answered."},
 		{Name: "elicitation_errors_total", Labels: []string{"reason"},

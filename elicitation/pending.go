@@ -140,8 +140,7 @@ func (p *pendingQuestion) begin(
 	return request, nil
 }
 
-// encodeRequest returns the request for the client, with ids of the router's in place
-// of the upstream's.
+// encodeRequest returns the request for the client, with ids of the router.
 func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *Error) {
 	session, elicitationID := p.call.origin.Session, ""
 	if q.id != "" {
@@ -187,9 +186,8 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question. Only the first call counts, reports and frees the slot; finish reports
-// whether this was the first. Replies, timers, contexts and deliveries call it from any goroutine.
-// No lock may be held.
+// finish ends the question and reports whether it was the first call: only that counts, reports and
+// frees the slot. It may be called from any goroutine, with no lock held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
 	if p.state.endsQuestion() {
@@ -234,8 +232,7 @@ func (p *pendingQuestion) confirmDeliveryLocked() {
 	}
 }
 
-// endLocked enters the terminal state: it counts the outcome, emits its event and removes the
-// question from the table.
+// endLocked counts the outcome, emits its event and removes the question from the table.
 func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()
@@ -302,8 +299,7 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout restarts the timeout, up to maxTimeout after the creation. It reports whether the
-// question was still pending.
+// extendTimeout restarts the timeout, within maxTimeout. It returns false after the end.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

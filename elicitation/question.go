@@ -192,8 +192,7 @@ func isConnectionMeta(key string) bool {
 		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
 }
 
-// appendRelayedMeta appends the members of meta that are passed on to the other side,
-// each followed by a comma.
+// appendRelayedMeta appends the members of meta that are relayed, each followed by a comma.
 func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	if meta == nil {
 		return dst, nil
@@ -209,8 +208,7 @@ func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	return dst, err
 }
 
-// relayedMeta returns the part of an answer's meta that is passed on, nil for nothing.
-// It aliases nothing of meta.
+// relayedMeta returns a copy of the relayed part of an answer's meta, nil if it is empty.
 func relayedMeta(meta protocol.Meta) (protocol.Meta, error) {
 	if meta == nil {
 		return nil, nil

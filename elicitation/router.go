@@ -37,8 +37,7 @@ type Router struct {
 	withdrawals sync.WaitGroup // in flight
 }
 
-// maxEndedQuestions is the number of ended questions that are remembered: twenty times the default
-// of MaxPending.
+// maxEndedQuestions bounds the remembered ended questions: twenty times the default MaxPending.
 const maxEndedQuestions = 2048
 
 type endedQuestion struct {
@@ -113,8 +112,7 @@ func (r *Router) removeCallLocked(c *Call) {
 	}
 }
 
-// insertQuestion stores a question, which holds a slot, unless its call is over. The question's mu
-// is held.
+// insertQuestion stores a question, with its mu and a slot held, unless its call is over.
 func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,8 +67,7 @@ const (
 	urlTTL = time.Hour
 )
 
-// urlElicitationFor returns the URL elicitation of a call's session with the upstream's id, or a
-// new one, which is not stored.
+// urlElicitationFor returns the URL elicitation with the upstream's id, or a new, unstored one.
 func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	s, key := c.origin.Session, urlKey{c.upstream, id}
 	r.mu.Lock()

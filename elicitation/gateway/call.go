@@ -236,8 +236,7 @@ func (c *connection) call(ctx context.Context, params protocol.Params) (protocol
 
 var errPanicked = errors.New("gateway: panic")
 
-// recoverPanic turns a panic outside of a request into an error: an authorizer must not end the
-// process.
+// recoverPanic turns a panic outside of a request, as of an authorizer, into an error.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())

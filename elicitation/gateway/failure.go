@@ -40,8 +40,7 @@ func failureKinds() []failureKind {
 		whyInternal}
 }
 
-// A failure is what the log says of an error of an upstream: nothing that the upstream has sent,
-// which may quote an answer.
+// A failure is what the log says of an upstream's error. It quotes nothing that was sent.
 type failure struct {
 	why    failureKind
 	code   int64 // of an error that the upstream sent, else 0

@@ -239,8 +239,7 @@ func isBroken(err error) bool {
 	return err != nil && !said && !isA[*client.QuestionError](err)
 }
 
-// retryPause is the wait before the next attempt to connect: 1 s, doubled after each failure up to
-// a minute.
+// retryPause is the wait before the next attempt to connect: 1 s, doubled up to a minute.
 func retryPause(failures int) time.Duration {
 	return min(time.Second<<min(failures, 6), time.Minute)
 }

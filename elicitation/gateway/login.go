@@ -126,8 +126,7 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is the error of a request that an upstream refused for its credentials, and did not
-// handle.
+// An unhandled is the error of a request that an upstream refused for its credentials.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }
@@ -256,8 +255,7 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
 }
 
-// awaitLogin waits until the login of a call is finished. The result asks for it again; nil: the
-// call can go on.
+// awaitLogin waits for the login of a call. The result asks for it again; nil: go on.
 func (g *Gateway) awaitLogin(
 	ctx context.Context, u *upstream, call *server.Call, state flowState,
 ) (protocol.Result, error) {
@@ -355,8 +353,7 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 
-// openLink opens a link for the browser of the person that was asked. To any other browser it
-// responds, and returns nil.
+// openLink opens a link for the browser of its person. It sends others a refusal and returns nil.
 func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
 	v := &loginLink{}
 	plain, err := g.logins.sealer.Open(r.Context(), text)

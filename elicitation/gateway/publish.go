@@ -313,8 +313,7 @@ const (
 	maxNameBytes      = 4096
 )
 
-// tryAdd registers a definition. The server panics for one that cannot work, since those of its
-// own program are mistakes.
+// tryAdd registers a definition. The server panics for one that cannot work.
 func tryAdd(add func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,9 +15,8 @@ import (
 // resubscribePause is the wait for more subscriptions before the gateway renews the one upstream.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources that clients have subscribed to in one view: at most as many as the
-// upstream may publish, and a quarter of them per principal. A resource counts once, for its first
-// holder.
+// subscribed are the resources that clients subscribed to in one view. Their number is limited, and
+// a quarter of it per principal. A resource counts once, for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 

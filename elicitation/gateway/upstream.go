@@ -27,11 +27,9 @@ const (
 	idleTime = 5 * time.Minute
 )
 
-// An upstream is one server behind the gateway, with its connections.
-//
-// A connection serves callers with one key and one set of capabilities: any number of calls at a
-// modern upstream, one call at a time at a legacy upstream, so that whatever the upstream asks on
-// it belongs to that call.
+// An upstream is one server behind the gateway, with its connections. A connection serves callers
+// with one key and one set of capabilities. A modern upstream gets any number of calls on it, a
+// legacy upstream one at a time: what it asks there belongs to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
@@ -158,8 +156,7 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 	return c
 }
 
-// connect returns a connection for one call, and a function that gives it back for another call, or
-// closes it.
+// connect returns a connection for one call, and a function that gives it back or closes it.
 func (g *Gateway) connect(
 	ctx context.Context, u *upstream, call *server.Call,
 ) (*connection, func(reuse bool), error) {
@@ -308,8 +305,7 @@ func (u *upstream) dropIdle() {
 	u.dropLocked(func(c *connection) bool { return c.users == 0 && !c.modern() })
 }
 
-// giveBack takes a connection back. One to a modern upstream stays open, however a call ended: it
-// serves other calls, too.
+// giveBack takes a connection back. One to a modern upstream stays open for other calls.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,9 +22,8 @@ const (
 	startWait = 2 * time.Second
 )
 
-// A view is what an upstream shows to callers with one credential. On a connection of its own it
-// reads the lists and follows their changes, while a client listens to these and for idleTime after
-// the last request.
+// A view is what an upstream shows to callers with one credential. It reads the lists on its own
+// connection and follows changes while clients listen, and for idleTime after the last request.
 type view struct {
 	upstream  *upstream
 	catalog   *server.Catalog
@@ -77,8 +76,7 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 	return credential, nil
 }
 
-// viewFor returns the view of a caller: the gateway's own where the caller has no credentials, or
-// has to log in first.
+// viewFor returns the view of a caller: the gateway's own before a login or without credentials.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own

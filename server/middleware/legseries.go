@@ -47,8 +47,7 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 }
 
-// legSeries are the series of legs, in a copy-on-write table by labels: the look-up of a sink costs
-// more than counting.
+// legSeries are the series of legs by labels, copied on write: the sink's look-up is slow.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
@@ -63,8 +62,7 @@ type legLabels struct {
 	era                     protocol.Era
 }
 
-// boundSeries are the series of one set of labels. That of waits is made when it is needed:
-// most legs never wait.
+// boundSeries are the series of one set of labels. Most legs never wait: waits are not bound.
 type boundSeries struct{ requests, durations event.Instrument }
 
 func (s *legSeries) init(targets []string, vectors []event.Vector) {

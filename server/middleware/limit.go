@@ -86,8 +86,7 @@ func newSlots(total, share int) *slots {
 	})
 }
 
-// A callSlot is the context of a request that runs, with its slot except while it waits for a
-// person.
+// A callSlot is the context of a request. It holds a slot except while it waits for a person.
 type callSlot struct {
 	context.Context
 	watch waiting.LazyWatch

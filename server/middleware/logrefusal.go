@@ -27,8 +27,7 @@ type refusalLog struct {
 	summary *time.Timer                // writes it; nil: nothing was left out
 }
 
-// admitRefusal returns the refusal as it is to be logged. If too many have been it counts it and
-// returns nil.
+// admitRefusal returns the refusal to be logged. If there were too many, it counts it: nil.
 //
 //go:noinline
 func (l *Log) admitRefusal(refused event.Event) event.Event {

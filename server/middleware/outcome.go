@@ -17,8 +17,7 @@ const (
 	outcomeInternalError = "internal_error"
 )
 
-// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled: nobody
-// reads it.
+// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled.
 func outcomeOf(ctx context.Context, l *leg, result protocol.Result, err error) string {
 	name := outcomeOfAnswer(result, err)
 	switch name {

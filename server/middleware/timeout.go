@@ -66,8 +66,7 @@ func Timeout(limit time.Duration) server.Middleware {
 	}
 }
 
-// A workClock is the context of a request. Its clock stands still while the call waits for a
-// person.
+// A workClock is the context of a request whose clock stops while the call waits for a person.
 type workClock struct {
 	waiting.Limit
 	people waiting.Clock

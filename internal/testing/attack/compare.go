@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewording is a question that a session, or a task, asks in other words than revision 2026-07-28
-// does in the foreground.
+// A rewording is a question in other words than in revision 2026-07-28 in the foreground.
 type rewording struct{ key, modern, other string }
 
 // Compare returns how the questions and the results of a flow in a session, or in a task, differ
@@ -98,8 +97,7 @@ func sameButFresh(text, first, second string) bool {
 	return true
 }
 
-// words splits a text into words and what is between them. Nonces, digests and times are one word
-// each.
+// words splits a text into words, such as nonces, digests and times, and separators.
 var words = regexp.MustCompile(
 	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 

@@ -40,8 +40,7 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// filled are the texts that accepted answers brought. texts are the results of two calls in
-	// which everything was accepted.
+	// filled are texts of accepted answers, texts the results of two calls with only those.
 	filled []string
 	texts  [2]string
 }
@@ -150,8 +149,7 @@ func (j *judge) textOf(p *Played) (string, error) {
 	return text, err
 }
 
-// filledTexts returns the texts of an answer that no result has by accident: shorter ones may be
-// part of any word.
+// filledTexts returns the texts of an answer that no result has by accident.
 func filledTexts(answer json.RawMessage) (texts []string) {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(contentOf(answer), &values) == nil {

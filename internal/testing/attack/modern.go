@@ -36,8 +36,7 @@ type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
-	// reason is what the server said of its own mistake, which a client is not told. Comparisons
-	// leave it out.
+	// reason is the server's account of its own mistake. Comparisons leave it out.
 	reason string
 }
 
@@ -105,8 +104,7 @@ func (c *connection) sendParams(ctx context.Context, method, target string,
 	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
 }
 
-// listTargets returns the names, or URIs, of what can be called with a method: those on the first
-// page of its list.
+// listTargets returns the names or URIs on the first page of the list for a method.
 func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
 	kind, _, _ := strings.Cut(method, "/")
 	result, err := c.sendParams(ctx, kind+"/list", "",
@@ -135,8 +133,7 @@ func (c *connection) requestMeta() protocol.RequestMeta {
 	}
 }
 
-// encode returns the parameters. Members are put in as they are: an encoder of their types would
-// refuse the hostile.
+// encode returns the parameters, raw: an encoder of their types would refuse hostile ones.
 func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	data, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: meta})
 	if err != nil {

@@ -180,10 +180,9 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 	return a.Result, err
 }
 
-// findModern returns the index of the question of revision 2026-07-28 that this one stands for, -1
-// if there is none. A session may push the questions of a round in any order and without keys, so
-// the one with the same words is looked for first. Else it is the next of the same kind: its words
-// may hold something fresh.
+// findModern returns the index of the question of revision 2026-07-28 that this one stands for, or
+// -1. A session pushes questions without keys and in any order: equal words go first, then the next
+// of the same kind, whose words may be fresh.
 func (p *Played) findModern(asked askedQuestion) int {
 	if asked.key != "" {
 		return slices.IndexFunc(p.unasked, func(a askedQuestion) bool { return a.key == asked.key })

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Tasks count what processes write of the task of a flow, and end one of them. The zero value is
-// ready.
+// Tasks count what processes write of a task, and end one of them. The zero value is ready.
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
@@ -39,8 +38,7 @@ func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	return k.life
 }
 
-// NoteWrite counts a write, after which holder runs the task, empty for nobody. It reports whether
-// the process ends with it.
+// NoteWrite counts a write of holder ("": nobody runs the task). killed: the process ends.
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -225,8 +223,7 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 	}
 }
 
-// handlerKey returns the key that the handler gave a question of a task: one that was asked again
-// has a number behind it.
+// handlerKey returns the handler's key of a task's question, without the number of a repetition.
 func (p *Played) handlerKey(key string) string {
 	if _, ok := p.answers[key]; ok {
 		return key

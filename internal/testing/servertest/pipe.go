@@ -72,8 +72,7 @@ func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, er
 	return s.listener.dial(ctx)
 }
 
-// Close closes all connections, with it those of clients, and waits until the server has ended. It
-// may be called again.
+// Close closes all connections and waits for the server to end. It may be called again.
 func (s *PipeServer) Close() {
 	_ = s.server.Close()
 	<-s.ended

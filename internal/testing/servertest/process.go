@@ -38,8 +38,7 @@ func Self(t testing.TB, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// A Process is a child that lives no longer than the test that started it. Its
-// methods must not overlap.
+// A Process is a child that ends with its test. Its methods must not overlap.
 type Process struct {
 	// Cmd is the running command. The test may send signals to it, but must not wait for it.
 	Cmd *exec.Cmd

@@ -92,8 +92,7 @@ func StringsIn(t *testing.T, name string) []string {
 
 var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 
-// CheckMetrics compares the names and labels that register registers with those that begin a line
-// of text.
+// CheckMetrics compares what register registers with the metrics that begin a line of text.
 func CheckMetrics(t *testing.T, text string, register func(event.MetricSink) error) {
 	t.Helper()
 	names := Names{}

@@ -1,12 +1,9 @@
 package testkit
 
-// This file bounds what a reader of foreign bytes costs against the size of what it reads.
-//
-// Bytes and objects are counted exactly, as the runtime counts them for the whole process: tests
-// that use this are not parallel. CPU time depends on the machine, so the ratio of two sizes is
-// bounded: ten times the input must take less than [maxTimeRatio] times as long. A linear reader
-// takes 10 times as long, a quadratic one 100 times. The least of several runs counts, and no run
-// within the bound is repeated.
+// This file bounds the cost of a reader of foreign bytes by the size of its input. Bytes and
+// objects are counted for the whole process: tests that use this are not parallel. CPU time is
+// bounded as a ratio of two sizes, the least of several runs: ten times the input takes a linear
+// reader 10 times as long, a quadratic one 100 times.
 
 import (
 	"math"
@@ -24,8 +21,7 @@ const (
 )
 
 const (
-	// maxTimeRatio is nearer to 100, quadratic, than to 10, linear: caches and the garbage
-	// collector favour small inputs.
+	// maxTimeRatio is nearer to 100 than to 10: caches and collections favour small inputs.
 	maxTimeRatio = 40
 	// shortest is what a run counts as at least: below, the runtime matters more than the reader.
 	shortest = 200 * time.Microsecond
@@ -43,8 +39,7 @@ const (
 type GrowthReader struct {
 	// Read reads one input and reports whether it was accepted.
 	Read func(input []byte) (accepted bool)
-	// BytesPerByte and ObjectsPerByte are how much it may allocate at most for each byte of the
-	// input.
+	// BytesPerByte and ObjectsPerByte bound allocations for each byte of input.
 	BytesPerByte, ObjectsPerByte float64
 }
 

@@ -52,9 +52,8 @@ type guise struct {
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of a base64 text depends on padding, and its last characters on what follows;
-	// three-byte groups do not, so the longest whole number of groups is what is looked for. Base32
-	// has groups of five.
+	// The end of a base64 text depends on padding and on what follows: look for whole groups, of
+	// three bytes, or five for base32.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -113,9 +112,8 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are the shapes that a value is likely to be printed inside of. fmt may not call the
-// methods of a value in an unexported field, which is how most secrets that have a String method
-// still get out.
+// nestings are shapes around a value. fmt may not call the methods of a value in an unexported
+// field: that is how most secrets with a String method leak.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,

@@ -56,8 +56,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 		return fmt.Errorf("the params of %s are an object", method)
 	}
 	if method == "notifications/progress" {
-		// It came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it or pass
-		// over it.
+		// It came with 2025-03-26. Clients of 2024-11-05 get it, too, and may ignore it.
 		foreign = append(slices.Clone(foreign), "message")
 	}
 	if err := s.closed("a "+kind+" "+method, params, s.defs[name].Properties["params"],

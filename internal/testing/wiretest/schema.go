@@ -10,8 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Schema is one revision's published JSON Schema, indexed by what each peer may say. Its methods
-// may be called concurrently.
+// A Schema is the published JSON Schema of one revision. Methods may be called concurrently.
 type Schema struct {
 	revision      string
 	requests      map[From]map[string]string // method to definition
@@ -118,9 +117,8 @@ func mend(node any) any {
 	return node
 }
 
-// index finds which definition each method, result and error code has, from the unions that the
-// file itself has for each direction. 2026-07-28 has no ServerRequest: nothing that asks may then
-// come from the server.
+// index finds the definitions of methods, results and error codes from the file's unions by
+// direction. 2026-07-28 has no ServerRequest, so that servers may ask nothing.
 func (s *Schema) index() {
 	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
 		s.requests[from] = s.methods(prefix + "Request")
@@ -142,8 +140,7 @@ func (s *Schema) index() {
 	}
 }
 
-// methods are the members of a union by method. A union of one is published as that one, spelled
-// out.
+// methods are the members of a union by method. A union of one is published as that member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]
