@@ -154,14 +154,13 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 	}
 	enforce := p.router.opts.Validation == ValidateEnforce
 	checked, err := p.router.forms.checkContent(p.check, result.Content, enforce)
-	switch {
-	case err == nil:
+	if err == nil {
 		result.Content = checked
-	case err != nil && enforce:
-		return outcome{state: eventError, replied: true, detail: err.Error(),
-			err: invalidReply(ReasonInvalidContent, err)}
-	case err != nil:
-		out.detail = err.Error()
+		return out
+	}
+	if out.detail = err.Error(); enforce {
+		out.state, out.result = eventError, nil
+		out.err = invalidReply(ReasonInvalidContent, err)
 	}
 	return out
 }

@@ -238,7 +238,16 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	case twice != "":
 		leaveOut(twice, "the upstream has two of this name")
 	}
-	v.removeMissing(kind, have, &now, broken)
+	for name, digest := range have.of {
+		if _, still := now.of[name]; still {
+			continue
+		}
+		if broken {
+			now.of[name] = digest
+			continue
+		}
+		v.catalog.Remove(kind, name)
+	}
 	for _, e := range wanted {
 		name := nameOf(&e)
 		if err := tryAdd(func() { add(name, &e) }); err != nil {
@@ -261,20 +270,6 @@ func (v *view) leaveOut(kind server.Kind, have, now *digests, name, why string) 
 		out.AddString("name", name)
 		out.AddString("why", why)
 	})
-}
-
-// removeMissing removes what the upstream does not offer any more, unless its list broke off.
-func (v *view) removeMissing(kind server.Kind, have, now *digests, broken bool) {
-	for name, digest := range have.of {
-		if _, still := now.of[name]; still {
-			continue
-		}
-		if broken {
-			now.of[name] = digest
-			continue
-		}
-		v.catalog.Remove(kind, name)
-	}
 }
 
 // isListWhole reports whether a list is complete although it ended with this error.

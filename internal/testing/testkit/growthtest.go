@@ -69,23 +69,22 @@ func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	}
 }
 
-// Large inputs take most of the time, and a quadratic cost shows at the others.
-func sizes() []int {
-	if Slow {
-		return []int{Small, Medium, Large}
-	}
-	return []int{Small, Medium}
-}
-
 func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	t.Helper()
-	if Race {
-		r.checkOnce(t, in)
+	if Race { // nothing is measured: the race detector allocates, and empties pools
+		input := in.Make(Small)
+		if accepted := r.Read(input); accepted == in.refused(input) {
+			t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
+		}
 		return
+	}
+	sizes := []int{Small, Medium} // a quadratic cost shows here
+	if Slow {
+		sizes = append(sizes, Large) // takes most of the time
 	}
 	var last cost
 	var lastSize int
-	for _, size := range sizes() {
+	for _, size := range sizes {
 		input := in.Make(size)
 		if len(input) < size/2 || len(input) > 2*size {
 			t.Fatalf("input of %d bytes, want about %d", len(input), size)
@@ -106,15 +105,6 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 				len(input), c.took, bounds.took, maxTimeRatio, lastSize)
 		}
 		last, lastSize = c, len(input)
-	}
-}
-
-// checkOnce measures nothing: the race detector allocates, and empties pools.
-func (r GrowthReader) checkOnce(t *testing.T, in GrowthInput) {
-	t.Helper()
-	input := in.Make(Small)
-	if accepted := r.Read(input); accepted == in.refused(input) {
-		t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
 	}
 }
 

@@ -137,7 +137,11 @@ func printings(value any) []printing {
 			}
 		}
 		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
-		wrapped := fmt.Errorf("wrapped: %w", asError(nested))
+		err, isError := nested.(error)
+		if !isError { // wrapping is a way out, too
+			err = fmt.Errorf("%v", nested)
+		}
+		wrapped := fmt.Errorf("wrapped: %w", err)
 		all = append(all, printing{"%w in " + where, wrapped.Error()})
 		if out, err := json.Marshal(nested); err == nil {
 			all = append(all, printing{"encoding/json in " + where, string(out)})
@@ -145,26 +149,15 @@ func printings(value any) []printing {
 			all = append(all, printing{"the encoding/json error in " + where, err.Error()})
 		}
 		all = append(all,
-			printing{"slog text in " + where, logged(nested, textHandler)},
-			printing{"slog JSON in " + where, logged(nested, jsonHandler)})
+			printing{"slog text in " + where, logged(nested, slog.NewTextHandler)},
+			printing{"slog JSON in " + where, logged(nested, slog.NewJSONHandler)})
 	}
 	return all
 }
 
-// asError makes an error of anything, so that error wrapping is one of the ways out that are tried.
-func asError(value any) error {
-	if err, ok := value.(error); ok {
-		return err
-	}
-	return fmt.Errorf("%v", value)
-}
-
-func textHandler(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) }
-func jsonHandler(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }
-
-func logged(value any, handler func(io.Writer) slog.Handler) string {
+func logged[H slog.Handler](value any, handler func(io.Writer, *slog.HandlerOptions) H) string {
 	var out bytes.Buffer
-	logger := slog.New(handler(&out))
+	logger := slog.New(handler(&out, nil))
 	logger.Info("direct", "value", value)
 	logger.Info("grouped", slog.Group("group", slog.Any("value", value)))
 	logger.With("value", value).Info("carried")

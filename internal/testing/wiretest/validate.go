@@ -132,12 +132,9 @@ func (s *Schema) result(answers string, object map[string]any, foreign []string)
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
 	foreign ...string) {
 	t.Helper()
-	schema, ok := Load(revision)
-	if !ok {
+	if schema, ok := Load(revision); !ok {
 		reportMissing(t)
-		return
-	}
-	if err := schema.Message(from, raw, answers, foreign...); err != nil {
+	} else if err := schema.Message(from, raw, answers, foreign...); err != nil {
 		t.Errorf("wiretest: %v\n%s: %s", err, from, raw)
 	}
 }
