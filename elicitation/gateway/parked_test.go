@@ -52,7 +52,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 // TestFlowsAreNotCrossed: two users have many calls at once, in every pairing. A client of this
 // module takes 100 pushed questions at once.
 func TestFlowsAreNotCrossed(t *testing.T) {
-	calls := 40
+	calls := 20
 	if testkit.Soak {
 		calls = 500
 	}
