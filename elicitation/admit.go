@@ -14,8 +14,14 @@ import (
 func (c *Call) admitQuestion(ctx context.Context,
 	params json.RawMessage) (*parsedQuestion, *Error) {
 	r := c.router
-	if refused := c.checkUsable(ctx); refused != nil {
+	r.mu.Lock()
+	refused := c.checkUsableLocked()
+	r.mu.Unlock()
+	switch {
+	case refused != nil:
 		return nil, refused
+	case ctx.Err() != nil:
+		return nil, noSessionError(ReasonNoSession, context.Cause(ctx))
 	}
 	if refused := c.checkCapabilities(""); refused != nil {
 		return nil, refused
@@ -51,37 +57,29 @@ func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	if c.origin.Capabilities != nil {
 		declared = *c.origin.Capabilities
 	}
-	form, url := supportedModes(declared, version)
-	if c.via.frames != nil && version.Era() == protocol.Modern {
-		form, url = false, false // servers send no requests there
+	form, url := false, false
+	// Forms begin with revision 2025-06-18, URLs with 2025-11-25, whatever a client declares. From
+	// 2026-07-28 on servers send no requests.
+	if e := declared.Elicitation; e != nil && version >= protocol.V20250618 &&
+		(c.via.frames == nil || version.Era() != protocol.Modern) {
+		form, url = e.Form, e.URL && version >= protocol.V20251125
 	}
+	reason, code, lacks := ReasonMode, int64(protocol.CodeInvalidParams), ""
 	switch {
 	case !form && !url:
-		return newRefusal(ReasonCapability, protocol.Errorf(
-			protocol.CodeMethodNotFound, "Client does not support elicitation"))
+		reason, code, lacks = ReasonCapability, protocol.CodeMethodNotFound, "elicitation"
 	case kind == protocol.KindElicitForm && !form:
-		return newRefusal(ReasonMode, protocol.Errorf(
-			protocol.CodeInvalidParams, "Client does not support form elicitation"))
+		lacks = "form elicitation"
 	case kind == protocol.KindElicitURL && !url:
-		return newRefusal(ReasonMode, protocol.Errorf(
-			protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+		lacks = "URL elicitation"
+	default:
+		return nil
 	}
-	return nil
+	wire := protocol.Errorf(code, "Client does not support %s", lacks)
+	return &Error{Reason: reason, Wire: wire}
 }
 
-// checkUsable refuses a question of a call that is over, or of an upstream's request,
-// ctx, that has ended.
-func (c *Call) checkUsable(ctx context.Context) *Error {
-	c.router.mu.Lock()
-	refused := c.checkUsableLocked()
-	c.router.mu.Unlock()
-	if refused == nil && ctx.Err() != nil {
-		refused = noSessionError(ReasonNoSession, context.Cause(ctx))
-	}
-	return refused
-}
-
-// checkUsableLocked is checkUsable for the call alone.
+// checkUsableLocked refuses a question of a call that is over.
 func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:
@@ -125,10 +123,8 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 // module are: what a person types into one passes through clients, gateways and their logs.
 func (c *Call) checkSecrets(q *parsedQuestion) *Error {
 	allow := c.router.opts.AllowSecrets
-	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) {
-		return nil
-	}
-	if q.secret.Word == "" {
+	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) ||
+		q.secret.Word == "" {
 		return nil
 	}
 	return invalidQuestionError(ReasonSecret, fmt.Errorf("requestedSchema: %q looks like a "+

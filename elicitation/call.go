@@ -86,14 +86,25 @@ func (r *Router) Begin(
 	return c, nil
 }
 
-// insertCall stores a call unless its session is gone.
+// insertCall stores a call unless its session is gone. The first one starts endLeakedCalls.
 func (r *Router) insertCall(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if refused := c.checkUsableLocked(); refused != nil {
 		return refused
 	}
-	r.insertCallLocked(c)
+	c.origin.Session.calls[c] = struct{}{}
+	if c.upstream != "" {
+		r.upstreams[c.upstream] = append(r.upstreams[c.upstream], c)
+	}
+	r.calls[c] = struct{}{}
+	switch {
+	case len(r.calls) > 1:
+	case r.sweep == nil:
+		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.endLeakedCalls)
+	default:
+		r.sweep.Reset(r.opts.SweepInterval)
+	}
 	c.unwatch = context.AfterFunc(c.ctx, func() { c.cancelQuestions(byClient) })
 	return nil
 }
@@ -128,17 +139,6 @@ func (c *Call) cancelQuestions(by string) {
 
 // Origin returns the origin that was passed to Begin, with Principal and CallID filled in.
 func (c *Call) Origin() Origin { return c.origin }
-
-// startSweepLocked starts the timer of endLeakedCalls with the first call.
-func (r *Router) startSweepLocked() {
-	switch {
-	case len(r.calls) > 1:
-	case r.sweep == nil:
-		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.endLeakedCalls)
-	default:
-		r.sweep.Reset(r.opts.SweepInterval)
-	}
-}
 
 // endLeakedCalls reports and ends calls that were over at the last sweep and that their host has
 // not ended: questions on their connection would be ambiguous for ever.

@@ -13,30 +13,13 @@ import (
 
 // After its end a call takes no questions, whatever ended it.
 func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	for name, end := range map[string]func(s *scene, cancel func()) error{
-		"ended": func(s *scene, _ func()) error {
-			s.call.End()
-			s.call.End()
-			_, err := s.ask(form("m"))
-			return err
-		},
-		"cancelled": func(s *scene, cancel func()) error {
-			cancel()
-			synctest.Wait()
-			_, err := s.ask(form("m"))
-			return err
-		},
-		"the upstream is gone": func(s *scene, _ func()) error {
-			_, err := s.call.Elicit(gone, form("m"))
-			return err
-		},
-		"detached": func(s *scene, _ func()) error {
+	for name, end := range map[string]func(s *scene, cancel, leave func()){
+		"ended":     func(s *scene, _, _ func()) { s.call.End(); s.call.End() },
+		"cancelled": func(_ *scene, cancel, _ func()) { cancel(); synctest.Wait() },
+		"left":      func(_ *scene, _, leave func()) { leave() }, // by the upstream
+		"detached": func(s *scene, _, _ func()) {
 			s.session.Detach()
 			s.session.Detach()
-			_, err := s.ask(form("m"))
-			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +30,11 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 				defer cancel()
 				s.call = s.beginIn(ctx, elicitation.Origin{Session: s.session},
 					elicitation.ViaFrames(s.screen), "up")
-				refused(t, end(s, cancel), elicitation.ReasonNoSession, -32601,
+				upstream, leave := context.WithCancel(t.Context())
+				defer leave()
+				end(s, cancel, leave)
+				_, err := s.call.Elicit(upstream, form("m"))
+				refused(t, err, elicitation.ReasonNoSession, -32601,
 					"No client session available")
 				s.settled()
 			})

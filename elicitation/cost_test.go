@@ -66,19 +66,19 @@ func TestPendingCosts(t *testing.T) {
 				}
 			}
 			askAll(t, r.Router, test.via, test.shared, n, waitForAll) // fills what is bounded
-			before := int64(heapInUse())
+			before := int64(testkit.HeapInUse())
 			var each int64
 			askAll(t, r.Router, test.via, test.shared, n, func() {
 				waitForAll()
-				each = (int64(heapInUse()) - before) / n
+				each = (int64(testkit.HeapInUse()) - before) / n
 			})
-			left := int64(heapInUse()) - before
-			for range 20 { // goroutines of the last questions may still be on their way out
+			left := int64(testkit.HeapInUse()) - before
+			for range 100 { // goroutines of the last questions may still be on their way out
 				if left <= n*most/20 {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
-				left = int64(heapInUse()) - before
+				left = int64(testkit.HeapInUse()) - before
 			}
 			runtime.KeepAlive(r)
 			t.Logf("%d bytes each, %d left", each, left)
@@ -106,9 +106,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 			Principal:    protocol.Principal{Subject: fmt.Sprint(i)},
 			Capabilities: caps(true, true),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer s.Detach()
 		sessions[i] = s
 	}
@@ -121,9 +119,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		}
 		call, err := router.Begin(t.Context(),
 			elicitation.Origin{Session: sessions[i%users]}, via, up)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer call.End()
 		ended.Go(func() {
 			_, err := call.Elicit(t.Context(), form("Deploy to prod?"))

@@ -92,7 +92,7 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.isTerminal() {
+	if p.state.endsQuestion() {
 		cancel()
 		return ctx, false
 	}
@@ -161,11 +161,11 @@ func recoverToError(f func() error) (err error) {
 func (p *pendingQuestion) markDelivered() (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state != stateCreated {
-		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
+	if p.state != eventCreated {
+		return p.state.endsQuestion() && !p.answered && !p.withdrawalSent
 	}
-	p.state, p.delivered = stateDelivered, time.Now()
-	p.emitStateLocked(eventDelivered, nil)
+	p.state, p.delivered = eventDelivered, time.Now()
+	p.emitStateLocked(nil)
 	p.setExpiryLocked(p.created.Add(p.timeout))
 	return false
 }
@@ -176,8 +176,8 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 //
 // The context of an Asker ends. For frames a notification is sent in the background, or by
 // deliverByFrames if the delivery is still in flight.
-func (p *pendingQuestion) withdrawLocked(before state, out outcome) {
-	if out.replied || p.call.via.frames == nil || before != stateDelivered {
+func (p *pendingQuestion) withdrawLocked(before eventKind, out outcome) {
+	if out.replied || p.call.via.frames == nil || before != eventDelivered {
 		return
 	}
 	p.withdrawalSent = true
@@ -206,7 +206,7 @@ func deliver(ctx context.Context, frames FrameDeliverer, method string, params a
 // withdrawalReason tells the client why its answer is not needed.
 func (out outcome) withdrawalReason() string {
 	switch {
-	case out.state == stateTimedOut:
+	case out.state == eventTimeout:
 		return "the question timed out"
 	case out.err != nil && out.err.By == byUpstream:
 		return "the server withdrew the question"

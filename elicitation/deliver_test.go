@@ -60,12 +60,3 @@ func TestDeliveryAfterTheEnd(t *testing.T) {
 		s.settled()
 	})
 }
-
-// A reply that overtakes the transport's word implies delivery, in that order.
-func TestReplyOvertakesDelivery(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s, offered, _ := r.offered()
-	r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
-	offered.ConfirmDelivery()
-	r.wantEvents("created delivered completed")
-}

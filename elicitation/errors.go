@@ -130,10 +130,6 @@ func (e *Error) logCause() string {
 	return ""
 }
 
-func newRefusal(reason Reason, wire *protocol.Error) *Error {
-	return &Error{Reason: reason, Wire: wire}
-}
-
 func newFailure(reason Reason, message string, err error) *Error {
 	wire := protocol.Errorf(protocol.CodeInternalError, "%s", message)
 	return &Error{Reason: reason, Wire: wire, Err: err}

@@ -14,8 +14,7 @@ import (
 // An eventKind is the name of an event, as logs have it.
 type eventKind string
 
-// The events. Each question has one eventCreated, at most one eventDelivered after it, and then
-// exactly one of the next four.
+// The events. A question has eventCreated, at most one eventDelivered, and one of the next four.
 const (
 	eventCreated   eventKind = "elicitation.created"
 	eventDelivered eventKind = "elicitation.delivered"
@@ -116,11 +115,14 @@ func (c *Call) emit(e *questionEvent) {
 	}
 }
 
-// emitStateLocked emits the event of a state, with the outcome if the state is terminal.
-func (p *pendingQuestion) emitStateLocked(kind eventKind, out *outcome) {
+// endsQuestion reports whether an event of a question is its last one.
+func (k eventKind) endsQuestion() bool { return k != eventCreated && k != eventDelivered }
+
+// emitStateLocked emits the event of the state, with the outcome if that ends the question.
+func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	if p.router.recordsEvents() {
 		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
-			Created: p.created}, kind, out)
+			Created: p.created}, p.state, out)
 	}
 }
 
@@ -146,7 +148,7 @@ func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
 		return
 	}
 	e.By, e.Code = out.err.By, out.err.Wire.Code
-	if out.state == stateFailed {
+	if out.state == eventError {
 		e.Reason = out.err.Reason
 	}
 	e.Err = c.explainFailure(out.err)
@@ -175,8 +177,7 @@ func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts, logs and returns a refusal. Each refusal passes here once. e has what is
-// known of its origin.
+// recordRejection counts, logs and returns a refusal. e holds what is known of its origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

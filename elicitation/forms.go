@@ -18,8 +18,7 @@ const (
 	maxFormBytes = 4 << 10
 )
 
-// A formCache keeps parsed forms by the bytes of their schema. All methods may be
-// called concurrently.
+// A formCache keeps parsed forms by their schema. Methods may be called concurrently.
 type formCache struct {
 	mu     sync.Mutex
 	parsed *recent.Map[string, parsedForm]
@@ -28,10 +27,6 @@ type formCache struct {
 type parsedForm struct {
 	form   *form.Form
 	secret form.Secret
-}
-
-func newFormCache() *formCache {
-	return &formCache{parsed: recent.New[string, parsedForm](maxForms, 0)}
 }
 
 // findForm returns the form of a schema if it is kept; else its form is nil.

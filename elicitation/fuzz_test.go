@@ -40,9 +40,7 @@ func FuzzReply(f *testing.F) {
 		var outcomes []outcome
 		offered, err := offer(call, t.Context(), form("m"),
 			func(o outcome) { outcomes = append(outcomes, o) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		owner := s.Sender()
 		sender := []elicitation.Sender{owner, {Session: "x", Principal: owner.Principal},
 			{Session: owner.Session}, {}}[uint(from)%4]
@@ -79,9 +77,7 @@ func checkAnswer(t *testing.T, o outcome, strict bool) {
 		t.Fatalf("passed on %q: %v", up, err)
 	}
 	var got map[string]json.RawMessage
-	if err := json.Unmarshal(up, &got); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(up, &got))
 	for name := range got {
 		if !slices.Contains([]string{"action", "content", "_meta"}, name) {
 			t.Fatalf("passed on %s", up)

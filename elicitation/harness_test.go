@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -45,9 +47,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 		o.MinHumanTime = -1
 	}
 	router, err := elicitation.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
@@ -88,9 +88,7 @@ func (r *rig) attach(info elicitation.SessionInfo) *elicitation.Session {
 		info.Capabilities = caps(true, true)
 	}
 	s, err := r.Attach(info)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return s
 }
 
@@ -104,9 +102,7 @@ func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicit
 	upstream elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()
 	c, err := r.Begin(ctx, origin, via, upstream)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	r.Cleanup(c.End)
 	return c
 }
@@ -259,26 +255,16 @@ func (r *rig) wantEvents(want string) {
 	}
 }
 
-// series returns the metrics that are not zero, by name and label, less "elicitation_". A histogram
-// counts its samples.
+// labelled finds the labels in the name of a series.
+var labelled = regexp.MustCompile(`[a-z]+="([^"]*)"`)
+
+// series returns the metrics that are not zero, by name and values of labels, less "elicitation_".
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := strings.TrimPrefix(f.GetName(), "elicitation_")
-			for _, l := range m.GetLabel() {
-				name += "{" + l.GetValue() + "}"
-			}
-			n := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
-				float64(m.GetHistogram().GetSampleCount())
-			if n != 0 {
-				all[name] = n
-			}
+	for name, n := range servertest.Series(t, g) {
+		if n != 0 {
+			all[labelled.ReplaceAllString(strings.TrimPrefix(name, "elicitation_"), "$1")] = n
 		}
 	}
 	return all
@@ -344,9 +330,7 @@ func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outco
 	r.Helper()
 	ended := &outcome{}
 	put, err := offer(c, r.Context(), params, func(o outcome) { *ended = o })
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return put, ended
 }
 
@@ -388,4 +372,12 @@ func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicita
 	cancel()
 	c.End()
 	return c
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

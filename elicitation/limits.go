@@ -6,8 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// slots count the questions that are pending. A full router refuses questions; it never
-// drops pending ones.
+// slots count pending questions. A full router refuses questions and drops none.
 type slots struct {
 	questions *quota.Pool[protocol.Principal] // in all and by principal
 	sessions  *quota.Pool[*Session]           // by session alone

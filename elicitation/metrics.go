@@ -20,12 +20,6 @@ type metrics struct {
 // actionUnseen is the label of a decline or cancel that nobody has seen the question of.
 const actionUnseen protocol.ElicitAction = "unseen"
 
-// durationBuckets goes from clients that answer by themselves to people who take
-// ten minutes, in seconds.
-func durationBuckets() []float64 {
-	return []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600}
-}
-
 // newMetrics makes the metrics in a sink, which may be nil. All series are there from the
 // beginning, so that the first increase shows.
 func newMetrics(sink event.MetricSink) (*metrics, error) {
@@ -33,8 +27,9 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 		{Name: "elicitation_requests_total", Help: "Elicitations created."},
 		{Name: "elicitation_timeout_total", Help: "Elicitations that nobody answered in time."},
 		{Name: "elicitation_pending", Help: "Elicitations that wait for their end.", Gauge: true},
-		{Name: "elicitation_duration_seconds", Buckets: durationBuckets(),
-			Help: "Time from the creation of an elicitation to its end, whatever that was."},
+		{Name: "elicitation_duration_seconds", // of programs, up to people who take ten minutes
+			Buckets: []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600},
+			Help:    "Time from the creation of an elicitation to its end, whatever that was."},
 		{Name: "elicitation_completed_total", Labels: []string{"action"},
 			Help: "Elicitations that the client answered."},
 		{Name: "elicitation_errors_total", Labels: []string{"reason"},
@@ -64,15 +59,15 @@ func newMetrics(sink event.MetricSink) (*metrics, error) {
 
 func (m *metrics) countOutcome(out outcome, took time.Duration) {
 	switch out.state {
-	case stateCompleted:
+	case eventCompleted:
 		action := out.result.Action
 		if out.unseen {
 			action = actionUnseen
 		}
 		m.completed(action).Add(1)
-	case stateTimedOut:
+	case eventTimeout:
 		m.timeouts.Add(1)
-	case stateCancelled:
+	case eventCancelled:
 		m.cancels(out.err.By).Add(1)
 	default:
 		m.errors(out.err.Reason).Add(1)

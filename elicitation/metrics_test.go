@@ -18,9 +18,7 @@ import (
 func TestMetricNames(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var got []string
 	for _, f := range families {
 		label := ""

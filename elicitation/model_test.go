@@ -100,10 +100,25 @@ func (m *model) step() {
 	}{
 		{"attach", 2, m.attachOne}, {"detach", 1, m.detach}, {"begin", 4, m.beginOne},
 		{"end", 2, m.end},
-		{"offer", 14, m.offer}, {"answer", 8, m.answer}, {"stranger", 4, m.stranger},
-		{"malformed", 1, m.malformed},
-		{"progress", 3, m.progress}, {"failed", 1, m.failed}, {"delivered", 3, m.delivered},
-		{"withdraw", 2, m.withdraw}, {"wait", 5, m.wait},
+		{"offer", 14, m.offer}, {"stranger", 4, m.stranger}, {"progress", 3, m.progress},
+		{"answer", 8, m.toOne(func(q *modelQuestion) {
+			m.reply(q, yes, elicitation.Accepted)
+			m.finish("completed", true, q.is)
+		})},
+		{"malformed", 1, m.toOne(func(q *modelQuestion) {
+			m.reply(q, `{"action":"maybe"}`, elicitation.Invalid)
+			m.finish("error", true, q.is)
+		})},
+		{"failed", 1, m.toOne(func(q *modelQuestion) {
+			q.FailDelivery(context.DeadlineExceeded)
+			m.finish("error", false, q.is)
+		})},
+		{"delivered", 3, m.toOne(func(q *modelQuestion) { q.ConfirmDelivery() })},
+		{"withdraw", 2, m.toOne(func(q *modelQuestion) {
+			q.Cancel()
+			m.finish("cancelled", false, q.is)
+		})},
+		{"wait", 5, m.wait},
 	}
 	total := 0
 	for _, op := range ops {
@@ -115,6 +130,15 @@ func (m *model) step() {
 			m.trace = append(m.trace, op.name)
 			op.do()
 			return
+		}
+	}
+}
+
+// toOne returns an operation on any question.
+func (m *model) toOne(do func(*modelQuestion)) func() {
+	return func() {
+		if q, ok := pick(m, m.questions); ok {
+			do(q)
 		}
 	}
 }
@@ -246,20 +270,6 @@ func (m *model) reply(q *modelQuestion, text string, then elicitation.Dispositio
 	m.complete(q.call.session.Sender(), result(q.Request().ID, text), want)
 }
 
-func (m *model) answer() {
-	if q, ok := pick(m, m.questions); ok {
-		m.reply(q, yes, elicitation.Accepted)
-		m.finish("completed", true, q.is)
-	}
-}
-
-func (m *model) malformed() {
-	if q, ok := pick(m, m.questions); ok {
-		m.reply(q, `{"action":"maybe"}`, elicitation.Invalid)
-		m.finish("error", true, q.is)
-	}
-}
-
 func (m *model) stranger() {
 	q, ok := pick(m, m.questions)
 	if !ok {
@@ -298,28 +308,6 @@ func (m *model) progress() {
 		progress(q.Request().ID, 1)); d != want {
 		m.Errorf("progress is %v, want %v", d, want)
 	}
-}
-
-func (m *model) failed() {
-	if q, ok := pick(m, m.questions); ok {
-		q.FailDelivery(context.DeadlineExceeded)
-		m.finish("error", false, q.is)
-	}
-}
-
-func (m *model) delivered() {
-	if q, ok := pick(m, m.questions); ok {
-		q.ConfirmDelivery()
-	}
-}
-
-func (m *model) withdraw() {
-	q, ok := pick(m, m.questions)
-	if !ok {
-		return
-	}
-	q.Cancel()
-	m.finish("cancelled", false, q.is)
 }
 
 func (m *model) wait() {

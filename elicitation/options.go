@@ -21,8 +21,7 @@ const (
 )
 
 const (
-	// deliveryTimeout bounds a [FrameDeliverer]. A stream that does not accept a few kilobytes
-	// within it is stuck.
+	// deliveryTimeout bounds a [FrameDeliverer]: after it the stream is stuck.
 	deliveryTimeout = 10 * time.Second
 	// A question whose timeout its client restarts lasts minMaxTimeout at most, or maxExtension
 	// longer than Options.Timeout if that is more. The re-entry funnel has the same bound for a

@@ -15,9 +15,6 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("validation %d is accepted", how)
 		}
 	}
-	if _, err := elicitation.New(nil); err != nil {
-		t.Errorf("no options: %v", err)
-	}
 }
 
 // TestNegativeOptions: a negative number means that there is no limit, or New refuses it.

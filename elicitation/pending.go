@@ -11,25 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// state is where a question stands:
-//
-//	Created → Delivered → Completed | TimedOut | Cancelled | Failed
-//	Created → TimedOut | Cancelled | Failed
-//
-// A reply to a question in Created emits eventDelivered first.
-type state uint8
-
-const (
-	stateCreated state = iota
-	stateDelivered
-	stateCompleted
-	stateTimedOut
-	stateCancelled
-	stateFailed
-)
-
-func (s state) isTerminal() bool { return s >= stateCompleted }
-
 // A pendingQuestion is one question from [Call.openQuestion] to finish. In between it is in the
 // table of the router and holds a slot.
 type pendingQuestion struct {
@@ -48,8 +29,14 @@ type pendingQuestion struct {
 	// mu is held while the state changes and the events about it are emitted, so
 	// that the events of a question come in the order of its states. Router.mu may
 	// be locked while mu is held, never the other way round.
-	mu              sync.Mutex
-	state           state
+	mu sync.Mutex
+	// state is the last event:
+	//
+	//	created → delivered → completed | timeout | cancelled | error
+	//	created → timeout | cancelled | error
+	//
+	// A reply to a question that is only created makes it delivered first.
+	state           eventKind
 	expires         time.Time
 	delivered       time.Time // zero: the transport has not said so
 	timer           *time.Timer
@@ -62,7 +49,7 @@ type pendingQuestion struct {
 
 // An outcome is the terminal state of a question and why.
 type outcome struct {
-	state  state
+	state  eventKind
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
 	detail string                 // what content does not fit the form, fit for logs
@@ -73,11 +60,11 @@ type outcome struct {
 	unseen bool
 }
 
-func failed(err *Error) outcome { return outcome{state: stateFailed, err: err} }
+func failed(err *Error) outcome { return outcome{state: eventError, err: err} }
 
 func timeoutOutcome() outcome {
 	wire := protocol.Errorf(protocol.CodeTimeout, "Elicitation timed out")
-	return outcome{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: wire}}
+	return outcome{state: eventTimeout, err: &Error{Reason: ReasonTimeout, Wire: wire}}
 }
 
 func (r *Router) cancelledOutcome(by string, cause error) outcome {
@@ -94,20 +81,7 @@ func (r *Router) cancelledOutcome(by string, cause error) outcome {
 	default:
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled")
 	}
-	return outcome{state: stateCancelled, err: e}
-}
-
-// eventKind is the event that reports the outcome.
-func (out outcome) eventKind() eventKind {
-	switch out.state {
-	case stateCompleted:
-		return eventCompleted
-	case stateTimedOut:
-		return eventTimeout
-	case stateCancelled:
-		return eventCancelled
-	}
-	return eventError
+	return outcome{state: eventCancelled, err: e}
 }
 
 // openQuestion makes a question of the upstream's parameters and returns it with
@@ -124,26 +98,20 @@ func (c *Call) openQuestion(
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
-	p := c.newPendingQuestion(ctx, q)
+	r := c.router
+	p := &pendingQuestion{
+		router: r, call: c, upstream: ctx, id: protocol.StringID(newID()), kind: q.kind,
+		check: r.answerCheckFor(q), outcomes: make(chan outcome, 1), state: eventCreated,
+		timeout: r.opts.Timeout,
+	}
+	if r.recordsEvents() {
+		p.message = r.redactMessage(q.message)
+	}
 	request, refused := p.begin(ctx, q)
 	if refused != nil {
 		return nil, nil, c.rejectQuestion(params, refused)
 	}
 	return p, request, nil
-}
-
-// newPendingQuestion returns a question that has not begun.
-func (c *Call) newPendingQuestion(ctx context.Context, q *parsedQuestion) *pendingQuestion {
-	r := c.router
-	p := &pendingQuestion{
-		router: r, call: c, upstream: ctx, id: protocol.StringID(newID()), kind: q.kind,
-		check:    r.answerCheckFor(q),
-		outcomes: make(chan outcome, 1), timeout: r.opts.Timeout,
-	}
-	if r.recordsEvents() {
-		p.message = r.redactMessage(q.message)
-	}
-	return p
 }
 
 // begin takes a slot for the question, publishes it and returns the request for the client. If the
@@ -172,8 +140,7 @@ func (p *pendingQuestion) begin(
 	return request, nil
 }
 
-// encodeRequest returns the request for the client, with ids of the router's in place
-// of the upstream's.
+// encodeRequest returns the request for the client, with ids of the router.
 func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *Error) {
 	session, elicitationID := p.call.origin.Session, ""
 	if q.id != "" {
@@ -199,7 +166,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
 	p.created = time.Now()
 	if refused := r.insertQuestion(p); refused != nil {
-		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
+		p.state = eventError // so that Cancel, which the wait may have called, ends nothing
 		r.callHost("watcher", p.wait.End)
 		return refused
 	}
@@ -209,7 +176,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	}
 	r.metrics.requests.Add(1)
 	r.metrics.pending.Add(1)
-	p.emitStateLocked(eventCreated, nil)
+	p.emitStateLocked(nil)
 	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
 	if ctx.Done() != nil {
 		p.unwatchUpstream = context.AfterFunc(ctx, func() {
@@ -219,12 +186,11 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question. Only the first call counts, reports and frees the slot; finish reports
-// whether this was the first. Replies, timers, contexts and deliveries call it from any goroutine.
-// No lock may be held.
+// finish ends the question and reports whether it was the first call: only that counts, reports and
+// frees the slot. It may be called from any goroutine, with no lock held.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
-	if p.state.isTerminal() {
+	if p.state.endsQuestion() {
 		p.mu.Unlock()
 		return false
 	}
@@ -260,14 +226,13 @@ func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 
 // confirmDeliveryLocked records a delivery that the reply proves before the transport reports it.
 func (p *pendingQuestion) confirmDeliveryLocked() {
-	if p.state == stateCreated {
-		p.state = stateDelivered
-		p.emitStateLocked(eventDelivered, nil)
+	if p.state == eventCreated {
+		p.state = eventDelivered
+		p.emitStateLocked(nil)
 	}
 }
 
-// endLocked enters the terminal state: it counts the outcome, emits its event and removes the
-// question from the table.
+// endLocked counts the outcome, emits its event and removes the question from the table.
 func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()
@@ -281,7 +246,7 @@ func (p *pendingQuestion) endLocked(out outcome) {
 	p.removeLocked(out)
 	p.router.metrics.pending.Add(-1)
 	p.router.metrics.countOutcome(out, time.Since(p.created))
-	p.emitStateLocked(out.eventKind(), &out)
+	p.emitStateLocked(&out)
 	p.timer.Stop()
 }
 
@@ -323,7 +288,7 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
-	stuck := p.state == stateCreated && p.expires.Before(p.created.Add(p.timeout))
+	stuck := p.state == eventCreated && p.expires.Before(p.created.Add(p.timeout))
 	p.mu.Unlock()
 	switch {
 	case early:
@@ -334,12 +299,11 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout restarts the timeout, up to maxTimeout after the creation. It reports whether the
-// question was still pending.
+// extendTimeout restarts the timeout, within maxTimeout. It returns false after the end.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state.isTerminal() {
+	if p.state.endsQuestion() {
 		return false
 	}
 	p.confirmDeliveryLocked()

@@ -68,9 +68,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 			defer withdraw()
 			offered, err := offer(call, upstream, form("m"),
 				func(outcome) { outcomes <- i })
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			id := offered.Request().ID
 			for _, reply := range []string{yes, yes, yes, yes, `{}`} {
 				at(func() {
@@ -208,9 +206,7 @@ func testProgressExtends(t *testing.T, timeout, longest time.Duration) {
 		s, call := r.session, r.call
 		var ended outcome
 		offered, err := offer(call, t.Context(), form("m"), func(o outcome) { ended = o })
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		began, id := time.Now(), offered.Request().ID
 		if d := r.HandleProgress(elicitation.Sender{Session: "s2", Principal: alice()},
 			progress(id, 1)); d != elicitation.WrongSession {

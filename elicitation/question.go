@@ -144,24 +144,15 @@ func (q *parsedQuestion) relayedMember(
 	case "message":
 		return value, true, nil
 	}
-	if misspellsMember(key) {
-		return nil, false, fmt.Errorf(
-			"%q differs from a member of elicitation/create in case alone", key)
-	}
-	return value, true, nil
-}
-
-// misspellsMember reports whether a client that ignores case, as many do, could take
-// the member for one that this package has checked.
-func misspellsMember(key []byte) bool {
-	for _, name := range [...]string{
+	for _, name := range [...]string{ // many clients ignore case
 		"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task",
 	} {
 		if strings.EqualFold(string(key), name) {
-			return true
+			return nil, false, fmt.Errorf(
+				"%q differs from a member of elicitation/create in case alone", key)
 		}
 	}
-	return false
+	return value, true, nil
 }
 
 // MetaCall is the member of a question's _meta that has the [Origin].CallID of the call which
@@ -201,8 +192,7 @@ func isConnectionMeta(key string) bool {
 		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
 }
 
-// appendRelayedMeta appends the members of meta that are passed on to the other side,
-// each followed by a comma.
+// appendRelayedMeta appends the members of meta that are relayed, each followed by a comma.
 func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	if meta == nil {
 		return dst, nil
@@ -218,8 +208,7 @@ func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	return dst, err
 }
 
-// relayedMeta returns the part of an answer's meta that is passed on, nil for nothing.
-// It aliases nothing of meta.
+// relayedMeta returns a copy of the relayed part of an answer's meta, nil if it is empty.
 func relayedMeta(meta protocol.Meta) (protocol.Meta, error) {
 	if meta == nil {
 		return nil, nil

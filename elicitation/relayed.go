@@ -66,7 +66,7 @@ func (c *Call) DeliverRelayed(q *Relayed) {
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
 	ended, isCopy := c.router.relayed.endOf(q.ID)
 	switch {
-	case isCopy && ended != stateTimedOut:
+	case isCopy && ended != eventTimeout:
 		return nil
 	case isCopy, !q.Expires.IsZero() && time.Now().After(q.Expires):
 		out := timeoutOutcome()
@@ -76,7 +76,7 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 		c.endRelayed(q, failed(invalidReply(ReasonInvalidReply, errNoResult)))
 		return nil
 	}
-	out := outcome{state: stateCompleted, result: result}
+	out := outcome{state: eventCompleted, result: result}
 	out.unseen = result.Action != protocol.ActionAccept &&
 		waiting.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
 	c.endRelayed(q, out)
@@ -108,7 +108,7 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 		return
 	}
 	c.router.metrics.countOutcome(out, time.Since(q.Created))
-	c.emitQuestion(q, out.eventKind(), &out)
+	c.emitQuestion(q, out.state, &out)
 }
 
 // maxRelayed bounds the relayed questions that a process counts as pending, 100 bytes each. Further
@@ -122,12 +122,12 @@ type relayedQuestions struct {
 
 	mu    sync.Mutex
 	open  map[string]*recent.Entry[string]
-	ended *recent.Map[string, state] // lately, and how
+	ended *recent.Map[string, eventKind] // lately, and how
 }
 
 func newRelayedQuestions(m *metrics, timeout time.Duration) *relayedQuestions {
 	t := &relayedQuestions{metrics: m, open: map[string]*recent.Entry[string]{},
-		ended: recent.New[string, state](maxEndedQuestions, 0)}
+		ended: recent.New[string, eventKind](maxEndedQuestions, 0)}
 	t.expiry = recent.NewQueue(timeout, t.remove)
 	return t
 }
@@ -145,7 +145,7 @@ func (t *relayedQuestions) add(id string) {
 }
 
 // end removes a question, and reports whether it has ended before.
-func (t *relayedQuestions) end(id string, how state) (again bool) {
+func (t *relayedQuestions) end(id string, how eventKind) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, again = t.ended.Get(id); !again {
@@ -156,7 +156,7 @@ func (t *relayedQuestions) end(id string, how state) (again bool) {
 }
 
 // endOf returns how a question has lately ended in this process, if it has.
-func (t *relayedQuestions) endOf(id string) (how state, ended bool) {
+func (t *relayedQuestions) endOf(id string) (how eventKind, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended.Get(id)

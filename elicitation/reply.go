@@ -60,30 +60,20 @@ func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, 
 	p := r.questions[id]
 	was, remembered := r.ended.Get(id)
 	r.mu.Unlock()
+	if p != nil {
+		was = endedQuestion{p.call.origin.Session.info.ID, p.call.origin.Principal, false}
+	}
 	switch {
 	case p == nil && !remembered:
 		return nil, Unknown
-	case p == nil:
-		return nil, was.dispositionOf(from)
-	case p.call.origin.Session.info.ID != from.Session:
+	case was.session != from.Session:
 		return nil, WrongSession
-	case p.call.origin.Principal != from.Principal:
+	case was.principal != from.Principal:
 		return nil, WrongPrincipal
+	case was.answered:
+		return nil, Duplicate
 	}
-	return p, Unknown
-}
-
-// dispositionOf is the disposition of a reply to a question that has ended.
-func (q endedQuestion) dispositionOf(from Sender) Disposition {
-	switch {
-	case q.session != from.Session:
-		return WrongSession
-	case q.principal != from.Principal:
-		return WrongPrincipal
-	case q.answered:
-		return Duplicate
-	}
-	return Expired
+	return p, Expired
 }
 
 // HandleProgress takes a client's notifications/progress. If its token is the request id of a
@@ -141,7 +131,7 @@ func invalidReply(reason Reason, err error) *Error {
 
 // readError returns the outcome of a question that the client answered with an error.
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
-	out := outcome{state: stateFailed, replied: true}
+	out := outcome{state: eventError, replied: true}
 	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > maxContentBytes {
 		out.err = invalidReply(ReasonInvalidReply, errLargeError)
 	} else {
@@ -155,23 +145,22 @@ func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 func (p *pendingQuestion) readResult(raw []byte) outcome {
 	result, err := p.decodeResult(raw)
 	if err != nil {
-		return outcome{state: stateFailed, replied: true,
+		return outcome{state: eventError, replied: true,
 			err: invalidReply(ReasonInvalidReply, err)}
 	}
-	out := outcome{state: stateCompleted, replied: true, result: result}
+	out := outcome{state: eventCompleted, replied: true, result: result}
 	if result.Action != protocol.ActionAccept || p.check.isEmpty() {
 		return out
 	}
 	enforce := p.router.opts.Validation == ValidateEnforce
 	checked, err := p.router.forms.checkContent(p.check, result.Content, enforce)
-	switch {
-	case err == nil:
+	if err == nil {
 		result.Content = checked
-	case err != nil && enforce:
-		return outcome{state: stateFailed, replied: true, detail: err.Error(),
-			err: invalidReply(ReasonInvalidContent, err)}
-	case err != nil:
-		out.detail = err.Error()
+		return out
+	}
+	if out.detail = err.Error(); enforce {
+		out.state, out.result = eventError, nil
+		out.err = invalidReply(ReasonInvalidContent, err)
 	}
 	return out
 }

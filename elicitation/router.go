@@ -37,8 +37,7 @@ type Router struct {
 	withdrawals sync.WaitGroup // in flight
 }
 
-// maxEndedQuestions is the number of ended questions that are remembered: twenty times the default
-// of MaxPending.
+// maxEndedQuestions bounds the remembered ended questions: twenty times the default MaxPending.
 const maxEndedQuestions = 2048
 
 type endedQuestion struct {
@@ -59,7 +58,8 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, forms: newFormCache(), slots: newSlots(&o),
+		opts: o, slots: newSlots(&o),
+		forms:     &formCache{parsed: recent.New[string, parsedForm](maxForms, 0)},
 		sessions:  make(map[string]*Session),
 		upstreams: make(map[UpstreamKey][]*Call),
 		questions: make(map[protocol.ID]*pendingQuestion),
@@ -94,15 +94,6 @@ func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 	return pending
 }
 
-func (r *Router) insertCallLocked(c *Call) {
-	c.origin.Session.calls[c] = struct{}{}
-	if c.upstream != "" {
-		r.upstreams[c.upstream] = append(r.upstreams[c.upstream], c)
-	}
-	r.calls[c] = struct{}{}
-	r.startSweepLocked()
-}
-
 func (r *Router) removeCallLocked(c *Call) {
 	delete(c.origin.Session.calls, c)
 	delete(r.calls, c)
@@ -121,8 +112,7 @@ func (r *Router) removeCallLocked(c *Call) {
 	}
 }
 
-// insertQuestion stores a question, which holds a slot, unless its call is over. The question's mu
-// is held.
+// insertQuestion stores a question, with its mu and a slot held, unless its call is over.
 func (r *Router) insertQuestion(p *pendingQuestion) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,9 +168,20 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-r.idle:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		r.cancelPending(&ending)
+		r.mu.Lock()
+		pending := slices.Collect(maps.Values(r.questions))
+		r.mu.Unlock()
+		for _, p := range pending { // concurrently: none waits for the log of another
+			ending.Go(func() {
+				r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
+			})
+		}
 	}
-	r.forgetAllURLs()
+	r.mu.Lock()
+	for _, u := range r.urls {
+		r.forgetURLLocked(u)
+	}
+	r.mu.Unlock()
 	r.relayed.expiry.Stop()
 	r.waitForWithdrawals(&ending)
 	return err
@@ -192,19 +193,6 @@ func (r *Router) signalIdleLocked() {
 	case <-r.idle:
 	default:
 		close(r.idle)
-	}
-}
-
-// cancelPending cancels all questions concurrently, so that none waits for the callback or log of
-// another. ending counts them until they have ended.
-func (r *Router) cancelPending(ending *sync.WaitGroup) {
-	r.mu.Lock()
-	pending := slices.Collect(maps.Values(r.questions))
-	r.mu.Unlock()
-	for _, p := range pending {
-		ending.Go(func() {
-			r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
-		})
 	}
 }
 

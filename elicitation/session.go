@@ -90,15 +90,6 @@ func (s *Session) ID() string { return s.info.ID }
 // message uses the principal of the message instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
-// supportedModes returns the modes of elicitation that a client can be asked in. Elicitation begins
-// with revision 2025-06-18, and URL mode with 2025-11-25, whatever a client declares.
-func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
-	if c.Elicitation == nil || v < protocol.V20250618 {
-		return false, false
-	}
-	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
-}
-
 // A Sender is the session and principal of a message, as the host has authenticated them. Neither
 // is taken from the message itself.
 type Sender struct {

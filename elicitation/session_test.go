@@ -67,14 +67,10 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, elicitation.Options{})
 			declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared,
 				Version: test.version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			sc := r.answers(s, `{"action":"decline"}`)
 			sc.version = string(test.version)
 			call := r.begin(elicitation.Origin{Session: s}, elicitation.ViaFrames(sc), "up")

@@ -47,9 +47,7 @@ func TestShutdownWithStuckHost(t *testing.T) {
 						}
 						ended.Add(1)
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()

@@ -28,7 +28,7 @@ func TestSoak(t *testing.T) {
 		// fills what is bounded: tombstones, maps, pools
 		soak(t, long, router, i*warm/3, (i+1)*warm/3)
 	}
-	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
 	soak(t, long, router, warm, warm+rounds)
 	if n := router.Pending(); n != 0 {
 		t.Errorf("%d pending", n)
@@ -38,25 +38,17 @@ func TestSoak(t *testing.T) {
 			break
 		}
 		runtime.Gosched()
-		heapInUse()
+		testkit.HeapInUse()
 	}
 	if n := runtime.NumGoroutine(); n > goroutines {
 		t.Errorf("%d goroutines, %d before", n, goroutines)
 	}
-	grown := int64(heapInUse()) - int64(heap)
+	grown := int64(testkit.HeapInUse()) - int64(heap)
 	runtime.KeepAlive(router)
 	t.Logf("%d elicitations: heap grew by %d bytes", rounds, grown)
 	if grown > 128<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // soak runs the elicitations from one number to another; each has names of its own.
@@ -66,9 +58,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			Principal:    protocol.Principal{Subject: fmt.Sprint("user ", i)},
 			Capabilities: caps(true, true),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		upstream := elicitation.UpstreamKey(fmt.Sprint("up ", i))
 		ctx, cancel := long, func() {}
 		if i%4 == 3 {
@@ -87,9 +77,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 			return nil
 		})
 		call, err := router.Begin(long, elicitation.Origin{Session: s}, via, upstream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		params := json.RawMessage(fmt.Sprintf(`{"message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean","title":"%d"}}}}`, i))
 		if i%2 == 1 {
 			params = urlQuestion("m", "https://id.example/", fmt.Sprint(i))

@@ -18,7 +18,7 @@ import (
 )
 
 // explainFailure returns what caused the end of a question, fit for logs.
-func (c *Call) explainFailure(err *Error) string {
+func (c *Call) explainFailure(err *Error) (text string) {
 	switch {
 	case err.Err == nil:
 		return ""
@@ -26,7 +26,10 @@ func (c *Call) explainFailure(err *Error) string {
 		// An SDK's error may quote the answer that it could not read or write.
 		return describeErrorKind(err.Err)
 	case err.Reason == ReasonDelivery:
-		return c.router.redactTransportError(err.Err)
+		c.router.callHost("redactor", func() { // the error may quote the question
+			text = c.router.redactMessage(redact.HideURLSecrets(err.Err.Error()))
+		})
+		return text
 	case err.Reason == ReasonInvalidReply:
 		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
 	}
@@ -59,13 +62,6 @@ func (r *Router) redactMessage(message string) string {
 		message = r.opts.Redactor(message)
 	}
 	return escapeForLog(message)
-}
-
-// redactTransportError makes the error of a transport fit for logs. It may quote the
-// question that the transport did not take.
-func (r *Router) redactTransportError(err error) (text string) {
-	r.callHost("redactor", func() { text = r.redactMessage(redact.HideURLSecrets(err.Error())) })
-	return text
 }
 
 // maxText is how much of a text that a peer has chosen is logged, in characters.

@@ -67,8 +67,7 @@ const (
 	urlTTL = time.Hour
 )
 
-// urlElicitationFor returns the URL elicitation of a call's session with the upstream's id, or a
-// new one, which is not stored.
+// urlElicitationFor returns the URL elicitation with the upstream's id, or a new, unstored one.
 func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	s, key := c.origin.Session, urlKey{c.upstream, id}
 	r.mu.Lock()
@@ -112,14 +111,6 @@ func (r *Router) forgetURLLocked(u *urlElicitation) {
 	}
 	delete(r.urls, u.key)
 	u.session.urls.Delete(u.key)
-}
-
-func (r *Router) forgetAllURLs() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, u := range r.urls {
-		r.forgetURLLocked(u)
-	}
 }
 
 // mayVisit reports whether the person may be at the URL.

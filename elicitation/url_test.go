@@ -38,9 +38,7 @@ func (r *rig) visitIn(ctx context.Context, o elicitation.Origin, up elicitation.
 		return ""
 	}
 	ask, err := protocol.DecodeInputRequest(protocol.MethodElicit, sc.requests()[0].Params)
-	if err != nil {
-		r.Fatal(err)
-	}
+	noError(r, err)
 	return ask.(*protocol.ElicitURL).ElicitationID
 }
 

@@ -29,9 +29,7 @@ func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params stri
 	const head = `{"jsonrpc":"2.0","id":1,`
 	m, err := protocol.DecodeMessage(
 		[]byte(head + `"method":"elicitation/create","params":` + params + `}`))
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	answer, err := w.ElicitFrom(ctx, up, m.(*protocol.Request).Params)
 	w.err = err
 	return w.encode(outcome{answer, err}.Response(protocol.IntID(1)))
@@ -40,9 +38,7 @@ func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params stri
 // encode returns a frame, that of a response without the members that all have.
 func (w *wired) encode(m protocol.Message) string {
 	raw, err := protocol.AppendMessage(nil, m)
-	if err != nil {
-		w.Fatal(err)
-	}
+	noError(w, err)
 	if _, response := m.(*protocol.Response); response {
 		return strings.TrimSuffix(strings.TrimPrefix(string(raw), `{"jsonrpc":"2.0","id":1,`), "}")
 	}

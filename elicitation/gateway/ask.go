@@ -242,8 +242,7 @@ func (r *request) openQuestion(call *server.Call, conn *connection, key string,
 	return opened, nil
 }
 
-// completeQuestions ends the questions of the last round with the answers of the client. It fails
-// for answers that come too late.
+// completeQuestions ends the questions of the last round. It fails for answers that are late.
 func (r *request) completeQuestions(call *server.Call, conn *connection,
 	asked map[string]*elicitation.Relayed, answers protocol.InputResponses,
 ) error {

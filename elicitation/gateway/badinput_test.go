@@ -122,9 +122,7 @@ func TestNobodyElseContinuesACall(t *testing.T) {
 	pending := answered(t, begin(t, ann), target{"production"})
 	elsewhere := &client.Pending{}
 	data, err := json.Marshal(pending)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	moved := strings.ReplaceAll(string(data), `"ops_deploy"`, `"dev_deploy"`)
 	if err := json.Unmarshal([]byte(moved), elsewhere); err != nil || moved == string(data) {
 		t.Fatal(err, moved)

@@ -57,13 +57,13 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	})
 	c := connect(t, front(t, ops(upstream, protocol.Legacy)), protocol.Modern,
 		accepting(target{"abc"}), "ops_x")
-	before := heapInUse() >> 20
+	before := testkit.HeapInUse() >> 20
 	for range 100 {
 		if got := callText(t, c, "ops_x"); got != big {
 			t.Fatalf("got %.200q", got)
 		}
 	}
-	if after := heapInUse() >> 20; after > before+150 { // 64 are kept, each with its JSON
+	if after := testkit.HeapInUse() >> 20; after > before+150 { // 64 are kept, each with its JSON
 		t.Errorf("%d MiB, before %d", after, before)
 	}
 }
@@ -86,7 +86,13 @@ func TestPanicsOfAnAuthorizer(t *testing.T) {
 		upstream := ops(serveHTTP(t, srv), protocol.Legacy)
 		upstream.Credential = func(context.Context, protocol.Principal) (
 			gateway.Credential, error) {
-			return gateway.Credential{Authorizer: panicking{&armed, method}}, nil
+			return gateway.Credential{Authorizer: authorizer(func(o clienthttp.Outgoing) (
+				http.Header, error) {
+				if armed.Load() && o.RPC == method {
+					panic("authorizer")
+				}
+				return nil, nil
+			})}, nil
 		}
 		c := connect(t, startGateway(t, &gateway.Options{MaxConnections: 1,
 			Upstreams: []gateway.Upstream{upstream}}), 0, &person{}, "ops_x")
@@ -108,17 +114,3 @@ func TestPanicsOfAnAuthorizer(t *testing.T) {
 		}
 	}
 }
-
-type panicking struct {
-	armed  *atomic.Bool
-	method string // of the messages that it panics for
-}
-
-func (p panicking) Credentials(_ context.Context, r clienthttp.Outgoing) (http.Header, error) {
-	if p.armed.Load() && r.RPC == p.method {
-		panic("authorizer")
-	}
-	return nil, nil
-}
-
-func (panicking) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }

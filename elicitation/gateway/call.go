@@ -57,7 +57,9 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
 	// Where the upstream is known to push, a call without room opens no connection.
-	reserved := !resumed && u.isLegacy()
+	u.mu.Lock()
+	reserved := !resumed && u.legacy
+	u.mu.Unlock()
 	if reserved {
 		if err := g.park.Reserve(call.Principal); err != nil {
 			return nil, err
@@ -70,7 +72,9 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	}()
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
-		g.noteFailedConnection(ctx, u, err)
+		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeBusy {
+			g.noteFailedCall(ctx, u, err, err) // lack of room is no failure
+		}
 		return nil, err
 	}
 	if conn.modern() {
@@ -182,7 +186,8 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	var life context.Context
 	request := requestFrom(ctx)
 	session, info, ended := request.session, clientOf(call), request.ctx.Done()
-	run := func(ctx context.Context, parked *relay.Parked) (protocol.Result, error) {
+	// Of the client's request the context of run has only the span.
+	run := func(ctx context.Context, parked *relay.Parked) (result protocol.Result, err error) {
 		life = ctx
 		_, end, err := g.begin(ctx, session, info, conn,
 			&asker{gateway: g, parked: parked, ended: ended})
@@ -190,7 +195,10 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 			return nil, err
 		}
 		defer end()
-		return g.runParked(withProgress(ctx, wanted, parked.WaitingCaller), u, conn, parked, params)
+		conn.parked.Store(parked)
+		defer conn.parked.Store(nil)
+		defer g.recoverPanic(&err)
+		return conn.call(withProgress(ctx, wanted, parked.WaitingCaller), params)
 	}
 	return g.park.Run(ctx, g.carrySpan(ctx), call, run,
 		func(result protocol.Result, err error) (protocol.Result, error) {
@@ -208,16 +216,6 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 			}
 			return u.publishResult(result), nil
 		})
-}
-
-// runParked makes the call. Of the client's request ctx has only the span.
-func (g *Gateway) runParked(ctx context.Context, u *upstream, conn *connection,
-	parked *relay.Parked, params protocol.Params,
-) (result protocol.Result, err error) {
-	conn.parked.Store(parked)
-	defer conn.parked.Store(nil)
-	defer g.recoverPanic(&err)
-	return conn.call(ctx, params)
 }
 
 // call calls a legacy upstream, in a new session where the last one is over.
@@ -238,8 +236,7 @@ func (c *connection) call(ctx context.Context, params protocol.Params) (protocol
 
 var errPanicked = errors.New("gateway: panic")
 
-// recoverPanic turns a panic outside of a request into an error: an authorizer must not end the
-// process.
+// recoverPanic turns a panic outside of a request, as of an authorizer, into an error.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())

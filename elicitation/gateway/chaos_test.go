@@ -100,9 +100,7 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 func (f *chaosFleet) start(name string) {
 	s := f.settings[name]
 	text, err := json.Marshal(s)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	noError(f.t, err)
 	p := servertest.StartProcess(f.t, servertest.Self(f.t, chaosVariable+"="+string(text)))
 	s.Address = p.Line()
 	f.mu.Lock()
@@ -250,21 +248,15 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := f.transport.RoundTrip(to)
 	message, _ := protocol.DecodeMessage(body)
 	if _, reply := message.(*protocol.Response); reply && err == nil {
-		f.noteReply(name, response.StatusCode, began)
+		took := time.Since(began)
+		if !f.inTrouble(name, began) { // else it was sent to a process that is not there
+			f.count("reply answered with " + strconv.Itoa(response.StatusCode))
+			f.mu.Lock()
+			f.replies = append(f.replies, took)
+			f.mu.Unlock()
+		}
 	}
 	return response, err
-}
-
-// noteReply notes how long an older client waited for its 202.
-func (f *chaosFleet) noteReply(gateway string, status int, began time.Time) {
-	took := time.Since(began)
-	if f.inTrouble(gateway, began) {
-		return // the balancer has sent it to a process that is not there
-	}
-	f.count("reply answered with " + strconv.Itoa(status))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.replies = append(f.replies, took)
 }
 
 // inTrouble reports whether a process died, stopped or was down since then.
@@ -499,7 +491,16 @@ func TestChaos(t *testing.T) {
 		user := []string{"ann", "bob"}[i/2%2]
 		wg.Go(func() { f.runClient(era, user, i, over) })
 	}
-	wg.Go(func() { f.measureMachine(over) })
+	wg.Go(func() { // measures how long the machine lets a process wait that is to run
+		for began := time.Now(); ; began = time.Now() {
+			select {
+			case <-over:
+				return
+			case <-time.After(10 * time.Millisecond):
+				f.slow = max(f.slow, time.Since(began)-10*time.Millisecond)
+			}
+		}
+	})
 	faults := chaosFaults()
 	time.Sleep(pause)
 	for i := range rounds {
@@ -515,30 +516,17 @@ func TestChaos(t *testing.T) {
 	f.report()
 }
 
-// measureMachine measures how long the machine lets a process wait that is to run.
-func (f *chaosFleet) measureMachine(over <-chan struct{}) {
-	for {
-		began := time.Now()
-		select {
-		case <-over:
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
-		f.slow = max(f.slow, time.Since(began)-10*time.Millisecond)
-	}
-}
-
 // report tells what was counted and measured, and holds it against the limits.
 func (f *chaosFleet) report() {
-	notes := f.readNotes()
-	for name, runs := range notes.starts {
-		if runs > 1 && notes.old[name] {
+	starts, old, noted := f.readNotes()
+	for name, runs := range starts {
+		if runs > 1 && old[name] {
 			f.t.Errorf("second run: %s was started %d times", name, runs)
 		}
 	}
 	var taken []time.Duration
 	for which, began := range f.retries.Range {
-		if at, ok := notes.taken[which.(string)]; ok {
+		if at, ok := noted[which.(string)]; ok {
 			taken = append(taken, max(at.Sub(began.(time.Time)), 0))
 		}
 	}
@@ -565,15 +553,11 @@ func (f *chaosFleet) report() {
 	}
 }
 
-// chaosNotes are what upstreams have noted.
-type chaosNotes struct {
-	starts map[string]int
-	old    map[string]bool      // calls of the older upstream
-	taken  map[string]time.Time // when it had an answer first
-}
-
-func (f *chaosFleet) readNotes() chaosNotes {
-	notes := chaosNotes{map[string]int{}, map[string]bool{}, map[string]time.Time{}}
+// readNotes returns what upstreams have noted: the starts of each call, whether it is one of the
+// older upstream, and when that had each answer first.
+func (f *chaosFleet) readNotes() (starts map[string]int, old map[string]bool,
+	taken map[string]time.Time) {
+	starts, old, taken = map[string]int{}, map[string]bool{}, map[string]time.Time{}
 	data, err := os.ReadFile(f.file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.t.Fatal(err)
@@ -584,19 +568,17 @@ func (f *chaosFleet) readNotes() chaosNotes {
 			f.t.Fatalf("a note reads %q", line)
 		}
 		nanos, err := strconv.ParseInt(fields[2], 10, 64)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		noError(f.t, err)
 		which := fields[0] + " " + fields[1]
 		if fields[0] == "start" {
-			notes.starts[fields[1]]++
+			starts[fields[1]]++
 			parts := strings.Split(fields[1], "-")
 			number, _ := strconv.Atoi(parts[2])
 			i, _ := strconv.Atoi(parts[3])
-			notes.old[fields[1]] = (number+i)%2 == 0
-		} else if _, ok := notes.taken[which]; !ok {
-			notes.taken[which] = time.Unix(0, nanos)
+			old[fields[1]] = (number+i)%2 == 0
+		} else if _, ok := taken[which]; !ok {
+			taken[which] = time.Unix(0, nanos)
 		}
 	}
-	return notes
+	return starts, old, taken
 }

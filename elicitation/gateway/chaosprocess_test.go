@@ -144,9 +144,14 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv, server.Tool{Name: "work"}, func(
-		ctx context.Context, _ *server.ToolCall, in job,
-	) (outcome, error) {
+	server.AddTool(srv, server.Tool{Name: "work"}, askTwice(note))
+	return serverhttp.New(srv, &serverhttp.Options{Limits: manySessions()})
+}
+
+// askTwice returns a tool that asks twice. It notes each answer and its end.
+func askTwice(note func(what, name string)) func(
+	context.Context, *server.ToolCall, job) (outcome, error) {
+	return func(ctx context.Context, _ *server.ToolCall, in job) (outcome, error) {
 		first, err := roundtrip.Ask[target](ctx, "first", "first of "+in.Name)
 		if err != nil {
 			return nil, err
@@ -160,6 +165,5 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 		time.Sleep(in.Work)
 		note("end", in.Name)
 		return server.Text(in.Name + ": " + first.Name + ", " + second.Name), nil
-	})
-	return serverhttp.New(srv, &serverhttp.Options{Limits: manySessions()})
+	}
 }

@@ -40,13 +40,7 @@ func failureKinds() []failureKind {
 		whyInternal}
 }
 
-// isFault reports whether somebody should look at the upstream.
-func (k failureKind) isFault() bool {
-	return k != whyCapability && k != whyError && k != whyGivenUp
-}
-
-// A failure is what the log says of an error of an upstream: nothing that the upstream has sent,
-// which may quote an answer.
+// A failure is what the log says of an upstream's error. It quotes nothing that was sent.
 type failure struct {
 	why    failureKind
 	code   int64 // of an error that the upstream sent, else 0
@@ -164,9 +158,9 @@ func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown er
 		return
 	}
 	f := g.countFailure(ctx, u, err)
-	level := event.LevelInfo
-	if f.why.isFault() {
-		level = event.LevelWarn
+	level := event.LevelWarn // somebody should look at the upstream
+	if f.why == whyCapability || f.why == whyError || f.why == whyGivenUp {
+		level = event.LevelInfo
 	}
 	g.log(level, "gateway.call_failed", func(out event.Encoder) {
 		out.AddString("upstream", u.config.Name)
@@ -175,13 +169,4 @@ func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown er
 			out.AddString("error", e.Error())
 		}
 	})
-}
-
-// noteFailedConnection is noteFailedCall for a call without a connection. A refusal for lack of
-// room is no failure.
-func (g *Gateway) noteFailedConnection(ctx context.Context, u *upstream, err error) {
-	if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
-		return
-	}
-	g.noteFailedCall(ctx, u, err, err)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -28,7 +29,7 @@ func startFailing(
 	t.Helper()
 	srv := newServer(t, nil)
 	addTool(srv, "x", done)
-	next := newHandler(t, srv, nil)
+	next := servertest.NewHandler(t, srv, nil)
 	t.Cleanup(func() { _ = srv.Close() })
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m := readMessage(r); m.Method == protocol.MethodCallTool {
@@ -112,23 +113,18 @@ var failureScenes = []struct {
 	}, "timeout", didNotAnswer},
 }
 
-// A watched gateway has a log and metrics that a test reads.
-type watched struct {
-	*ledger
-	url string
-}
-
-func startWatched(t *testing.T, u gateway.Upstream) *watched {
+// startWatched returns the URL of a gateway, and what it says.
+func startWatched(t *testing.T, u gateway.Upstream) (string, *ledger) {
 	t.Helper()
 	opts := before(u)
 	books := newLedger(opts)
-	return &watched{books, startGateway(t, opts)}
+	return startGateway(t, opts), books
 }
 
 // failedCall returns the fields of the one entry about a failed call.
-func (w *watched) failedCall(t *testing.T) string {
+func (l *ledger) failedCall(t *testing.T) string {
 	t.Helper()
-	failed := w.logs.FilterMessage("gateway.call_failed").All()
+	failed := l.logs.FilterMessage("gateway.call_failed").All()
 	if len(failed) != 1 {
 		t.Fatalf("%d failures are logged", len(failed))
 	}
@@ -148,8 +144,8 @@ func (w *watched) failedCall(t *testing.T) string {
 const failuresTotal = "elicitation_upstream_failures_total"
 
 // counted returns how many failures of a kind the metrics have.
-func (w *watched) counted(t *testing.T, why string) float64 {
-	return w.series(t)[failuresTotal+"{upstream=ops}{why="+why+"}"]
+func (l *ledger) counted(t *testing.T, why string) float64 {
+	return l.series(t)[failuresTotal+`{upstream="ops",why="`+why+`"}`]
 }
 
 func TestTheLogSaysWhyACallFailed(t *testing.T) {
@@ -160,8 +156,8 @@ func TestTheLogSaysWhyACallFailed(t *testing.T) {
 				u := ops("", era)
 				u.Connect = gateway.HTTP(startFailing(t, scene.answer).URL,
 					&clienthttp.Options{HTTPClient: &http.Client{Timeout: time.Second}})
-				w := startWatched(t, u)
-				got := callText(t, connect(t, w.url, 0, &person{}, "ops_x"), "ops_x")
+				url, w := startWatched(t, u)
+				got := callText(t, connect(t, url, 0, &person{}, "ops_x"), "ops_x")
 				if !strings.Contains(got, scene.client) {
 					t.Errorf("%v: the client reads %q", era, got)
 				}
@@ -181,8 +177,8 @@ func TestTheLogSaysWhyACallFailed(t *testing.T) {
 func TestTheLogSaysThatAnUpstreamIsGone(t *testing.T) {
 	for _, era := range bothEras {
 		u := startFailing(t, nil)
-		w := startWatched(t, ops(u.URL, era))
-		c := connect(t, w.url, 0, &person{}, "ops_x")
+		url, w := startWatched(t, ops(u.URL, era))
+		c := connect(t, url, 0, &person{}, "ops_x")
 		u.CloseClientConnections()
 		_ = u.Listener.Close()
 		if got := callText(t, c, "ops_x"); !strings.HasPrefix(got, "failed: ") {
@@ -216,8 +212,8 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 	} {
 		upstream := ops(u.URL, protocol.Modern)
 		upstream.Refuse = refuseIf(test.kept, protocol.KindElicitForm)
-		w := startWatched(t, upstream)
-		c := connectWith(t, w.url, client.Options{Era: test.era}, "ops_x")
+		url, w := startWatched(t, upstream)
+		c := connectWith(t, url, client.Options{Era: test.era}, "ops_x")
 		result, err := c.CallTool(t.Context(), "ops_x", nil)
 		got := textOf(result)
 		if said, ok := protocol.AsError(err); ok {
@@ -239,14 +235,14 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		running, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-		w := startWatched(t, ops(serveTool(t, "x", func(
+		url, w := startWatched(t, ops(serveTool(t, "x", func(
 			ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			running <- struct{}{}
 			<-ctx.Done()
 			ended <- struct{}{}
 			return nil, ctx.Err()
 		}), upstreamEra))
-		c := connect(t, w.url, clientEra, &person{}, "ops_x")
+		c := connect(t, url, clientEra, &person{}, "ops_x")
 		ctx, leave := context.WithCancel(t.Context())
 		go func() {
 			<-running

@@ -50,11 +50,6 @@ type limits struct {
 	calls       int
 }
 
-func limitsOf(opts *Options) limits {
-	return limits{entries: cmp.Or(opts.entries, maxEntries), connections: opts.MaxConnections,
-		calls: cmp.Or(opts.MaxCalls, 1000)}
-}
-
 // listTTL is how long clients may reuse lists: an upstream that was down may be back.
 const listTTL = 5 * time.Second
 
@@ -65,7 +60,9 @@ func New(opts *Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{limits: limitsOf(opts), sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
+	g := &Gateway{sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
+		limits: limits{entries: cmp.Or(opts.entries, maxEntries), connections: opts.MaxConnections,
+			calls: cmp.Or(opts.MaxCalls, 1000)},
 		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}
 	if g.limits.connections < 0 {
 		return nil, errors.New("gateway: MaxConnections must be positive, or 0 for the default: " +
@@ -142,7 +139,8 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	if h := g.handler.Load(); h != nil {
 		h.RefuseNew()
 		cut = g.awaitRequests(ctx)
-		for cut == nil && !g.areSessionsQuiet() { // else some would be cut off between two calls
+		// A session that has just made a call would be cut off before its next one.
+		for cut == nil && time.Since(time.Unix(0, g.lastEnded.Load())) <= time.Second {
 			if pause(ctx, drainPause) {
 				cut = g.awaitRequests(ctx)
 			} else {
@@ -176,11 +174,6 @@ func (g *Gateway) awaitRequests(ctx context.Context) error {
 	return nil
 }
 
-// areSessionsQuiet reports whether no session has made a call for a while.
-func (g *Gateway) areSessionsQuiet() bool {
-	return time.Since(time.Unix(0, g.lastEnded.Load())) > time.Second
-}
-
 // drainPause is how often a shutdown checks whether requests run.
 const drainPause = 20 * time.Millisecond
 
@@ -192,7 +185,11 @@ func (g *Gateway) Close() error {
 	g.end(errClosed)
 	<-g.park.Drain()
 	for _, u := range g.upstreams {
-		u.stopViews()
+		u.mu.Lock()
+		for _, v := range u.views {
+			u.dropViewLocked(v)
+		}
+		u.mu.Unlock()
 	}
 	g.busy.Wait()
 	var failed []error
@@ -242,8 +239,7 @@ func isBroken(err error) bool {
 	return err != nil && !said && !isA[*client.QuestionError](err)
 }
 
-// retryPause is the wait before the next attempt to connect: 1 s, doubled after each failure up to
-// a minute.
+// retryPause is the wait before the next attempt to connect: 1 s, doubled up to a minute.
 func retryPause(failures int) time.Duration {
 	return min(time.Second<<min(failures, 6), time.Minute)
 }

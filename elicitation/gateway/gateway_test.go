@@ -98,9 +98,7 @@ func TestPromptsResourcesAndLinksArePassedOn(t *testing.T) {
 	upstream.Unprefixed = []string{"greet"}
 	c := connect(t, front(t, upstream), 0, &person{}, "ops_link")
 	result, err := c.CallTool(t.Context(), "ops_link", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	link, ok := result.Content[0].(*protocol.ResourceLink)
 	if !ok || link.URI != "ops+file:///readme" {
 		t.Fatalf("got %s", textOf(result))

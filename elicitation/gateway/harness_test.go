@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -120,9 +120,7 @@ func startUpstream(t testing.TB) *upstreamServer {
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return srv
 }
 
@@ -164,17 +162,6 @@ func serveTool(t testing.TB, name string,
 	return serveHTTP(t, srv)
 }
 
-func newHandler(
-	t testing.TB, srv *server.Server, opts *serverhttp.Options,
-) *serverhttp.Handler {
-	t.Helper()
-	handler, err := serverhttp.New(srv, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return handler
-}
-
 func serveHTTP(t testing.TB, srv *server.Server) string {
 	t.Helper()
 	return serveHTTPWith(t, srv, nil)
@@ -182,7 +169,7 @@ func serveHTTP(t testing.TB, srv *server.Server) string {
 
 func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) string {
 	t.Helper()
-	l := serve(t, newHandler(t, srv, opts))
+	l := serve(t, servertest.NewHandler(t, srv, opts))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -254,13 +241,9 @@ func serveGateway(
 		opts.Log = zaplog.New(zaptest.NewLogger(t))
 	}
 	g, err := gateway.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	handler, err := g.Handler(http)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	listener := httptest.NewServer(handler)
 	t.Cleanup(func() { stopGateway(t, g, listener) })
 	return g, listener.URL
@@ -278,14 +261,21 @@ func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 // byUser authenticates whoever the header names.
 var byUser = &serverhttp.Options{Authenticate: subjectOf}
 
-// asUser is an authorizer that sends a name.
-type asUser string
+// An authorizer returns the credentials of a message, and has no others.
+type authorizer func(clienthttp.Outgoing) (http.Header, error)
 
-func (u asUser) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
-	return http.Header{"Authorization": {string(u)}}, nil
+func (f authorizer) Credentials(_ context.Context, o clienthttp.Outgoing) (http.Header, error) {
+	return f(o)
 }
 
-func (asUser) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+func (authorizer) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
+
+// asUser is an authorizer that sends a name.
+func asUser(name string) authorizer {
+	return func(clienthttp.Outgoing) (http.Header, error) {
+		return http.Header{"Authorization": {name}}, nil
+	}
+}
 
 // A logged gateway's log is read by its test.
 func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
@@ -391,13 +381,9 @@ func connectUser(
 		over.Authorizer = asUser(user)
 	}
 	transport, err := clienthttp.New(url, over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(transport, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	for _, tool := range tools {
 		awaitTool(t, c, tool)
@@ -447,9 +433,7 @@ func toolNames(t *testing.T, c *client.Client) string {
 	t.Helper()
 	var names []string
 	for tool, err := range c.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		names = append(names, tool.Name)
 	}
 	return strings.Join(names, " ")
@@ -517,9 +501,7 @@ func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (
 	*client.Pending, string) {
 	t.Helper()
 	result, next, err := c.Resume(t.Context(), answered(t, p, content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return next, textOf(result)
 }
 
@@ -527,20 +509,12 @@ func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (
 func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var clone client.Pending
-	if err := json.Unmarshal(data, &clone); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(data, &clone))
 	accept, err := client.Accept(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := clone.Answer(clone.Questions()[0].Key, accept); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, clone.Answer(clone.Questions()[0].Key, accept))
 	return &clone
 }
 
@@ -636,14 +610,6 @@ func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
 	return nil
 }
 
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // A message is what the servers made by hand read of one.
 type message struct {
 	ID     json.RawMessage
@@ -671,18 +637,14 @@ func writeResponse(w http.ResponseWriter, m message, members string) {
 func post(t *testing.T, url, body string, header map[string]string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(resp.Body)
 	return resp, string(data)
@@ -735,4 +697,12 @@ func openRawSession(t *testing.T, url, user string) (send func(body string) stri
 	send(rawInitialize)
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return send
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -123,7 +124,7 @@ func TestAnUpstreamThatRestartsWithOtherToolsIsReadAgain(t *testing.T) {
 		start := func(tool string) {
 			srv := newServer(t, nil)
 			addTool(srv, tool, done)
-			current.Store(newHandler(t, srv, nil))
+			current.Store(servertest.NewHandler(t, srv, nil))
 		}
 		start("old")
 		listener := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

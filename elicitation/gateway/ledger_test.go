@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,24 +66,8 @@ func newLedger(opts *gateway.Options) *ledger {
 // series returns the series of questions that are not zero.
 func (l *ledger) series(t *testing.T) map[string]float64 {
 	t.Helper()
-	families, err := l.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName()
-			for _, label := range m.GetLabel() {
-				name += "{" + label.GetName() + "=" + label.GetValue() + "}"
-			}
-			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() +
-				float64(m.GetHistogram().GetSampleCount())
-			if value != 0 {
-				all[name] = value
-			}
-		}
-	}
+	all := servertest.Series(t, l.registry)
+	maps.DeleteFunc(all, func(_ string, n float64) bool { return n == 0 })
 	return all
 }
 
@@ -259,7 +244,7 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 			if got := books[0].series(t)["elicitation_pending"]; got != 1 {
 				t.Errorf("%v are pending where it was asked", got)
 			}
-			want := "elicitation_completed_total{action=accept}"
+			want := `elicitation_completed_total{action="accept"}`
 			if late {
 				time.Sleep(1200 * time.Millisecond)
 				want = "elicitation_timeout_total"

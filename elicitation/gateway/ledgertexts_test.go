@@ -108,7 +108,7 @@ func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 			t.Errorf("shown %q", p.shown)
 		}
 		series := books.series(t)
-		if len(series) != 1 || series["elicitation_rejected_total{reason=no_session}"] != 4 {
+		if len(series) != 1 || series[`elicitation_rejected_total{reason="no_session"}`] != 4 {
 			t.Errorf("counted are %v", series)
 		}
 	})
@@ -148,7 +148,7 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"elicitation_requests_total",
-			"elicitation_completed_total{action=accept}", "elicitation_duration_seconds"} {
+			`elicitation_completed_total{action="accept"}`, "elicitation_duration_seconds"} {
 			if got := books.series(t)[name]; got != 1 {
 				t.Errorf("%s is %v", name, got)
 			}
@@ -193,7 +193,7 @@ func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 			books.want(t, "created|delivered|cancelled by="+c.by+" code=23221")
 			series := books.series(t)
 			wantSums(t, series)
-			if series["elicitation_cancelled_total{by="+c.by+"}"] != 1 {
+			if series[`elicitation_cancelled_total{by="`+c.by+`"}`] != 1 {
 				t.Errorf("counted are %v", series)
 			}
 		})
@@ -207,9 +207,7 @@ func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 		asks, err := elicitation.OptionsFromEnv(func(name string) (string, bool) {
 			return "1", name == "ELICITATION_MAX_CONCURRENT"
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		read := make(chan string, 2)
 		upstream := startRaw(t, func(c *rawCall) {
 			c.ask(8, "Who?")
@@ -228,8 +226,8 @@ func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 			t.Errorf("the upstream reads %s", got)
 		}
 		series := books.series(t)
-		if series["elicitation_rejected_total{reason=capacity}"] != 1 ||
-			series["elicitation_completed_total{action=accept}"] != 1 {
+		if series[`elicitation_rejected_total{reason="capacity"}`] != 1 ||
+			series[`elicitation_completed_total{action="accept"}`] != 1 {
 			t.Errorf("counted are %v", series)
 		}
 	})

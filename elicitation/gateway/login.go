@@ -126,8 +126,7 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is the error of a request that an upstream refused for its credentials, and did not
-// handle.
+// An unhandled is the error of a request that an upstream refused for its credentials.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }
@@ -256,8 +255,7 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
 }
 
-// awaitLogin waits until the login of a call is finished. The result asks for it again; nil: the
-// call can go on.
+// awaitLogin waits for the login of a call. The result asks for it again; nil: go on.
 func (g *Gateway) awaitLogin(
 	ctx context.Context, u *upstream, call *server.Call, state flowState,
 ) (protocol.Result, error) {
@@ -266,9 +264,12 @@ func (g *Gateway) awaitLogin(
 		return nil, err
 	}
 	err = roundtrip.Await(ctx, state.Login.Key, func(ctx context.Context) (bool, error) {
-		if err := g.logins.failure(state.Login.LinkID); err != nil {
+		g.logins.mu.Lock()
+		failure, _ := g.logins.failed.Get(state.Login.LinkID)
+		g.logins.mu.Unlock()
+		if failure != nil {
 			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
-				"login has failed: call again to try once more", err}
+				"login has failed: call again to try once more", failure}
 		}
 		login, err := source.StoredLogin(ctx)
 		return login != "" && login != state.Login.Before, err
@@ -277,13 +278,6 @@ func (g *Gateway) awaitLogin(
 		return u.askToVisit(state), nil
 	}
 	return nil, err
-}
-
-func (l *logins) failure(id string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err, _ := l.failed.Get(id)
-	return err
 }
 
 // LoginHandler returns the handler of [Logins].URL and all paths below it, where browsers come with
@@ -359,8 +353,7 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 
-// openLink opens a link for the browser of the person that was asked. To any other browser it
-// responds, and returns nil.
+// openLink opens a link for the browser of its person. It sends others a refusal and returns nil.
 func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
 	v := &loginLink{}
 	plain, err := g.logins.sealer.Open(r.Context(), text)

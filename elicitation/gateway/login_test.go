@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/client/oauth"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -40,15 +40,6 @@ type loginSite struct {
 	mu      sync.Mutex
 	commits []string // subjects of the calls that were confirmed
 }
-
-// fixed is the credential of the gateway itself, which reads the lists.
-type fixed string
-
-func (f fixed) Credentials(context.Context, clienthttp.Outgoing) (http.Header, error) {
-	return http.Header{"Authorization": {"Bearer " + string(f)}}, nil
-}
-
-func (fixed) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
 
 // tokenOf is what a client of the gateway sends.
 func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
@@ -75,7 +66,7 @@ func startLoginSite(t *testing.T, era protocol.Era, change func(*gateway.Options
 	s := newLoginSite(t)
 	srv := newServer(t, nil)
 	addTool(srv, "whoami", s.whoami)
-	s.serve(t, newHandler(t, srv, &serverhttp.Options{
+	s.serve(t, servertest.NewHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			grant, _ := s.as.Check(token)
@@ -117,13 +108,9 @@ func (s *loginSite) startGateway(
 		change(opts)
 	}
 	g, err := gateway.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	front, err := g.Handler(&serverhttp.Options{Authenticate: whoIs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/mcp", front)
 	mux.Handle("/login", g.LoginHandler())
 	t.Cleanup(func() { stopGateway(t, g, listener) })
@@ -137,8 +124,9 @@ func (s *loginSite) credentials() func(
 	sources := map[string]*oauth.Source{}
 	return func(_ context.Context, p protocol.Principal) (gateway.Credential, error) {
 		if p.Anonymous() {
-			return gateway.Credential{Key: "gateway", Authorizer: fixed(s.as.Issue(oauthtest.Grant{
-				Resource: s.resource.Identifier, Scopes: []string{"read"}}))}, nil
+			own := s.as.Issue(oauthtest.Grant{Resource: s.resource.Identifier,
+				Scopes: []string{"read"}}) // for the lists
+			return gateway.Credential{Key: "gateway", Authorizer: asUser("Bearer " + own)}, nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -186,9 +174,7 @@ func (s *loginSite) newPerson(t *testing.T, name string) *visitingPerson {
 func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	browser := &http.Client{Jar: jar, Transport: transport}
@@ -202,9 +188,7 @@ func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
 	t.Helper()
 	at, err := url.Parse(gatewayURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
 }
 

@@ -50,9 +50,7 @@ func TestMain(m *testing.M) {
 func thisProgram(t *testing.T, as string, era protocol.Era) gateway.Upstream {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return gateway.Upstream{Name: "ops", Era: era,
 		Connect: gateway.Command("env", serveStdio+"="+as, program)}
 }

@@ -16,8 +16,7 @@ import (
 // every published name has one reading.
 var upstreamForm = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
 
-// nameClaims are the names that the upstreams of a gateway have by configuration. The zero value is
-// ready.
+// nameClaims are the configured names of the upstreams of a gateway. The zero value is ready.
 type nameClaims struct {
 	upstreams  map[string]*upstreamNames
 	unprefixed map[string]*upstreamNames // owners by name

@@ -72,9 +72,7 @@ func TestPublishedNamesAndURIsHaveOneReading(t *testing.T) {
 func TestURIsOfAppsKeepTheirScheme(t *testing.T) {
 	var claims gateway.NameClaims
 	n, err := claims.Add("docs", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := n.PublishURI("ui://w/view"); got != "ui://docs/w/view" {
 		t.Errorf("got %q", got)
 	}

@@ -123,8 +123,7 @@ const (
 	// answerTime is how much longer than one question a call may take: the upstream works, too.
 	answerTime = 5 * time.Minute
 	// maxEntries bounds the published tools, prompts, resources and templates of one upstream,
-	// each: more than a person or a model looks through. The rest is left out, which is logged
-	// once.
+	// each. The rest is left out, which is logged once.
 	maxEntries = 1000
 )
 

@@ -10,10 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // startParking serves a gateway before a legacy upstream and returns a client that answers by hand.
@@ -25,36 +30,61 @@ func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer,
 	return u, byHand(t, startGateway(t, opts), "ops_deploy")
 }
 
+// startAskingTwice serves askTwice without limits that a thousand calls at once would reach.
+func startAskingTwice(t *testing.T) (url string) {
+	t.Helper()
+	srv := newServer(t, &server.Options{Roundtrip: unlimited()})
+	server.AddTool(srv, server.Tool{Name: "work"}, askTwice(func(_, _ string) {}))
+	return serveHTTPWith(t, srv, &serverhttp.Options{Limits: manySessions()})
+}
+
+func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
+	t.Helper()
+	_, url = serveGateway(t, &gateway.Options{
+		Log:      zaplog.New(zap.NewNop()),
+		Server:   server.Options{Roundtrip: unlimited()},
+		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
+		Upstreams: []gateway.Upstream{ops(upstream, era)},
+	}, &serverhttp.Options{Limits: manySessions(), Authenticate: subjectOf})
+	return url
+}
+
+// TestFlowsAreNotCrossed: two users have many calls at once, in every pairing. A client of this
+// module takes 100 pushed questions at once.
 func TestFlowsAreNotCrossed(t *testing.T) {
-	const flows = 40
-	u, c := startParking(t, func(o *gateway.Options) {
-		o.MaxCallsPerPrincipal = -1
-		o.MaxConnections = flows
-	})
-	var wg sync.WaitGroup
-	for i := range flows {
-		wg.Go(func() {
-			name := fmt.Sprint("cluster-", i)
-			_, second, err := c.Resume(t.Context(), answered(t, begin(t, c), target{name}))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			asked := second.Questions()[0].Request.(*protocol.ElicitForm).Message
-			result, _, err := c.Resume(t.Context(), answered(t, second, confirmation{i%2 == 0}))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			want := fmt.Sprintf("deployed to %s: %v", name, i%2 == 0)
-			if got := textOf(result.(*protocol.CallToolResult)); got != want ||
-				asked != "Deploy to "+name+"?" {
-				t.Errorf("asked %q, got %q, want %q", asked, got, want)
-			}
-		})
+	calls := 20
+	if testkit.Soak {
+		calls = 500
 	}
-	wg.Wait()
-	u.want(t, flows, flows)
+	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
+		url := startForTwo(t, upstreamEra, startAskingTwice(t))
+		var wg sync.WaitGroup
+		for _, user := range []string{"ann", "bob"} {
+			p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
+				if !strings.Contains(message, " of "+user+"-") {
+					t.Errorf("%s was asked %q", user, message)
+				}
+				r, _ := client.Accept(target{message})
+				return r
+			}}
+			c := connectUser(t, url, user, client.Options{
+				Era: clientEra, Timeout: time.Minute, ElicitForm: p.fill}, "ops_work")
+			slots := make(chan struct{}, 90)
+			for i := range calls {
+				wg.Go(func() {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					name := fmt.Sprint(user, "-", i)
+					result, err := c.CallTool(t.Context(), "ops_work", job{Name: name})
+					if want := strings.ReplaceAll("N: first of N, second of N of first of N", "N",
+						name); err != nil || textOf(result) != want {
+						t.Errorf("got %q, %v, want %q", textOf(result), err, want)
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
 }
 
 func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
@@ -124,34 +154,6 @@ func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 		down <- g.Shutdown(context.Background())
 	}()
 	wantText(t, c, "ops_work", "done")
-	if err := <-down; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestShutdownWaitsForCallsWhosePeopleAnswer(t *testing.T) {
-	g, url := serveGateway(t, before(ops(startUpstream(t).url, protocol.Legacy)), nil)
-	c := byHand(t, url, "ops_deploy")
-	second, _ := resume(t, c, begin(t, c), target{"production"})
-	down := make(chan error, 1)
-	go func() { down <- g.Shutdown(context.Background()) }()
-	eventually(func() bool { // no call begins
-		_, pending, err := c.Begin(t.Context(), deployCall)
-		if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeBusy {
-			return true
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		again := answered(t, pending, target{"staging"})
-		if _, next, err := c.Resume(t.Context(), again); err == nil {
-			_, _, _ = c.Resume(t.Context(), answered(t, next, confirmation{}))
-		}
-		return false
-	})
-	if _, got := resume(t, c, second, confirmation{true}); got != deployed {
-		t.Errorf("got %q", got)
-	}
 	if err := <-down; err != nil {
 		t.Error(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -92,7 +93,7 @@ func startChanging(t *testing.T) (*server.Server, *httptest.Server) {
 	addTool(srv, "x", done)
 	addResource(srv, "file:///a")
 	addResource(srv, "file:///another")
-	return srv, serve(t, newHandler(t, srv, nil))
+	return srv, serve(t, servertest.NewHandler(t, srv, nil))
 }
 
 // drain forgets what was announced so far.
@@ -226,9 +227,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 		for range 50 {
 			// A machine that is slow has the question be shown: its call is over all the same.
 			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 		}
 		time.Sleep(300 * time.Millisecond)
 	}

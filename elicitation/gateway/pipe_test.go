@@ -148,9 +148,7 @@ func TestDefinitionsArePublishedAsTheyCame(t *testing.T) {
 				"tools/call": `{"content":[{"type":"text","text":"ok","later":1}],"later":2}`,
 			})
 			var want map[string]any
-			if err := json.Unmarshal([]byte(definition), &want); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(definition), &want))
 			want["name"] = "u_t"
 			if got := rawTools(t, url, "u_good")["u_t"]; !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %v\nwant %v", got, want)

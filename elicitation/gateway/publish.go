@@ -62,7 +62,10 @@ func (v *view) keepPublished(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		level, cause, retry := event.LevelWarn, causeOf(err), retryPause(failures)
+		level, cause, retry := event.LevelWarn, err, retryPause(failures)
+		if e, ok := err.(*upstreamError); ok && e.cause != nil {
+			cause = e.cause // says more than the client gets
+		}
 		failed := u.gateway.countFailure(ctx, u, err)
 		if v != u.own { // somebody's credentials, perhaps
 			level = event.LevelInfo
@@ -91,14 +94,6 @@ func (v *view) log(level event.Level, name string, fill event.EntryFunc) {
 			fill(out)
 		}
 	})
-}
-
-// causeOf returns the error for the log, which says more than the client gets.
-func causeOf(err error) error {
-	if e, ok := err.(*upstreamError); ok && e.cause != nil {
-		return e.cause
-	}
-	return err
 }
 
 // followLists connects, publishes the lists and follows their changes until the connection ends.
@@ -243,7 +238,16 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	case twice != "":
 		leaveOut(twice, "the upstream has two of this name")
 	}
-	v.removeMissing(kind, have, &now, broken)
+	for name, digest := range have.of {
+		if _, still := now.of[name]; still {
+			continue
+		}
+		if broken {
+			now.of[name] = digest
+			continue
+		}
+		v.catalog.Remove(kind, name)
+	}
 	for _, e := range wanted {
 		name := nameOf(&e)
 		if err := tryAdd(func() { add(name, &e) }); err != nil {
@@ -266,20 +270,6 @@ func (v *view) leaveOut(kind server.Kind, have, now *digests, name, why string) 
 		out.AddString("name", name)
 		out.AddString("why", why)
 	})
-}
-
-// removeMissing removes what the upstream does not offer any more, unless its list broke off.
-func (v *view) removeMissing(kind server.Kind, have, now *digests, broken bool) {
-	for name, digest := range have.of {
-		if _, still := now.of[name]; still {
-			continue
-		}
-		if broken {
-			now.of[name] = digest
-			continue
-		}
-		v.catalog.Remove(kind, name)
-	}
 }
 
 // isListWhole reports whether a list is complete although it ended with this error.
@@ -318,8 +308,7 @@ const (
 	maxNameBytes      = 4096
 )
 
-// tryAdd registers a definition. The server panics for one that cannot work, since those of its
-// own program are mistakes.
+// tryAdd registers a definition. The server panics for one that cannot work.
 func tryAdd(add func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -330,17 +319,12 @@ func tryAdd(add func()) (err error) {
 	return nil
 }
 
-// needsTask reports whether a tool can only be called as a task, which the gateway does not relay.
-func needsTask(t *protocol.Tool) bool {
+func (v *view) addTool(name string, t *protocol.Tool) {
 	var execution struct {
 		TaskSupport string `json:"taskSupport"`
 	}
-	return json.Unmarshal(t.Extra["execution"], &execution) == nil &&
-		execution.TaskSupport == "required"
-}
-
-func (v *view) addTool(name string, t *protocol.Tool) {
-	if needsTask(t) {
+	if json.Unmarshal(t.Extra["execution"], &execution) == nil &&
+		execution.TaskSupport == "required" { // the gateway relays no tasks
 		panic("it can be called as a task alone") // as the server does for what cannot work
 	}
 	u, upstreamName, definition := v.upstream, t.Name, *t

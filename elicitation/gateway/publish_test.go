@@ -71,9 +71,7 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	}
 	opts.Server.Roundtrip.Observer = nil
 	g, err := gateway.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_ = g.Close()
 }
 
@@ -107,14 +105,10 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 				return gateway.Credential{Key: p.String()}, nil
 			},
 		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		synctest.Wait()
 		c, err := client.New(g.Server(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if _, err := c.CallTool(t.Context(), "ops_x", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,8 @@
 package gateway_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/replicas"
@@ -51,41 +48,28 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 		urls[name] = r.listener.URL
 	}
 	locate, err := replicas.LocateByList(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, r := range map[string]*replica{"a": a, "b": b} {
-		r.start = func() { r.gateway = startProcess(t, r, name, u.url, ring, locate, states) }
+		r.start = func() {
+			r.gateway, err = gateway.New(&gateway.Options{
+				Server: server.Options{
+					Info:      protocol.Implementation{Name: "gateway", Version: "1"},
+					Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
+				},
+				Upstreams: []gateway.Upstream{ops(u.url, protocol.Legacy)},
+			})
+			noError(t, err)
+			handler, err := r.gateway.Handler(&serverhttp.Options{
+				Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
+			})
+			noError(t, err)
+			r.handler.Store(handler)
+		}
 		r.start()
 		t.Cleanup(func() { stopGateway(t, r.gateway, r.listener) })
 		byHand(t, r.listener.URL, "ops_deploy")
 	}
 	return u, a, b
-}
-
-// startProcess starts one process of a gateway behind the listener of a replica.
-func startProcess(t *testing.T, r *replica, name, upstream string, ring *keys.Keyring,
-	locate func(context.Context, string) (*url.URL, error), states store.StateStore,
-) *gateway.Gateway {
-	t.Helper()
-	g, err := gateway.New(&gateway.Options{
-		Server: server.Options{
-			Info:      protocol.Implementation{Name: "gateway", Version: "1"},
-			Roundtrip: roundtrip.Options{Sealer: ring, StateStore: states},
-		},
-		Upstreams: []gateway.Upstream{ops(upstream, protocol.Legacy)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := g.Handler(&serverhttp.Options{
-		Replicas: &replicas.Options{Name: name, Keys: ring, Locate: locate},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.handler.Store(handler)
-	return g
 }
 
 // wantLost wants a call to be refused whose owner does not know of it any more, and not to be made
@@ -154,9 +138,7 @@ func TestAnOwnerThatIsSilentKeepsTheCall(t *testing.T) {
 		}
 		time.Sleep(250 * time.Millisecond)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	resume(t, viaB, second, confirmation{true})
 	u.want(t, 1, 1)
 }

@@ -7,103 +7,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
-
-// A named is the argument of a tool that tells calls apart.
-type named struct {
-	Name string `json:"name"`
-}
-
-// echoNamed asks the caller for a word, and again with it.
-func echoNamed(ctx context.Context, _ *server.ToolCall, in named) (outcome, error) {
-	first, err := roundtrip.Ask[target](ctx, "first", "first of "+in.Name)
-	if err != nil {
-		return nil, err
-	}
-	second, err := roundtrip.Ask[target](ctx, "second", "second of "+in.Name+", "+first.Name)
-	if err != nil {
-		return nil, err
-	}
-	return server.Text(in.Name + " " + first.Name + " " + second.Name), nil
-}
-
-// startNamed serves echoNamed without limits that a thousand calls at once would reach.
-func startNamed(t *testing.T) (url string) {
-	t.Helper()
-	srv := newServer(t, &server.Options{Roundtrip: unlimited()})
-	server.AddTool(srv, server.Tool{Name: "echo"}, echoNamed)
-	return serveHTTPWith(t, srv, &serverhttp.Options{Limits: manySessions()})
-}
-
-func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
-	t.Helper()
-	_, url = serveGateway(t, &gateway.Options{
-		Log:      zaplog.New(zap.NewNop()),
-		Server:   server.Options{Roundtrip: unlimited()},
-		MaxCalls: -1, MaxCallsPerPrincipal: -1, MaxConnections: 5000,
-		Upstreams: []gateway.Upstream{ops(upstream, era)},
-	}, &serverhttp.Options{Limits: manySessions(), Authenticate: subjectOf})
-	return url
-}
-
-// TestManyCallsOfTwoUsers: two users with 500 calls each, 90 of them at once, in every pairing. A
-// client of this module takes 100 pushed questions at once.
-func TestManyCallsOfTwoUsers(t *testing.T) {
-	const calls = 500
-	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
-		url := startForTwo(t, upstreamEra, startNamed(t))
-		var wg sync.WaitGroup
-		began := time.Now()
-		for _, user := range []string{"ann", "bob"} {
-			c := clientOf(t, url, clientEra, user)
-			slots := make(chan struct{}, 90)
-			for i := range calls {
-				wg.Go(func() {
-					slots <- struct{}{}
-					defer func() { <-slots }()
-					name := fmt.Sprint(user, "-", i)
-					result, err := c.CallTool(t.Context(), "ops_echo", named{name})
-					if want := strings.Join([]string{name, user, user}, " "); err != nil ||
-						textOf(result) != want {
-						t.Errorf("got %q, %v, want %q", textOf(result), err, want)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		t.Logf("%d calls with two questions each in %v", 2*calls, time.Since(began))
-	})
-}
-
-// clientOf returns the client of a user, who answers every question with his name, and fails the
-// test where one is somebody else's.
-func clientOf(t *testing.T, url string, era protocol.Era, user string) *client.Client {
-	t.Helper()
-	p := &person{answer: func(_ context.Context, message string) *protocol.ElicitResult {
-		if !strings.Contains(message, " of "+user+"-") {
-			t.Errorf("%s was asked %q", user, message)
-		}
-		r, _ := client.Accept(target{user})
-		return r
-	}}
-	return connectUser(t, url, user, client.Options{
-		Era: era, Timeout: time.Minute, ElicitForm: p.fill}, "ops_echo")
-}
 
 // memoryVariable has [TestMemoryOfParkedCalls] measure one thing, in a process of its own.
 const memoryVariable = "GATEWAY_TEST_MEMORY"
@@ -118,32 +28,29 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 		fmt.Println(memoryOfParkedCalls(t, calls))
 		return
 	case "floor":
-		fmt.Println(memoryOfOpenCalls(t, startNamed(t), calls))
+		fmt.Println(memoryOfOpenCalls(t, startAskingTwice(t), calls))
 		return
 	}
-	var parked, floor memory
-	for name, m := range map[string]*memory{"parked": &parked, "floor": &floor} {
+	var parked, floor int
+	for name, bytes := range map[string]*int{"parked": &parked, "floor": &floor} {
 		cmd := servertest.Self(t, memoryVariable+"="+name)
 		cmd.Args = append(cmd.Args, "-test.run=^"+t.Name()+"$")
-		line := servertest.StartProcess(t, cmd).Line()
-		if _, err := fmt.Sscan(line, &m.heap, &m.stacks); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(servertest.StartProcess(t, cmd).Line(), bytes)
+		noError(t, err)
 	}
-	t.Logf("bytes of each of %d calls, heap and stacks: %v parked, %v open without a gateway",
-		calls, parked, floor)
-	if over := parked.heap + parked.stacks - floor.heap - floor.stacks; over > 8<<10 {
-		t.Errorf("%d bytes over the floor", over)
+	t.Logf("bytes of each of %d calls: %v parked, %v open without a gateway", calls, parked, floor)
+	if parked-floor > 8<<10 {
+		t.Errorf("%d bytes over the floor", parked-floor)
 	}
 }
 
 // beginAtOnce is how many calls begin at once. The stacks of more would be free later, and count.
 const beginAtOnce = 20
 
-func memoryOfParkedCalls(t *testing.T, calls int) memory {
+func memoryOfParkedCalls(t *testing.T, calls int) int {
 	t.Helper()
-	url := startForTwo(t, protocol.Legacy, startNamed(t))
-	c := byHand(t, url, "ops_echo")
+	url := startForTwo(t, protocol.Legacy, startAskingTwice(t))
+	c := byHand(t, url, "ops_work")
 	before := readMemory()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, beginAtOnce)
@@ -152,7 +59,7 @@ func memoryOfParkedCalls(t *testing.T, calls int) memory {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{
-				Name: "ops_echo", Arguments: fmt.Appendf(nil, `{"name":"n-%d"}`, i),
+				Name: "ops_work", Arguments: fmt.Appendf(nil, `{"name":"n-%d","work":0}`, i),
 			})
 			if err != nil || pending == nil {
 				t.Error(pending, err)
@@ -164,10 +71,10 @@ func memoryOfParkedCalls(t *testing.T, calls int) memory {
 		t.Error(err)
 	}
 	time.Sleep(time.Second) // the gateway closes its ends
-	return readMemory().since(before, calls)
+	return (readMemory() - before) / calls
 }
 
-func memoryOfOpenCalls(t *testing.T, upstream string, calls int) memory {
+func memoryOfOpenCalls(t *testing.T, upstream string, calls int) int {
 	t.Helper()
 	before := readMemory()
 	ctx, stop := context.WithCancel(t.Context())
@@ -180,31 +87,23 @@ func memoryOfOpenCalls(t *testing.T, upstream string, calls int) memory {
 		p, _ := silent(func() { <-slots; asked.Done() })
 		c := connect(t, upstream, protocol.Legacy, p)
 		wg.Go(func() {
-			_, _ = c.CallTool(ctx, "echo", named{fmt.Sprint("n-", i)})
+			_, _ = c.CallTool(ctx, "work", job{Name: fmt.Sprint("n-", i)})
 			_ = c.Close()
 		})
 	}
 	asked.Wait()
-	each := readMemory().since(before, calls)
+	each := (readMemory() - before) / calls
 	stop()
 	wg.Wait()
 	return each
 }
 
-// A memory is what is held, in bytes.
-type memory struct{ heap, stacks int }
-
-func (m memory) String() string { return fmt.Sprint(m.heap, " ", m.stacks) }
-
-func (m memory) since(before memory, calls int) memory {
-	return memory{(m.heap - before.heap) / calls, (m.stacks - before.stacks) / calls}
-}
-
-func readMemory() memory {
+// readMemory returns the bytes of the heap and of stacks that are held.
+func readMemory() int {
 	for range 8 { // each halves the stacks that are mostly empty
 		runtime.GC()
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return memory{int(m.HeapAlloc), int(m.StackInuse)}
+	return int(m.HeapAlloc + m.StackInuse)
 }

@@ -15,9 +15,8 @@ import (
 // resubscribePause is the wait for more subscriptions before the gateway renews the one upstream.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources that clients have subscribed to in one view: at most as many as the
-// upstream may publish, and a quarter of them per principal. A resource counts once, for its first
-// holder.
+// subscribed are the resources that clients subscribed to in one view. Their number is limited, and
+// a quarter of it per principal. A resource counts once, for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -101,7 +100,13 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 		return next(ctx, req)
 	}
 	if req.Message.Method == protocol.MethodUnsubscribe {
-		v.upstream.forEachView(func(v *view) { v.shares.remove(uri, session) })
+		u := v.upstream
+		u.mu.Lock()
+		u.own.shares.remove(uri, session)
+		for _, v := range u.views {
+			v.shares.remove(uri, session)
+		}
+		u.mu.Unlock()
 		return next(ctx, req)
 	}
 	added, limit := v.shares.add(session.Lifetime(), uri, req.Principal, session)

@@ -17,9 +17,7 @@ import (
 func newTasksUpstream(t *testing.T) *server.Server {
 	srv := newServer(t, nil)
 	added, err := tasks.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = added.Shutdown(context.Background()) })
 	work := func(ctx context.Context, _ *server.ToolCall, _ struct{}) (outcome, error) {
 		if err := roundtrip.BeginTask(ctx); err != nil {

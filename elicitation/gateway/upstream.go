@@ -27,11 +27,9 @@ const (
 	idleTime = 5 * time.Minute
 )
 
-// An upstream is one server behind the gateway, with its connections.
-//
-// A connection serves callers with one key and one set of capabilities: any number of calls at a
-// modern upstream, one call at a time at a legacy upstream, so that whatever the upstream asks on
-// it belongs to that call.
+// An upstream is one server behind the gateway, with its connections. A connection serves callers
+// with one key and one set of capabilities. A modern upstream gets any number of calls on it, a
+// legacy upstream one at a time: what it asks there belongs to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
@@ -158,8 +156,7 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 	return c
 }
 
-// connect returns a connection for one call, and a function that gives it back for another call, or
-// closes it.
+// connect returns a connection for one call, and a function that gives it back or closes it.
 func (g *Gateway) connect(
 	ctx context.Context, u *upstream, call *server.Call,
 ) (*connection, func(reuse bool), error) {
@@ -185,15 +182,9 @@ func (g *Gateway) connect(
 		if !conn.modern() {
 			conn.caller = call.Principal // nobody else has it
 		}
-		return conn, giveBackOnce(u, conn), nil
+		var once sync.Once
+		return conn, func(reuse bool) { once.Do(func() { u.giveBack(conn, reuse) }) }, nil
 	}
-}
-
-// isLegacy reports whether the upstream is known to push its questions.
-func (u *upstream) isLegacy() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.legacy
 }
 
 func (o *opening) await(ctx context.Context) error {
@@ -314,8 +305,7 @@ func (u *upstream) dropIdle() {
 	u.dropLocked(func(c *connection) bool { return c.users == 0 && !c.modern() })
 }
 
-// giveBack takes a connection back. One to a modern upstream stays open, however a call ended: it
-// serves other calls, too.
+// giveBack takes a connection back. One to a modern upstream stays open for other calls.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -328,40 +318,34 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 	}
 }
 
-// openConnection opens a connection and takes it.
+// openConnection opens a connection, takes it, and tells those who wait for it.
 func (u *upstream) openConnection(
 	ctx context.Context, key connectionKey, credential Credential, caller protocol.Principal,
 ) (conn *connection, err error) {
 	err = errors.New("gateway: Connect did not return") // where it panics
-	defer func() { conn, err = u.endOpening(ctx, key, caller, conn, err) }()
-	return u.dial(ctx, key, credential)
-}
-
-// endOpening keeps a connection that was opened, and tells those who wait for it.
-func (u *upstream) endOpening(
-	ctx context.Context, key connectionKey, caller protocol.Principal, conn *connection, err error,
-) (*connection, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.opening--
-	if o := u.openings[key]; o != nil {
-		if ctx.Err() == nil {
-			o.err = err
+	defer func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.opening--
+		if o := u.openings[key]; o != nil {
+			if ctx.Err() == nil {
+				o.err = err
+			}
+			close(o.done)
+			delete(u.openings, key)
 		}
-		close(o.done)
-		delete(u.openings, key)
-	}
-	if err == nil && u.closed {
-		_ = conn.client.Close()
-		err = u.explain(errClosed)
-	}
-	if err != nil {
-		u.room.Give(caller, 1)
-		return nil, err
-	}
-	conn.users, conn.account = 1, caller
-	u.connections = append(u.connections, conn)
-	return conn, nil
+		if err == nil && u.closed {
+			_ = conn.client.Close()
+			err = u.explain(errClosed)
+		}
+		if err != nil {
+			u.room.Give(caller, 1)
+			return
+		}
+		conn.users, conn.account = 1, caller
+		u.connections = append(u.connections, conn)
+	}()
+	return u.dial(ctx, key, credential)
 }
 
 func (u *upstream) dial(
@@ -420,12 +404,24 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
 	}
 	if d.sampling {
-		opts.CreateMessage = conn.askModel
+		opts.CreateMessage = func(ctx context.Context, q *client.SamplingQuestion) (
+			*protocol.CreateMessageResult, error) {
+			return relayPushed[*protocol.CreateMessageResult](ctx, conn, &q.Request,
+				"the client refused to ask a model")
+		}
 		opts.Sampling = protocol.SamplingCapability{Tools: d.samplingTools,
 			Context: d.samplingContext}
 	}
 	if d.roots {
-		opts.ListRoots = conn.askRoots
+		opts.ListRoots = func(ctx context.Context, _ *client.RootsQuestion) (
+			[]protocol.Root, error) {
+			result, err := relayPushed[*protocol.ListRootsResult](ctx, conn, &protocol.ListRoots{},
+				"the client refused to list its roots")
+			if err != nil {
+				return nil, err
+			}
+			return result.Roots, nil
+		}
 	}
 	return opts
 }
@@ -441,42 +437,23 @@ func (c *connection) listener(ctx context.Context) *server.Call {
 	return call
 }
 
-// ask relays a pushed question that is no elicitation to the client of the call.
-func (c *connection) ask(ctx context.Context, q protocol.InputRequest) (relay.Answer, error) {
+// relayPushed relays a pushed question that is no elicitation to the client of the call.
+func relayPushed[R any](ctx context.Context, c *connection, q protocol.InputRequest,
+	refused string,
+) (result R, err error) {
 	parked := c.parked.Load()
 	if parked == nil {
-		return relay.Answer{}, protocol.Errorf(protocol.CodeMethodNotFound,
-			"No client session available")
+		return result, protocol.Errorf(protocol.CodeMethodNotFound, "No client session available")
 	}
-	return parked.Ask(ctx, q, nil)
-}
-
-func (c *connection) askModel(
-	ctx context.Context, q *client.SamplingQuestion,
-) (*protocol.CreateMessageResult, error) {
-	a, err := c.ask(ctx, &q.Request)
+	a, err := parked.Ask(ctx, q, nil)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	result, ok := a.Result.(*protocol.CreateMessageResult)
+	result, ok := a.Result.(R)
 	if !ok {
-		return nil, protocol.Errorf(-1, "the client refused to ask a model")
+		return result, protocol.Errorf(-1, "%s", refused)
 	}
 	return result, nil
-}
-
-func (c *connection) askRoots(
-	ctx context.Context, _ *client.RootsQuestion,
-) ([]protocol.Root, error) {
-	a, err := c.ask(ctx, &protocol.ListRoots{})
-	if err != nil {
-		return nil, err
-	}
-	result, ok := a.Result.(*protocol.ListRootsResult)
-	if !ok {
-		return nil, protocol.Errorf(-1, "the client refused to list its roots")
-	}
-	return result.Roots, nil
 }
 
 // maxReported bounds the logged faults of one upstream.
@@ -521,10 +498,4 @@ func (u *upstream) closeConnections() error {
 	}
 	u.closing.Wait()
 	return errors.Join(failed...)
-}
-
-// giveBackOnce returns a function that gives a connection back the first time it is called.
-func giveBackOnce(u *upstream, conn *connection) func(reuse bool) {
-	var once sync.Once
-	return func(reuse bool) { once.Do(func() { u.giveBack(conn, reuse) }) }
 }

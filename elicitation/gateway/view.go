@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,9 +22,8 @@ const (
 	startWait = 2 * time.Second
 )
 
-// A view is what an upstream shows to callers with one credential. On a connection of its own it
-// reads the lists and follows their changes, while a client listens to these and for idleTime after
-// the last request.
+// A view is what an upstream shows to callers with one credential. It reads the lists on its own
+// connection and follows changes while clients listen, and for idleTime after the last request.
 type view struct {
 	upstream  *upstream
 	catalog   *server.Catalog
@@ -75,14 +76,16 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 	return credential, nil
 }
 
-// viewFor returns the view of a caller: the gateway's own where the caller has no credentials, or
-// has to log in first.
+// viewFor returns the view of a caller: the gateway's own before a login or without credentials.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own
 	}
 	credential, err := u.config.Credential(ctx, caller)
-	if err != nil || !u.hasView(credential.Key) && isLoggedOut(ctx, credential) {
+	u.mu.Lock()
+	known := u.views[credential.Key] != nil
+	u.mu.Unlock()
+	if err != nil || !known && isLoggedOut(ctx, credential) {
 		return u.own // a call gets the error, or asks for the login
 	}
 	u.mu.Lock()
@@ -93,7 +96,8 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	v := u.views[credential.Key]
 	if v == nil {
 		if most := u.maxConnectionsLocked(); most >= 0 && int64(len(u.views)) >= most {
-			u.dropOldestViewLocked()
+			u.dropViewLocked(slices.MinFunc(slices.Collect(maps.Values(u.views)),
+				func(a, b *view) int { return a.lastUsed.Compare(b.lastUsed) }))
 		}
 		v = u.startView(caller)
 		v.key, v.known = credential.Key, true
@@ -103,43 +107,9 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	return v
 }
 
-func (u *upstream) hasView(key string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.views[key] != nil
-}
-
-func (u *upstream) forEachView(f func(*view)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	f(u.own)
-	for _, v := range u.views {
-		f(v)
-	}
-}
-
-func (u *upstream) dropOldestViewLocked() {
-	var oldest *view
-	for _, v := range u.views {
-		if oldest == nil || v.lastUsed.Before(oldest.lastUsed) {
-			oldest = v
-		}
-	}
-	u.dropViewLocked(oldest)
-}
-
 func (u *upstream) dropViewLocked(v *view) {
 	v.stop()
 	delete(u.views, v.key)
-}
-
-// stopViews ends the views. After the end of the gateway none is started.
-func (u *upstream) stopViews() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, v := range u.views {
-		u.dropViewLocked(v)
-	}
 }
 
 // closeIdle closes idle connections and views until the gateway ends.
@@ -175,7 +145,9 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 	defer cancel()
 	for _, u := range g.upstreams {
 		v := u.viewFor(ctx, req.Principal)
-		if all || u.publishes(req.Target) {
+		_, uri := u.names.OwnURI(req.Target)
+		if all || uri || u.names.unprefixed[req.Target] ||
+			strings.HasPrefix(req.Target, u.names.Publish("")) {
 			v.awaitLists(ctx)
 		}
 		if v != u.own && !v.ready.Load() { // who has to log in first needs a tool to call
@@ -205,10 +177,4 @@ func (v *view) awaitLists(ctx context.Context) {
 	case <-v.read:
 	case <-ctx.Done():
 	}
-}
-
-// publishes reports whether a name or URI is one of the upstream's.
-func (u *upstream) publishes(name string) bool {
-	_, uri := u.names.OwnURI(name)
-	return uri || u.names.unprefixed[name] || strings.HasPrefix(name, u.names.Publish(""))
 }

@@ -97,21 +97,6 @@ func TestChangesAreAnnouncedToThoseWhoSeeThem(t *testing.T) {
 	})
 }
 
-// faltering is an authorizer that fails while it is armed.
-type faltering struct {
-	asUser
-	armed  *atomic.Bool
-	failed *atomic.Int64
-}
-
-func (f faltering) Credentials(ctx context.Context, o clienthttp.Outgoing) (http.Header, error) {
-	if f.armed.Load() {
-		f.failed.Add(1)
-		return nil, errors.New("not now")
-	}
-	return f.asUser.Credentials(ctx, o)
-}
-
 // The lists of a credential that several callers share do not end with the first of them.
 func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 	t.Parallel()
@@ -119,7 +104,14 @@ func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 	addEcho(srv, "one")
 	var left, down atomic.Bool
 	var failed atomic.Int64
-	team := gateway.Credential{Key: "team", Authorizer: faltering{"team", &down, &failed}}
+	team := gateway.Credential{Key: "team", Authorizer: authorizer(func(o clienthttp.Outgoing) (
+		http.Header, error) {
+		if down.Load() {
+			failed.Add(1)
+			return nil, errors.New("not now")
+		}
+		return asUser("team")(o)
+	})}
 	u := ops(serveHTTPWith(t, srv, byUser), 0)
 	u.Credential = func(_ context.Context, p protocol.Principal) (gateway.Credential, error) {
 		if p.Subject == "" || p.Subject == "ann" && left.Load() {

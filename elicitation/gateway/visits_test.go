@@ -52,13 +52,13 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		}
 	}
 	call("first      ")
-	before := heapInUse()
+	before := testkit.HeapInUse()
 	for i := range calls {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
 	held := int64(0)
 	for range 60 { // buffers of connections go with time
-		if held = int64(heapInUse()) - int64(before); held <= calls*size/4 {
+		if held = int64(testkit.HeapInUse()) - int64(before); held <= calls*size/4 {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -33,38 +33,41 @@ func (u upstream) RoundTrip(*http.Request) (*http.Response, error) {
 func beginCall(t *testing.T) context.Context {
 	t.Helper()
 	router, err := elicitation.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	session, err := router.Attach(elicitation.SessionInfo{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	call, err := router.Begin(t.Context(), elicitation.Origin{Session: session, CallID: "c1"},
 		elicitation.Via{}, "up")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(call.End)
 	return streamhttp.WithCall(t.Context(), call)
 }
 
-func read(t *testing.T, ctx context.Context, u upstream) string {
+// open returns what a client reads of a response of the upstream.
+func open(t *testing.T, ctx context.Context, u upstream) io.ReadCloser {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://up.example/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	response, err := streamhttp.TagStreams(u).RoundTrip(r)
+	noError(t, err)
+	return response.Body
+}
+
+func read(t *testing.T, ctx context.Context, u upstream) string {
+	t.Helper()
+	body := open(t, ctx, u)
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	noError(t, err)
+	return string(data)
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(data)
 }
 
 const events = "text/event-stream; charset=utf-8"
@@ -126,20 +129,12 @@ func TestQuestionsOnTheStreamOfACallNameIt(t *testing.T) {
 // TestEventsPassWhenTheyAreComplete: a stream is not read ahead of what was written.
 func TestEventsPassWhenTheyAreComplete(t *testing.T) {
 	r, w := io.Pipe()
-	request, err := http.NewRequestWithContext(
-		beginCall(t), http.MethodPost, "http://up.example/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := streamhttp.TagStreams(upstream{events, r}).RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
+	body := open(t, beginCall(t), upstream{events, r})
+	defer body.Close()
 	buffer := make([]byte, 100)
 	for _, event := range []string{": ping\n\n", "data: 1\n\n"} {
 		go func() { _, _ = io.WriteString(w, event) }()
-		if _, err := io.ReadFull(response.Body, buffer[:len(event)]); err != nil ||
+		if _, err := io.ReadFull(body, buffer[:len(event)]); err != nil ||
 			string(buffer[:len(event)]) != event {
 			t.Errorf("got %q, %v, want %q", buffer[:len(event)], err, event)
 		}

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func BenchmarkChain(b *testing.B) {
 	recovers, payload, limit := middleware.Recover(nil), middleware.Payload(nil),
 		middleware.Limit(nil)
 	timeout := middleware.Timeout(time.Minute)
-	chains := []struct {
+	for _, c := range []struct {
 		name  string
 		chain []server.Middleware
 	}{
@@ -46,15 +47,13 @@ func BenchmarkChain(b *testing.B) {
 		{"limit", []server.Middleware{limit}},
 		{"timeout", []server.Middleware{timeout}},
 		{"all", []server.Middleware{written.Wrap, metrics.Wrap, recovers, payload, limit, timeout}},
-	}
-	for _, c := range chains {
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			result := server.Text("done")
-			h := returns(result, nil)
-			for i := len(c.chain) - 1; i >= 0; i-- {
-				h = c.chain[i](h)
+			h := returns(server.Text("done"), nil)
+			for _, m := range slices.Backward(c.chain) {
+				h = m(h)
 			}
-			request := incoming(b, protocol.MethodCallTool,
+			request := incoming(protocol.MethodCallTool,
 				protocol.Principal{Issuer: "https://id.example", Subject: "ann"})
 			request.Target = "deploy"
 			request.Params = &protocol.CallToolParams{Name: "deploy",
@@ -62,9 +61,8 @@ func BenchmarkChain(b *testing.B) {
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := h(ctx, request); err != nil {
-					b.Fatal(err)
-				}
+				_, err := h(ctx, request)
+				noError(b, err)
 			}
 		})
 	}

@@ -6,9 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An entry has the fields of an event, or of a leg. It holds nothing of the request but strings,
-// since a sink may keep it; only that of an error holds the request, whose secrets are masked in
-// its text.
+// An entry has the fields of an event or a leg. A sink may keep it, so it holds only strings of the
+// request; that of an error holds the request, to mask its secrets.
 type entry struct {
 	opts  *event.FieldOptions
 	event event.Event // of a leg: what it asked, unless an entry of its own has that; nil: nothing

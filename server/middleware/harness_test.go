@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -17,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -231,27 +230,17 @@ func exposition(t testing.TB, g prometheus.Gatherer) string {
 // whose labels include those given as name and value in turn.
 func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
-	families, err := g.Gather()
-	noError(t, err)
 	sum, found := 0.0, false
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
+	for full, n := range servertest.Series(t, g) {
+		family, have, _ := strings.Cut(full, "{")
+		matches := family == name
+		found = found || matches
+		for i := 0; i < len(labels); i += 2 {
+			matches = matches &&
+				strings.Contains(have, fmt.Sprintf("%s=%q", labels[i], labels[i+1]))
 		}
-		found = true
-		for _, m := range f.GetMetric() {
-			have := map[string]string{}
-			for _, l := range m.GetLabel() {
-				have[l.GetName()] = l.GetValue()
-			}
-			matches := true
-			for i := 0; i < len(labels); i += 2 {
-				matches = matches && have[labels[i]] == labels[i+1]
-			}
-			if matches {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() +
-					float64(m.GetHistogram().GetSampleCount())
-			}
+		if matches {
+			sum += n
 		}
 	}
 	if !found {
@@ -284,32 +273,13 @@ func wantCode(t testing.TB, response *protocol.Response, code int64, words ...st
 	}
 }
 
-// events records what an observer is told.
-type events struct {
-	mu   sync.Mutex
-	list []event.Event
-}
-
-func (e *events) Observe(_ context.Context, happened event.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.list = append(e.list, happened)
-}
-
-func (e *events) all() []event.Event {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.list)
-}
-
 // run calls a middleware around a handler, for what a server never does.
 func run(m server.Middleware, request *server.Request, h server.Handler) (protocol.Result, error) {
 	return m(h)(context.Background(), request)
 }
 
 // incoming returns a request as a transport would admit it.
-func incoming(t testing.TB, method string, who protocol.Principal) *server.Request {
-	t.Helper()
+func incoming(method string, who protocol.Principal) *server.Request {
 	return &server.Request{
 		Message:   &protocol.Request{ID: protocol.IntID(1), Method: method},
 		Meta:      &protocol.RequestMeta{},
@@ -319,9 +289,8 @@ func incoming(t testing.TB, method string, who protocol.Principal) *server.Reque
 }
 
 // toolCall is the request of a tool by the local caller.
-func toolCall(t testing.TB) *server.Request {
-	t.Helper()
-	return incoming(t, protocol.MethodCallTool, protocol.LocalPrincipal())
+func toolCall() *server.Request {
+	return incoming(protocol.MethodCallTool, protocol.LocalPrincipal())
 }
 
 func returns(result protocol.Result, err error) server.Handler {

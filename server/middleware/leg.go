@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
@@ -28,10 +29,10 @@ type leg struct {
 	asked      event.Event   // what it asked, when its own entry says so
 	waitsSince time.Time     // since when it waits for a person, zero: it does not
 	waited     time.Duration // before that
-	timedOut   bool
 	ended      bool
 
-	logged bool // an entry will be written for it; set before it runs, which mu does not guard
+	timedOut atomic.Bool
+	logged   bool // an entry will be written for it; set before it runs, which mu does not guard
 }
 
 // legContext carries a leg, in one allocation.
@@ -101,12 +102,6 @@ func (l *leg) endLeg() (work, waited time.Duration) {
 	return time.Since(l.started) - l.waited, l.waited
 }
 
-func (l *leg) countWaiting(gauge event.Instrument) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = gauge
-}
-
 func legFrom(ctx context.Context) *leg {
 	l, _ := ctx.Value(legKey{}).(*leg)
 	return l
@@ -157,27 +152,6 @@ func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Lev
 		}
 	}
 	return level
-}
-
-// fillEntry adds the request, flow and round of the leg, and its questions unless an entry of their
-// own has them.
-func (l *leg) fillEntry(e *entry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.where.Request, e.where.Flow, e.where.Round = l.requestIDLocked(), l.flow, l.round
-	e.event = l.asked
-}
-
-func (l *leg) setTimedOut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.timedOut = true
-}
-
-func (l *leg) isTimedOut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.timedOut
 }
 
 func whereOfRequest(request *server.Request) event.Where {

@@ -32,7 +32,8 @@ func seriesOfLegs(o Options) []event.Series {
 		seriesRequests: {Name: "requests_total", Labels: count,
 			Help: "Requests answered, each leg of a flow for itself."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
-			Buckets: durationBuckets(),
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+				30, 60},
 			Help: "Time from the arrival of a request to its answer, less that for which it " +
 				"waited for people, each leg of a flow for itself."},
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
@@ -46,8 +47,7 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 }
 
-// legSeries are the series of legs, in a copy-on-write table by labels: the look-up of a sink costs
-// more than counting.
+// legSeries are the series of legs by labels, copied on write: the sink's look-up is slow.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
@@ -62,8 +62,7 @@ type legLabels struct {
 	era                     protocol.Era
 }
 
-// boundSeries are the series of one set of labels. That of waits is made when it is needed:
-// most legs never wait.
+// boundSeries are the series of one set of labels. Most legs never wait: waits are not bound.
 type boundSeries struct{ requests, durations event.Instrument }
 
 func (s *legSeries) init(targets []string, vectors []event.Vector) {

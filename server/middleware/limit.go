@@ -86,8 +86,7 @@ func newSlots(total, share int) *slots {
 	})
 }
 
-// A callSlot is the context of a request that runs, with its slot except while it waits for a
-// person.
+// A callSlot is the context of a request. It holds a slot except while it waits for a person.
 type callSlot struct {
 	context.Context
 	watch waiting.LazyWatch
@@ -131,7 +130,10 @@ func (s *callSlot) AwaitResume(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if !s.needsSlot() {
+	s.mu.Lock()
+	needsSlot := !s.held && !s.ended && !s.waiting
+	s.mu.Unlock()
+	if !needsSlot {
 		return nil
 	}
 	if err := s.pool.Await(ctx, s.who, 1); err != nil {
@@ -143,12 +145,6 @@ func (s *callSlot) AwaitResume(ctx context.Context) error {
 		s.pool.Give(s.who, 1)
 	}
 	return nil
-}
-
-func (s *callSlot) needsSlot() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.held && !s.ended && !s.waiting
 }
 
 func (s *callSlot) releaseSlot() {

@@ -38,7 +38,7 @@ func newCrowd(t testing.TB, m server.Middleware) *crowd {
 func (c *crowd) enter(method string, who protocol.Principal) error {
 	refused := make(chan error, 1)
 	c.wg.Go(func() {
-		if _, err := c.handler(context.Background(), incoming(c.TB, method, who)); err != nil {
+		if _, err := c.handler(context.Background(), incoming(method, who)); err != nil {
 			refused <- err
 		}
 	})
@@ -62,10 +62,7 @@ func (c *crowd) wantFull(err error, limit string) {
 	e, ok := protocol.AsError(err)
 	want := fmt.Sprintf(`{"retryAfterMs":1000,"limit":%q}`, limit)
 	if !ok || e.Code != protocol.CodeBusy || string(e.Data) != want {
-		c.Errorf("got %v, want busy with data %s", err, want)
-		if ok {
-			c.Errorf("data %s", e.Data)
-		}
+		c.Errorf("got %#v, want busy with data %s", err, want)
 	}
 }
 
@@ -124,7 +121,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 		panic("broken")
 	}))
 	for range 3 {
-		_, err := h(context.Background(), incoming(t, protocol.MethodCallTool, ann))
+		_, err := h(context.Background(), incoming(protocol.MethodCallTool, ann))
 		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError {
 			t.Fatalf("got %v, want the panic's internal error", err)
 		}
@@ -134,7 +131,7 @@ func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
 func TestLimitLetsRefusalsPass(t *testing.T) {
 	c := newCrowd(t, middleware.Limit(&middleware.Options{Calls: 1}))
 	noError(t, c.enter(protocol.MethodCallTool, protocol.LocalPrincipal()))
-	request := toolCall(t)
+	request := toolCall()
 	request.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
 	if _, err := c.handler(context.Background(), request); err != error(request.Refusal()) {
 		t.Errorf("a refused request got %v, want its refusal", err)

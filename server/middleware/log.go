@@ -54,7 +54,6 @@ func NewLog(sink event.LogSink, opts *Options) *Log {
 	l := &Log{sink: sink, opts: opts.orDefault()}
 	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitErrors,
 		OmitErrors: l.opts.OmitErrors, Subject: l.opts.Subject}
-	l.refusals.write = l.writeOmitted
 	return l
 }
 
@@ -93,23 +92,21 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	e := &entry{opts: &l.fields, where: whereOfRequest(request), outcome: outcome,
 		principal: event.PrincipalKind(request.Principal), wanted: l.wantedOf(request),
 		work: work, waited: waited}
-	leg.fillEntry(e)
+	leg.mu.Lock()
+	e.where.Request, e.where.Flow, e.where.Round = leg.requestIDLocked(), leg.flow, leg.round
+	e.event = leg.asked
+	leg.mu.Unlock()
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
 		if !l.opts.OmitErrors && failure.Code != protocol.CodeHandlerError {
-			e.message = errorMessage(request.Message.Method, failure.Message)
+			e.message = redact.HideURLSecrets(failure.Message)
+			if request.Message.Method == protocol.MethodReadResource {
+				e.message = event.EscapeTarget(failure.Message) // which is likely to quote the URI
+			}
 		}
 	}
 	l.sink.Write(ctx, level, "mcp.request", e)
-}
-
-// errorMessage makes a message fit for a log. Those about resources are likely to quote the URI.
-func errorMessage(method, s string) string {
-	if method == protocol.MethodReadResource {
-		return event.EscapeTarget(s)
-	}
-	return redact.HideURLSecrets(s)
 }
 
 // Observe logs an event of the funnel or the server. It runs on the goroutine of the call, whose
@@ -156,7 +153,10 @@ func (l *Log) newEntry(ctx context.Context, happened event.Event) (
 }
 
 func (l *Log) wantedOf(in *server.Request) *wantedFields {
-	w := wantedFields{subject: l.subjectOf(in.Principal)}
+	var w wantedFields
+	if l.opts.Subject != nil && event.PrincipalKind(in.Principal) == "authenticated" {
+		w.subject = l.opts.Subject(in.Principal)
+	}
 	if l.opts.RemoteAddr {
 		w.remoteAddr = in.RemoteAddr
 	}
@@ -167,13 +167,6 @@ func (l *Log) wantedOf(in *server.Request) *wantedFields {
 		return nil
 	}
 	return new(w)
-}
-
-func (l *Log) subjectOf(p protocol.Principal) string {
-	if l.opts.Subject == nil || event.PrincipalKind(p) != "authenticated" {
-		return ""
-	}
-	return l.opts.Subject(p)
 }
 
 // traceID returns the id of the trace of a request, empty where none has the form of W3C Trace
@@ -200,14 +193,8 @@ func traceIDOf(parent string) string {
 	id, rest, more := strings.Cut(rest, "-")
 	span, _, _ := strings.Cut(rest, "-")
 	if !ok || !more || len(version) != 2 || len(id) != 32 || len(span) != 16 ||
-		!isHex(version+id+span) || strings.Trim(id, "0") == "" {
+		strings.Trim(version+id+span, "0123456789abcdef") != "" || strings.Trim(id, "0") == "" {
 		return ""
 	}
 	return id
-}
-
-func isHex(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
-	}) < 0
 }

@@ -215,7 +215,7 @@ func TestLogIsNotForged(t *testing.T) {
 	for _, text := range []string{hostile, long} {
 		where := event.Where{Version: protocol.Version(text), Method: text, Target: text,
 			Flow: text, Round: 1}
-		request := incoming(t, text, protocol.Principal{})
+		request := incoming(text, protocol.Principal{})
 		request.Target, request.Version = text, protocol.Version(text)
 		run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
 			error) {
@@ -258,37 +258,38 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 
 func TestLogOptions(t *testing.T) {
 	log, logs := newLog(&middleware.Options{Level: event.LevelDebug, OmitErrors: true})
-	request := toolCall(t)
-	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
+	run(log.Wrap, toolCall(), func(ctx context.Context, _ *server.Request) (protocol.Result,
 		error) {
 		log.Observe(ctx, event.HandlerPanicked{Value: "broken"})
 		log.Observe(ctx, event.HandlerFailed{Err: errors.New("broken"), Text: "broken"})
+		log.Observe(ctx, event.RequestRefused{Reason: words.RefusedForbidden,
+			Status: 403, Err: errors.New("ann may not"),
+			Principal: protocol.Principal{Subject: "ann"}})
 		return nil, protocol.Errorf(4711, "words")
 	})
-	wantFields(t, logs.All()[0], map[string]any{"panic": "value of type string"})
-	wantFields(t, logs.All()[1], map[string]any{"error": nil, "error_type": "*errors.errorString"})
-	wantFields(t, logs.All()[2], map[string]any{"error": nil, "code": 4711})
-	wantEqual(t, "level", logs.All()[2].Level, zap.DebugLevel)
+	all := logs.All()
+	wantFields(t, all[0], map[string]any{"panic": "value of type string"})
+	wantFields(t, all[1], map[string]any{"error": nil, "error_type": "*errors.errorString"})
+	if got := fmt.Sprint(all[2]); strings.Contains(got, "ann") {
+		t.Errorf("got %s", got)
+	}
+	wantFields(t, all[3], map[string]any{"error": nil, "code": 4711})
+	wantEqual(t, "level", all[3].Level, zap.DebugLevel)
 }
 
 func TestLogLevelIsObeyed(t *testing.T) {
 	log, logs := newLog(nil, zap.IncreaseLevel(zap.ErrorLevel))
-	request := toolCall(t)
-	run(log.Wrap, request, func(ctx context.Context, _ *server.Request) (protocol.Result,
-		error) {
-		log.Observe(ctx, event.Resumed{Waited: time.Second})
-		return nil, protocol.Errorf(protocol.CodeInternalError, "internal error")
-	})
-	if logs.Len() != 0 {
-		t.Errorf("entries %v, want none below error", logs.All())
-	}
+	log.Observe(t.Context(), event.Resumed{Waited: time.Second})
+	run(log.Wrap, toolCall(),
+		returns(nil, protocol.Errorf(protocol.CodeInternalError, "internal error")))
+	wantEqual(t, "entries below error", logs.Len(), 0)
 }
 
 func TestLogNil(t *testing.T) {
 	log := middleware.NewLog(nil, nil)
 	log.Observe(context.Background(), event.EphemeralKey{KeyID: "k"})
 	want := &protocol.EmptyResult{}
-	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
+	got, err := run(log.Wrap, incoming(protocol.MethodPing, protocol.LocalPrincipal()),
 		returns(want, nil))
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v", got, err)

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,10 +18,8 @@ const (
 	refusalWindow = time.Second
 )
 
-// A refusalLog limits the rate of entries about refused requests, and sums up those it left out.
+// A refusalLog limits the rate of entries about refused requests.
 type refusalLog struct {
-	write func(count int, reasons []string) // writes a summary
-
 	mu      sync.Mutex
 	last    [maxRefusalLines]time.Time // when the last lines were logged, a ring
 	oldest  int                        // of them
@@ -28,62 +27,47 @@ type refusalLog struct {
 	summary *time.Timer                // writes it; nil: nothing was left out
 }
 
-// admitLine reports whether one more line may be logged now, and counts it if not.
-func (l *refusalLog) admitLine(reason string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.last[l.oldest]) >= refusalWindow {
-		l.last[l.oldest] = now
-		l.oldest = (l.oldest + 1) % maxRefusalLines
-		return true
-	}
-	if l.omitted == nil {
-		l.omitted = map[string]int{}
-	}
-	l.omitted[reason]++
-	if l.summary == nil {
-		l.summary = time.AfterFunc(refusalWindow, l.writeSummary)
-	}
-	return false
-}
-
-func (l *refusalLog) writeSummary() {
-	l.mu.Lock()
-	beyond := l.omitted
-	l.omitted, l.summary = nil, nil
-	l.mu.Unlock()
-	total := 0
-	reasons := make([]string, 0, len(beyond))
-	for reason, n := range beyond {
-		total += n
-		reasons = append(reasons, reason+" "+strconv.Itoa(n))
-	}
-	slices.Sort(reasons)
-	l.write(total, reasons)
-}
-
-// admitRefusal returns the refusal as it is to be logged, nil if too many have been.
+// admitRefusal returns the refusal to be logged. If there were too many, it counts it: nil.
 //
 //go:noinline
 func (l *Log) admitRefusal(refused event.Event) event.Event {
 	e := refused.(event.RequestRefused)
 	e.Reason = e.Reason.Known()
-	if !l.refusals.admitLine(string(e.Reason)) {
-		return nil
+	r := &l.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.last[r.oldest]) >= refusalWindow {
+		r.last[r.oldest] = now
+		r.oldest = (r.oldest + 1) % maxRefusalLines
+		return e
 	}
-	return e
+	if r.omitted == nil {
+		r.omitted = map[string]int{}
+	}
+	r.omitted[string(e.Reason)]++
+	if r.summary == nil {
+		r.summary = time.AfterFunc(refusalWindow, l.writeOmitted)
+	}
+	return nil
 }
 
-func (l *Log) writeOmitted(count int, reasons []string) {
+// writeOmitted sums up the entries that were left out.
+func (l *Log) writeOmitted() {
+	l.refusals.mu.Lock()
+	omitted := l.refusals.omitted
+	l.refusals.omitted, l.refusals.summary = nil, nil
+	l.refusals.mu.Unlock()
 	ctx := context.Background()
 	if !l.sink.Enabled(ctx, event.LevelWarn) {
 		return
 	}
 	e := &entry{opts: &l.fields, write: func(f event.Fields) {
-		f.AddInt64("count", int64(count))
-		for _, reason := range reasons {
-			f.AppendItem(reason)
+		total := 0
+		for _, reason := range slices.Sorted(maps.Keys(omitted)) {
+			total += omitted[reason]
+			f.AppendItem(reason + " " + strconv.Itoa(omitted[reason]))
 		}
+		f.AddInt64("count", int64(total))
 		f.AddItems("reasons")
 	}}
 	l.sink.Write(ctx, event.LevelWarn, "mcp.requests_refused", e)

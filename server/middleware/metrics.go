@@ -11,8 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-const namespace = "rondo"
-
 // Metrics counts and times requests, as a middleware, and what
 // happens in flows, as an observer. Name it in the server's options for both:
 //
@@ -97,7 +95,7 @@ func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
 	legs, events := seriesOfLegs(o), event.NewCounters()
 	table := slices.Concat(legs, events.Series())
 	for i := range table {
-		table[i].Name = namespace + "_" + table[i].Name
+		table[i].Name = "rondo_" + table[i].Name
 	}
 	vectors, err := event.RegisterSeries(sink, table)
 	if err != nil {
@@ -111,11 +109,6 @@ func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
 	return m, nil
 }
 
-// durationBuckets covers handlers that compute, and those that wait for other services.
-func durationBuckets() []float64 {
-	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-}
-
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	m.wrapsRequests.Store(true)
@@ -123,7 +116,9 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 		ctx, leg := withLeg(ctx, request)
 		outcome := outcomePanic
 		m.inFlight.Add(1)
-		leg.countWaiting(m.waiting)
+		leg.mu.Lock()
+		leg.waiting = m.waiting
+		leg.mu.Unlock()
 		defer func() {
 			work, waited := leg.endLeg()
 			m.inFlight.Add(-1)

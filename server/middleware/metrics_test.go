@@ -118,7 +118,7 @@ func TestMetricsFlood(t *testing.T) {
 			} {
 				r.metrics.Observe(context.Background(), e)
 			}
-			request := incoming(t, fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
+			request := incoming(fmt.Sprintf("made/up/%d", i), protocol.LocalPrincipal())
 			request.Version = protocol.Version(fmt.Sprint(i))
 			run(r.metrics.Wrap, request, func(context.Context, *server.Request) (protocol.Result,
 				error) {
@@ -142,7 +142,7 @@ func TestMetricsFlood(t *testing.T) {
 
 func TestMetricsInFlight(t *testing.T) {
 	r := newRig(t)
-	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
+	run(r.metrics.Wrap, incoming(protocol.MethodPing, protocol.LocalPrincipal()),
 		func(context.Context, *server.Request) (protocol.Result, error) {
 			r.wantValue(1, "rondo_requests_in_flight")
 			return &protocol.EmptyResult{}, nil

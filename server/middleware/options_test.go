@@ -28,29 +28,30 @@ func TestNumbersOfOptions(t *testing.T) {
 			}
 			return next
 		}
-		_, err = run(wrapped, toolCall(t), returns(server.Text("result"), nil))
+		_, err = run(wrapped, toolCall(), returns(server.Text("result"), nil))
 		return err
 	})
 }
 
-// TestTimeoutCanBeOff: 0 is the default, a negative limit is none.
+// TestTimeoutCanBeOff: 0 is the default, a negative limit is none. Streams have none.
 func TestTimeoutCanBeOff(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		limit time.Duration
-		ends  bool
-	}{{"default", 0, true}, {"off", -1, false}} {
+		name, method string
+		limit        time.Duration
+		ends         bool
+	}{
+		{"default", protocol.MethodPing, 0, true}, {"off", protocol.MethodPing, -1, false},
+		{"listen", protocol.MethodListen, time.Second, false},
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			_, err := run(middleware.Timeout(tt.limit),
-				incoming(t, protocol.MethodPing, protocol.LocalPrincipal()),
+				incoming(tt.method, protocol.LocalPrincipal()),
 				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 					time.Sleep(2 * time.Minute)
 					wantEqual(t, "the context has ended", ctx.Err() != nil, tt.ends)
 					return &protocol.EmptyResult{}, nil
 				})
-			if err != nil {
-				t.Error(err)
-			}
+			noError(t, err)
 		})
 	}
 }

@@ -17,15 +17,14 @@ const (
 	outcomeInternalError = "internal_error"
 )
 
-// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled: nobody
-// reads it.
+// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled.
 func outcomeOf(ctx context.Context, l *leg, result protocol.Result, err error) string {
 	name := outcomeOfAnswer(result, err)
 	switch name {
 	case outcomeComplete, outcomeInputRequired:
 		return name
 	case outcomeToolError, outcomeInternalError, "handler_error", outcomeTimeout:
-		if l.isTimedOut() {
+		if l.timedOut.Load() {
 			return outcomeTimeout
 		}
 		if ctx.Err() != nil {

@@ -65,7 +65,11 @@ func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 	case *protocol.ReadResourceParams:
 		arguments, name = len(p.URI), "uri"
 	case *protocol.CompleteParams:
-		arguments, name = completionSize(p), "argument and context"
+		arguments, name = len(p.Prompt)+len(p.Template)+len(p.Argument)+len(p.Value),
+			"argument and context"
+		for name, value := range p.Context {
+			arguments += len(name) + len(value)
+		}
 	}
 	if exceedsLimit(arguments, o.ArgumentBytes) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
@@ -91,12 +95,4 @@ func (o *Options) checkRequest(params protocol.Params) *protocol.Error {
 				"shorter ones", answers, o.ArgumentBytes)
 	}
 	return nil
-}
-
-func completionSize(p *protocol.CompleteParams) int {
-	n := len(p.Prompt) + len(p.Template) + len(p.Argument) + len(p.Value)
-	for name, value := range p.Context {
-		n += len(name) + len(value)
-	}
-	return n
 }

@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -59,23 +58,19 @@ func TestPayloadOfRequests(t *testing.T) {
 }
 
 func TestPayloadOfCompletions(t *testing.T) {
-	request := incoming(t, protocol.MethodComplete, protocol.LocalPrincipal())
+	request := incoming(protocol.MethodComplete, protocol.LocalPrincipal())
 	request.Params = &protocol.CompleteParams{
 		Prompt:  "greet",
 		Context: map[string]string{"who": strings.Repeat("x", 30)},
 	}
-	_, err := run(middleware.Payload(small), request,
-		func(context.Context, *server.Request) (protocol.Result, error) {
-			t.Error("the handler ran")
-			return nil, nil
-		})
+	_, err := run(middleware.Payload(small), request, returns(server.Text("served"), nil))
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInvalidParams {
 		t.Errorf("got %v, want invalid params", err)
 	}
 }
 
 func TestPayloadLetsRefusalsPass(t *testing.T) {
-	request := toolCall(t)
+	request := toolCall()
 	request.Params = &protocol.CallToolParams{Name: "echo",
 		Arguments: json.RawMessage(`{"note":"` + strings.Repeat("x", 100) + `"}`)}
 	request.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "no"))
@@ -123,16 +118,15 @@ func TestPayloadOfResults(t *testing.T) {
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
 			handler := returns(result, nil)
-			request := toolCall(t)
-			_, err := run(middleware.Payload(small), request, handler)
+			_, err := run(middleware.Payload(small), toolCall(), handler)
 			e, ok := protocol.AsError(err)
 			if !ok || e.Code != protocol.CodeInternalError ||
 				!strings.Contains(e.Message, "over the server's limit of 100") {
 				t.Errorf("got %v, want an internal error that names the limit", err)
 			}
 			for _, opts := range []*middleware.Options{nil, {ResultBytes: -1}} {
-				if got, err := run(middleware.Payload(opts), request, handler); err != nil ||
-					got != result {
+				got, err := run(middleware.Payload(opts), toolCall(), handler)
+				if err != nil || got != result {
 					t.Errorf("with %v: %v, %v", opts, got, err)
 				}
 			}
@@ -151,14 +145,9 @@ func TestPayloadSurvivesNilResults(t *testing.T) {
 		&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "a"},
 			{Key: "b", Request: form}}},
 	} {
-		request := toolCall(t)
-		r := newRig(t)
-		chain := r.metrics.Wrap(middleware.Payload(small)(func(context.Context,
-			*server.Request) (protocol.Result, error) {
-			return result, nil
-		}))
-		if got, err := chain(context.Background(), request); got != result || err != nil {
-			t.Errorf("%T: got %v, %v", result, fmt.Sprintf("%T", got), err)
+		chain := newRig(t).metrics.Wrap(middleware.Payload(small)(returns(result, nil)))
+		if got, err := chain(t.Context(), toolCall()); got != result || err != nil {
+			t.Errorf("%T: got %T, %v", result, got, err)
 		}
 	}
 }

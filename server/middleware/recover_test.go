@@ -2,21 +2,21 @@ package middleware_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
-	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
 func TestRecover(t *testing.T) {
-	seen := &events{}
+	w := newWatch(t, nil, nil)
 	panics := func(context.Context, *server.Request) (protocol.Result, error) { panic("broken") }
-	request := toolCall(t)
+	request := toolCall()
 	request.Target = "deploy"
-	result, err := run(middleware.Recover(seen), request, panics)
+	result, err := run(middleware.Recover(w), request, panics)
 	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError ||
 		result != nil {
 		t.Errorf("got %v, %v, want an internal error", result, err)
@@ -24,15 +24,9 @@ func TestRecover(t *testing.T) {
 	if strings.Contains(err.Error(), "broken") {
 		t.Errorf("the client learns %q", err)
 	}
-	list := seen.all()
-	if len(list) != 1 {
-		t.Fatalf("events %v, want one", list)
-	}
-	e, ok := list[0].(event.HandlerPanicked)
-	if !ok || e.Value != "broken" || e.Target != "deploy" ||
-		!strings.Contains(string(e.Stack), "recover_test.go") {
-		t.Errorf("event %+v, want the panic with its stack", list[0])
-	}
+	e := w.entry("mcp.handler_panicked")
+	wantFields(t, e, map[string]any{"panic": "broken", "target": "deploy"})
+	wantPart(t, "the stack", fmt.Sprint(e.ContextMap()["stack"]), "recover_test.go")
 	if _, err := run(middleware.Recover(nil), request, panics); err == nil {
 		t.Error("without an observer a panic was no error")
 	}
@@ -47,7 +41,7 @@ func TestPanicWithoutRecover(t *testing.T) {
 				t.Error("Metrics swallowed a panic")
 			}
 		}()
-		run(r.metrics.Wrap, incoming(t, protocol.MethodPing, protocol.LocalPrincipal()), boom)
+		run(r.metrics.Wrap, incoming(protocol.MethodPing, protocol.LocalPrincipal()), boom)
 	}()
 	r.wantValue(1, "rondo_requests_total", "outcome", "panic")
 	r.wantValue(0, "rondo_requests_in_flight")

@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
-	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -181,17 +180,6 @@ func TestFloodOfRefusals(t *testing.T) {
 				len(sums()), total, sent)
 		}
 	})
-}
-
-// TestRefusalsWithoutMessages: what a hook says stays out where the operator wants it.
-func TestRefusalsWithoutMessages(t *testing.T) {
-	log, logs := newLog(&middleware.Options{OmitErrors: true})
-	log.Observe(t.Context(), event.RequestRefused{Reason: words.RefusedForbidden,
-		Status: 403, Err: errors.New("ann may not"),
-		Principal: protocol.Principal{Subject: "ann"}})
-	if got := fmt.Sprint(logs.All()); strings.Contains(got, "ann") || logs.Len() != 1 {
-		t.Errorf("got %s", got)
-	}
 }
 
 // TestRefusalMetricsAreBounded: neither a status nor a reason that is made up makes a series.

@@ -119,7 +119,11 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		wantPart(t, "no entry mcp.", text, `"mcp.`+name+`"`)
 	}
 	for what, recorded := range map[string]string{"the log": text, "the metrics": r.exposition()} {
-		wantEqual(t, fmt.Sprintf("%s shows the canary", what), lineWith(recorded, canary), "")
+		for line := range strings.Lines(recorded) {
+			if strings.Contains(line, canary) {
+				t.Errorf("%s shows the canary: %s", what, line)
+			}
+		}
 		testkit.CheckSecret(t, []byte(canary), recorded)
 		for _, state := range states {
 			if strings.Contains(recorded, state[len(state)/2:]) {
@@ -131,13 +135,4 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 		t.Errorf("%d states were sent, want 3", len(states))
 	}
 	r.wantValue(float64(r.calls), "rondo_requests_total")
-}
-
-func lineWith(text, word string) string {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, word) {
-			return line
-		}
-	}
-	return ""
 }

@@ -54,7 +54,8 @@ func Timeout(limit time.Duration) server.Middleware {
 			if request.Message.Method == protocol.MethodListen || request.InTask() {
 				return next(ctx, request)
 			}
-			c := startClock(ctx, limit)
+			c := &workClock{}
+			c.Start(ctx, &c.people, limit, errTimedOut)
 			defer c.Release()
 			result, err := next(c, request)
 			if !c.IsExceeded() {
@@ -65,18 +66,11 @@ func Timeout(limit time.Duration) server.Middleware {
 	}
 }
 
-// A workClock is the context of a request. Its clock stands still while the call waits for a
-// person.
+// A workClock is the context of a request whose clock stops while the call waits for a person.
 type workClock struct {
 	waiting.Limit
 	people waiting.Clock
 	watch  waiting.LazyWatch
-}
-
-func startClock(ctx context.Context, limit time.Duration) *workClock {
-	c := &workClock{}
-	c.Start(ctx, &c.people, limit, errTimedOut)
-	return c
 }
 
 // Value implements context.Context. The people are those that the watch tells of, and not those
@@ -130,6 +124,6 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 // noteTimeout marks the leg for [Log] and [Metrics], which cannot tell it from a tool error.
 func noteTimeout(ctx context.Context) {
 	if l := legFrom(ctx); l != nil {
-		l.setTimedOut()
+		l.timedOut.Store(true)
 	}
 }

@@ -44,7 +44,7 @@ func TestTimeout(t *testing.T) {
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {
 			started := time.Now()
-			result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+			result, err := run(middleware.Timeout(5*time.Second), toolCall(),
 				late(tt.result, tt.err))
 			wantEqual(t, "took", time.Since(started), 5*time.Second)
 			wantEqual(t, "the result", spell(result, err), tt.want)
@@ -83,18 +83,15 @@ func spell(result protocol.Result, err error) string {
 func TestTimeoutLeavesResultsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := server.ErrorText("shared")
-		request := toolCall(t)
-		if _, err := run(middleware.Timeout(time.Second), request, late(shared, nil)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := run(middleware.Timeout(time.Second), toolCall(), late(shared, nil))
+		noError(t, err)
 		wantEqual(t, "the handler's own result became", spell(shared, nil), "isError shared")
 	})
 }
 
 func TestTimeoutInTime(t *testing.T) {
 	want := server.ErrorText("at once")
-	request := toolCall(t)
-	got, err := run(middleware.Timeout(time.Hour), request, returns(want, nil))
+	got, err := run(middleware.Timeout(time.Hour), toolCall(), returns(want, nil))
 	if got != protocol.Result(want) || err != nil {
 		t.Errorf("got %v, %v, want the handler's result", got, err)
 	}
@@ -104,22 +101,8 @@ func TestTimeoutIsNotTheCallers(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	h := middleware.Timeout(time.Hour)(late(nil, context.Canceled))
-	if _, err := h(ctx, toolCall(t)); err != context.Canceled {
+	if _, err := h(ctx, toolCall()); err != context.Canceled {
 		t.Errorf("a caller that left got %v", err)
-	}
-}
-
-func TestTimeoutExemptsListen(t *testing.T) {
-	request := incoming(t, protocol.MethodListen, protocol.LocalPrincipal())
-	_, err := run(middleware.Timeout(time.Second), request,
-		func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
-			if _, ok := ctx.Deadline(); ok {
-				t.Error("subscriptions/listen has a deadline")
-			}
-			return &protocol.ListenResult{}, nil
-		})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -130,8 +113,7 @@ func TestTimeoutIsAnOutcome(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		response := r.call("slow", "")
-		if response.Error != nil {
+		if response := r.call("slow", ""); response.Error != nil {
 			t.Fatalf("a tool's timeout is %v, want an error result", response.Error)
 		}
 		r.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "timeout")
@@ -181,7 +163,7 @@ func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 	}
 	for _, tt := range tests {
 		bubble(t, tt.name, func(t *testing.T) {
-			result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+			result, err := run(middleware.Timeout(5*time.Second), toolCall(),
 				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 					for _, want := range []bool{false, false, true} {
 						wantEqual(t, fmt.Sprintf("at %v: ended", time.Now()),
@@ -195,7 +177,7 @@ func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 		})
 	}
 	bubble(t, "never", func(t *testing.T) {
-		result, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+		result, err := run(middleware.Timeout(5*time.Second), toolCall(),
 			func(context.Context, *server.Request) (protocol.Result, error) {
 				time.Sleep(6 * time.Second)
 				return server.ErrorText("late"), nil

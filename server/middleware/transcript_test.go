@@ -2,7 +2,6 @@ package middleware_test
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -11,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -55,7 +54,7 @@ func (s *transcript) compare(t *testing.T, name string) {
 
 // scene plays something and writes down what became of it.
 func (s *transcript) scene(w *wire, title string, play func()) {
-	before := series(w.TB, w.registry)
+	before := servertest.Series(w, w.registry)
 	w.logs.TakeAll()
 	play()
 	s.lines(w, title, before)
@@ -81,7 +80,7 @@ func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	}
 	fmt.Fprintln(s)
 	var changes []string
-	for name, after := range series(w.TB, w.registry) {
+	for name, after := range servertest.Series(w, w.registry) {
 		if by := after - before[name]; by != 0 {
 			changes = append(changes, fmt.Sprintf("%s +%v", name, by))
 		}
@@ -131,29 +130,6 @@ func (s *transcript) name(kind, id string) string {
 		s.names[id] = fmt.Sprint(kind, "-", s.count[kind])
 	}
 	return s.names[id]
-}
-
-// series returns the values of all series: of histograms how often they were observed.
-func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
-	t.Helper()
-	families, err := g.Gather()
-	noError(t, err)
-	all := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			name := f.GetName()
-			if len(labels) > 0 {
-				name += "{" + strings.Join(labels, ",") + "}"
-			}
-			all[name] = cmp.Or(m.GetCounter().GetValue(),
-				float64(m.GetHistogram().GetSampleCount()), m.GetGauge().GetValue())
-		}
-	}
-	return all
 }
 
 // TestOperatorTranscript plays what an operator meets and compares what they see

@@ -66,7 +66,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			started := time.Now()
-			_, err := run(middleware.Timeout(5*time.Second), toolCall(t),
+			_, err := run(middleware.Timeout(5*time.Second), toolCall(),
 				func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 					if _, ok := ctx.Deadline(); ok {
 						t.Error("a deadline is known although it may be put off")
@@ -128,7 +128,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 					return &protocol.EmptyResult{}, nil
 				})
 			call := func(method string, who protocol.Principal) error {
-				_, err := handler(t.Context(), incoming(t, method, who))
+				_, err := handler(t.Context(), incoming(method, who))
 				return err
 			}
 			noError(t, call(protocol.MethodListTools, bob))
@@ -172,7 +172,7 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 				return &protocol.EmptyResult{}, works(ctx, 2*time.Second)
 			}))
 		call := func(ctx context.Context, method string) error {
-			_, err := handler(ctx, incoming(t, method, ann))
+			_, err := handler(ctx, incoming(method, ann))
 			return err
 		}
 		gone, leave := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 			_, _ = limit(func(context.Context, *server.Request) (protocol.Result, error) {
 				<-hold.Done()
 				return &protocol.EmptyResult{}, nil
-			})(t.Context(), incoming(t, protocol.MethodListTools, ann))
+			})(t.Context(), incoming(protocol.MethodListTools, ann))
 		}()
 		time.Sleep(1500 * time.Millisecond)
 		leave()
@@ -246,7 +246,7 @@ func TestLimitIsFair(t *testing.T) {
 						}
 					}
 					return &protocol.EmptyResult{}, nil
-				})(ctx, incoming(t, protocol.MethodCallTool, who))
+				})(ctx, incoming(protocol.MethodCallTool, who))
 				return err
 			}
 			plain := script{work: []time.Duration{time.Millisecond}}
@@ -315,7 +315,7 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 					method = protocol.MethodCallTool
 				}
 				if _, err := handler(t.Context(),
-					incoming(t, method, protocol.Principal{Subject: "ann"})); err != nil {
+					incoming(method, protocol.Principal{Subject: "ann"})); err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
 			}()
@@ -325,11 +325,9 @@ func TestLimitGetsSlotsBackFromGoroutinesThatWaitOn(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := handler(t.Context(),
-			incoming(t, protocol.MethodListTools,
-				protocol.Principal{Subject: "ann"})); err != nil {
-			t.Error(err)
-		}
+		_, err := handler(t.Context(),
+			incoming(protocol.MethodListTools, protocol.Principal{Subject: "ann"}))
+		noError(t, err)
 		time.Sleep(time.Minute)
 	})
 }
@@ -351,10 +349,8 @@ func TestLogAndMetricsTellWorkFromWaiting(t *testing.T) {
 			return &protocol.EmptyResult{}, nil
 		}))
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools} {
-			if _, err := wrapped(t.Context(),
-				incoming(t, method, protocol.LocalPrincipal())); err != nil {
-				t.Fatal(err)
-			}
+			_, err := wrapped(t.Context(), incoming(method, protocol.LocalPrincipal()))
+			noError(t, err)
 		}
 		time.Sleep(2 * time.Hour)
 		lines := w.logs.FilterMessage("mcp.request").All()

@@ -446,8 +446,10 @@ func TestWireSenderByOption(t *testing.T) {
 		if addr, _ := fields["remote_addr"].(string); !strings.HasPrefix(addr, "127.0.0.1:") {
 			t.Errorf("remote_addr %v", fields["remote_addr"])
 		}
-		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", "00-forged-1")
-		wantFields(t, last(w), map[string]any{"trace_id": nil})
+		for _, forged := range []string{"00-forged-1", strings.ReplaceAll(trace, "a", "g")} {
+			w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", forged)
+			wantFields(t, last(w), map[string]any{"trace_id": nil})
+		}
 	})
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", trace)
@@ -469,7 +471,7 @@ func TestWireTargets(t *testing.T) {
 	})
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil)
-		for name := range series(t, w.registry) {
+		for name := range servertest.Series(t, w.registry) {
 			if strings.Contains(name, "target=") {
 				t.Errorf("%s: targets are labels without having been listed", name)
 			}

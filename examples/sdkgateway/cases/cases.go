@@ -3,11 +3,9 @@
 package cases
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,7 +18,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
@@ -335,73 +335,60 @@ func (u *upstream) askOutside(question string) string {
 
 // A client answers each question with the same reply.
 type client struct {
-	url, session, reply string
-	asked               []string // parameters of questions
+	session protocol.LegacySession
+	reply   string
+	asked   []string // parameters of questions
 }
 
 func (g *running) connect(t *testing.T, name, declares, reply string) *client {
 	t.Helper()
-	c := &client{url: g.url, reply: reply}
-	c.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
-		`"capabilities":`+declares+`,"clientInfo":{"name":"`+name+`","version":"1"}}}`)
-	c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	transport, err := clienthttp.New(g.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = transport.Close() })
+	c := &client{reply: reply}
+	c.session, _, err = transport.OpenSession(t.Context(), &protocol.Request{
+		ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+		Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":` + declares +
+			`,"clientInfo":{"name":"` + name + `","version":"1"}}`)}, c)
+	if err != nil || c.session == nil {
+		t.Fatal("no session", err)
+	}
+	if err := c.session.Notify(t.Context(),
+		&protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
 // call calls a tool and returns the text of its result.
 func (c *client) call(t *testing.T, tool, question string) string {
-	response := c.post(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"`+tool+
-		`","arguments":{"question":`+question+`}}}`)
+	response, err := c.session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(2),
+		Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"` + tool +
+			`","arguments":{"question":` + question + `}}`)}, c)
 	var result struct{ Content []struct{ Text string } }
-	if json.Unmarshal(response.Result, &result) != nil || len(result.Content) != 1 {
-		t.Errorf("the result is %s", response.outcome())
+	if err != nil || json.Unmarshal(response.Result, &result) != nil || len(result.Content) != 1 {
+		t.Errorf("the result is %+v, %v", response, err)
 		return ""
 	}
 	return result.Content[0].Text
 }
 
-// post sends a message and returns the response to it.
-func (c *client) post(t *testing.T, message string) (response envelope) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url,
-		strings.NewReader(message))
+// Notify implements [protocol.Back].
+func (*client) Notify(context.Context, *protocol.Notification) error { return nil }
+
+// Call implements [protocol.BackCaller].
+func (c *client) Call(ctx context.Context, q *protocol.Request) (*protocol.Response, error) {
+	c.asked = append(c.asked, string(q.Params))
+	if c.reply == "" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	reply, err := protocol.DecodeMessage(
+		fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%v,%s}`, q.ID, c.reply))
 	if err != nil {
-		t.Error(err)
-		return response
+		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if c.session != "" {
-		r.Header.Set("Mcp-Session-Id", c.session)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Error(err)
-		return response
-	}
-	defer answer.Body.Close()
-	if id := answer.Header.Get("Mcp-Session-Id"); id != "" {
-		c.session = id
-	}
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
-		text, _ := io.ReadAll(answer.Body)
-		_ = json.Unmarshal(text, &response)
-		return response
-	}
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		data, isData := strings.CutPrefix(lines.Text(), "data:")
-		var m envelope
-		if !isData || json.Unmarshal([]byte(data), &m) != nil {
-			continue
-		}
-		if m.Method == "" {
-			return m
-		}
-		if m.Method == "elicitation/create" {
-			c.asked = append(c.asked, string(m.Params))
-			if c.reply != "" {
-				c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, c.reply))
-			}
-		}
-	}
-	return response
+	return reply.(*protocol.Response), nil
 }

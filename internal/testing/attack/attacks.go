@@ -210,8 +210,7 @@ func changeArguments(_ context.Context, s *attempt) (err error) {
 	return err
 }
 
-// sendFirst sends the leg, which is then sent again: it may get the outcome of the first, and must
-// not repeat an effect.
+// sendFirst sends the leg before the attack does. The second must repeat no effect.
 func sendFirst(ctx context.Context, s *attempt) error {
 	first, err := s.conn.sendLeg(ctx, s.last)
 	if err == nil && !first.isComplete() {
@@ -318,8 +317,7 @@ func gives(result json.RawMessage) bool {
 		kindOf(result) == protocol.KindListRoots
 }
 
-// kindOf returns what an answer is to, with a form for a link as well, and "" for what is no
-// answer.
+// kindOf returns the kind of question that an answer fits: a form also for a link, "" for none.
 func kindOf(result json.RawMessage) protocol.InputKind {
 	if _, err := protocol.DecodeElicitResult(result); err == nil {
 		return protocol.KindElicitForm

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewording is a question that a session, or a task, asks in other words than revision 2026-07-28
-// does in the foreground.
+// A rewording is a question in other words than in revision 2026-07-28 in the foreground.
 type rewording struct{ key, modern, other string }
 
 // Compare returns how the questions and the results of a flow in a session, or in a task, differ
@@ -31,7 +30,12 @@ func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	if same && len(other.reworded) == 0 {
 		return problems
 	}
-	again, err := s.playAgain(flow, modern)
+	var again *Played
+	if modern.IsTask() {
+		again, _, err = s.PlayTask(flow, nil, 0)
+	} else {
+		again, err = s.PlayModern(flow)
+	}
 	if err != nil {
 		return append(problems, fmt.Errorf("the flow once more: %w", err))
 	}
@@ -64,15 +68,6 @@ func (p *Played) way() string {
 	return "a session"
 }
 
-// playAgain plays the flow as modern was played.
-func (s *Target) playAgain(flow Flow, modern *Played) (*Played, error) {
-	if !modern.IsTask() {
-		return s.PlayModern(flow)
-	}
-	p, _, err := s.PlayTask(flow, nil, 0)
-	return p, err
-}
-
 // descriptionOf returns the words of the first question with a key.
 func (p *Played) descriptionOf(key string) string {
 	for _, a := range p.asked {
@@ -102,8 +97,7 @@ func sameButFresh(text, first, second string) bool {
 	return true
 }
 
-// words splits a text into words and what is between them. Nonces, digests and times are one word
-// each.
+// words splits a text into words, such as nonces, digests and times, and separators.
 var words = regexp.MustCompile(
 	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 

@@ -106,8 +106,7 @@ func (e *Effects) copyCounts() map[string]int {
 	return counts
 }
 
-// findProblems returns an error for each effect that happened more than once, or must not
-// happen in the flow.
+// findProblems returns an error for each effect that was repeated, or was not to happen.
 func (e *Effects) findProblems(flow Flow) (problems []error) {
 	if e == nil && len(flow.Never) > 0 {
 		return []error{fmt.Errorf("the flow names the effect %q in Never, and nothing counts it: set "+

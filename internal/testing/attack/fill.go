@@ -36,7 +36,8 @@ type formField struct {
 	Format    string
 	Enum      []json.RawMessage
 	OneOf     []formChoice
-	Items     *formItems
+	AnyOf     []formChoice // of items
+	Items     *formField
 	Default   json.RawMessage
 	Minimum   *float64
 	Maximum   *float64
@@ -46,11 +47,6 @@ type formField struct {
 }
 
 type formChoice struct{ Const json.RawMessage }
-
-type formItems struct {
-	Enum  []json.RawMessage
-	AnyOf []formChoice
-}
 
 // fillForm returns content that a schema accepts: what a person fills in who agrees.
 func fillForm(schema json.RawMessage) (json.RawMessage, error) {

@@ -69,8 +69,7 @@ type Request struct {
 	Arguments      any
 }
 
-// An Answer is what a person answers to one question. Next answers the question when it is asked
-// again.
+// An Answer is what a person answers to one question, and Next to its repetition.
 type Answer struct {
 	Kinds  []protocol.InputKind // of the questions that it is for
 	Result json.RawMessage

@@ -40,8 +40,7 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// filled are the texts that accepted answers brought. texts are the results of two calls in
-	// which everything was accepted.
+	// filled are texts of accepted answers, texts the results of two calls with only those.
 	filled []string
 	texts  [2]string
 }
@@ -80,7 +79,12 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 			if r.answer == "" && era == protocol.Modern {
 				continue // a client that has no answer does not send the leg
 			}
-			j.tryFlow(r.what+" to "+quoteQuestion(a), Flow{Fill: r.fillAt(i, v.Asks)})
+			text := []rune(strings.Join(strings.Fields(a.description), " "))
+			if len(text) > 60 {
+				text = append(text[:60], '…')
+			}
+			j.tryFlow(fmt.Sprintf("%s to %q", r.what, string(text)),
+				Flow{Fill: r.fillAt(i, v.Asks)})
 		}
 	}
 	nobody := func(protocol.InputRequest) (json.RawMessage, error) { return nil, errNobody }
@@ -145,8 +149,7 @@ func (j *judge) textOf(p *Played) (string, error) {
 	return text, err
 }
 
-// filledTexts returns the texts of an answer that no result has by accident: shorter ones may be
-// part of any word.
+// filledTexts returns the texts of an answer that no result has by accident.
 func filledTexts(answer json.RawMessage) (texts []string) {
 	var values map[string]json.RawMessage
 	if json.Unmarshal(contentOf(answer), &values) == nil {
@@ -211,13 +214,4 @@ func refusals(a askedQuestion) []refusal {
 	}
 	return append(found, refusal{"the action accepted",
 		`{"action":"accepted","content":` + string(content) + `}`, false})
-}
-
-// quoteQuestion names a question on one line.
-func quoteQuestion(a askedQuestion) string {
-	text := strings.Join(strings.Fields(a.description), " ")
-	if r := []rune(text); len(r) > 60 {
-		text = string(r[:60]) + "…"
-	}
-	return fmt.Sprintf("%q", text)
 }

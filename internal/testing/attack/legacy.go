@@ -44,8 +44,8 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 		return nil, person.problem
 	}
 	p.legs = 1
-	if p.out, err = decodeOutcome(protocol.V20251125, flow.Request.Method, resp, err,
-		s.TakeReasons); err != nil {
+	p.out, err = s.decodeOutcome(protocol.V20251125, flow.Request.Method, resp, err)
+	if err != nil {
 		return nil, err
 	}
 	p.effects = s.Effects.findProblems(flow)

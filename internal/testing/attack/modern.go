@@ -13,15 +13,14 @@ import (
 // A connection is a client of revision 2026-07-28 that sends anything, and validates
 // nothing, so that attacks can use it.
 type connection struct {
-	peer protocol.Peer
-	caps *protocol.ClientCapabilities
-	last int64 // id
-	// takeReasons is Target.TakeReasons, nil if nothing is known.
-	takeReasons func() []string
+	target *Target
+	peer   protocol.Peer
+	caps   *protocol.ClientCapabilities
+	last   int64 // id
 }
 
 func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
-	return &connection{peer: peer, caps: flow.clientCapabilities(), takeReasons: s.TakeReasons}
+	return &connection{target: s, peer: peer, caps: flow.clientCapabilities()}
 }
 
 // A leg is one request of a flow: what it asks for, and the answers and the state that it returns.
@@ -37,8 +36,7 @@ type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
-	// reason is what the server said of its own mistake, which a client is not told. Comparisons
-	// leave it out.
+	// reason is the server's account of its own mistake. Comparisons leave it out.
 	reason string
 }
 
@@ -49,7 +47,7 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 		return outcome{}, err
 	}
 	resp, err := c.sendRequest(ctx, l.request.Method, l.request.Target, params)
-	out, err := decodeOutcome(protocol.V20260728, l.request.Method, resp, err, c.takeReasons)
+	out, err := c.target.decodeOutcome(protocol.V20260728, l.request.Method, resp, err)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s %s: %w", l.request.Method, l.request.Target, err)
 	}
@@ -57,8 +55,8 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 }
 
 // decodeOutcome returns what the answer to a request is. The error is that of the connection.
-func decodeOutcome(version protocol.Version, method string, resp *protocol.Response, err error,
-	takeReasons func() []string) (outcome, error) {
+func (s *Target) decodeOutcome(version protocol.Version, method string,
+	resp *protocol.Response, err error) (outcome, error) {
 	refused, ok := errors.AsType[*protocol.Error](err) // with an HTTP status
 	switch {
 	case err != nil && !ok:
@@ -67,7 +65,7 @@ func decodeOutcome(version protocol.Version, method string, resp *protocol.Respo
 		refused = resp.Error
 	}
 	if refused != nil {
-		return outcome{err: refused, reason: joinReasons(takeReasons)}, nil
+		return outcome{err: refused, reason: s.joinReasons()}, nil
 	}
 	result, err := protocol.DecodeResult(version, method, resp.Result)
 	if err != nil {
@@ -106,8 +104,7 @@ func (c *connection) sendParams(ctx context.Context, method, target string,
 	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
 }
 
-// listTargets returns the names, or URIs, of what can be called with a method: those on the first
-// page of its list.
+// listTargets returns the names or URIs on the first page of the list for a method.
 func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
 	kind, _, _ := strings.Cut(method, "/")
 	result, err := c.sendParams(ctx, kind+"/list", "",
@@ -136,8 +133,7 @@ func (c *connection) requestMeta() protocol.RequestMeta {
 	}
 }
 
-// encode returns the parameters. Members are put in as they are: an encoder of their types would
-// refuse the hostile.
+// encode returns the parameters, raw: an encoder of their types would refuse hostile ones.
 func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	data, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: meta})
 	if err != nil {
@@ -172,11 +168,11 @@ func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 }
 
 // joinReasons returns what the server said of its own mistakes in a request that failed.
-func joinReasons(take func() []string) string {
-	if take == nil {
+func (s *Target) joinReasons() string {
+	if s.TakeReasons == nil {
 		return ""
 	}
-	return strings.Join(take(), "; ")
+	return strings.Join(s.TakeReasons(), "; ")
 }
 
 // isComplete reports whether the flow has come to what was asked for: neither a

@@ -170,7 +170,7 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 		err = fmt.Errorf("answer to %q: %w", key, a.Err)
 	case !slices.Contains(a.Kinds, q.Kind()):
 		err = fmt.Errorf("question %q is of the kind %s, its answer for %s: %s", key, q.Kind(),
-			a.listKinds(), words)
+			strings.ReplaceAll(strings.Trim(fmt.Sprint(a.Kinds), "[]"), " ", " or "), words)
 	}
 	asked.answer = a
 	p.asked = append(p.asked, asked)
@@ -180,10 +180,9 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 	return a.Result, err
 }
 
-// findModern returns the index of the question of revision 2026-07-28 that this one stands for, -1
-// if there is none. A session may push the questions of a round in any order and without keys, so
-// the one with the same words is looked for first. Else it is the next of the same kind: its words
-// may hold something fresh.
+// findModern returns the index of the question of revision 2026-07-28 that this one stands for, or
+// -1. A session pushes questions without keys and in any order: equal words go first, then the next
+// of the same kind, whose words may be fresh.
 func (p *Played) findModern(asked askedQuestion) int {
 	if asked.key != "" {
 		return slices.IndexFunc(p.unasked, func(a askedQuestion) bool { return a.key == asked.key })
@@ -207,15 +206,6 @@ func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
 	}
 	result, err := p.fill(asked.question)
 	return Answer{Kinds: []protocol.InputKind{asked.question.Kind()}, Result: result}, err
-}
-
-// listKinds names the kinds of questions that an answer is for.
-func (a Answer) listKinds() string {
-	names := make([]string, len(a.Kinds))
-	for i, kind := range a.Kinds {
-		names[i] = string(kind)
-	}
-	return strings.Join(names, " or ")
 }
 
 // checkUnusedAnswers returns an error if the flow has answers to questions that were not asked.

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Tasks count what processes write of the task of a flow, and end one of them. The zero value is
-// ready.
+// Tasks count what processes write of a task, and end one of them. The zero value is ready.
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
@@ -39,16 +38,7 @@ func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	return k.life
 }
 
-// end ends what start began.
-func (k *Tasks) end() {
-	k.mu.Lock()
-	k.life = nil
-	k.mu.Unlock()
-	k.Reset()
-}
-
-// NoteWrite counts a write, after which holder runs the task, empty for nobody. It reports whether
-// the process ends with it.
+// NoteWrite counts a write of holder ("": nobody runs the task). killed: the process ends.
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -94,7 +84,12 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	life := s.Tasks.start(s.Effects, writes)
-	defer s.Tasks.end()
+	defer func() {
+		s.Tasks.mu.Lock()
+		s.Tasks.life = nil
+		s.Tasks.mu.Unlock()
+		s.Tasks.Reset()
+	}()
 	caps := *flow.clientCapabilities()
 	extensions := map[string]json.RawMessage{protocol.ExtensionTasks: json.RawMessage("{}")}
 	maps.Copy(extensions, caps.Extensions)
@@ -193,7 +188,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 	case protocol.TaskCompleted:
 		p.out = outcome{result: state.Result}
 	case protocol.TaskFailed:
-		p.out = outcome{err: state.Error, reason: joinReasons(c.target.TakeReasons)}
+		p.out = outcome{err: state.Error, reason: c.target.joinReasons()}
 	case protocol.TaskInputRequired:
 		p.out = outcome{asks: &protocol.InputRequiredResult{InputRequests: state.Requests}}
 		next, err := p.answerRound()
@@ -228,8 +223,7 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 	}
 }
 
-// handlerKey returns the key that the handler gave a question of a task: one that was asked again
-// has a number behind it.
+// handlerKey returns the handler's key of a task's question, without the number of a repetition.
 func (p *Played) handlerKey(key string) string {
 	if _, ok := p.answers[key]; ok {
 		return key

@@ -101,8 +101,7 @@ func (s *attempt) close() {
 	}
 }
 
-// answerTimeout is how long a server may take to answer a forged request. After it the
-// request counts as not answered.
+// answerTimeout is how long a server may take to answer a forged request.
 const answerTimeout = 5 * time.Second
 
 // runStep returns what the target did wrong. The error says why that is not known.

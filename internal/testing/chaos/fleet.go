@@ -27,8 +27,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// These make the test binary a replica: what it serves, the address of its store, and the folder of
-// what handlers leave.
+// These make the test binary a replica: what it serves, its store, and the folder of notes.
 const (
 	servesVar = "RONDO_CHAOS_SERVES"
 	storeVar  = "RONDO_CHAOS_STORE"
@@ -127,9 +126,8 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble makes one failure after the other until stop is closed: what next returns for their
-// number, or the death of a replica where that is nil. It is called on the goroutine of the test,
-// where processes may be started.
+// makeTrouble makes failures until stop is closed: next(number), or the death of a replica where
+// that is nil. It is called on the goroutine of the test, where processes may be started.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {
 	for ; ; failures++ {
@@ -189,8 +187,7 @@ func (f *fleet) send(ctx context.Context, method, name, params string) (json.Raw
 	return r.Result, nil
 }
 
-// withAnswer returns the parameters of a retry: those of the call, with the state of its result and
-// an answer.
+// withAnswer returns the parameters of a retry, with the state of the result and an answer.
 func withAnswer(params string, result json.RawMessage, key, answer string) (string, error) {
 	var asks struct{ RequestState string }
 	if err := json.Unmarshal(result, &asks); err != nil || asks.RequestState == "" {

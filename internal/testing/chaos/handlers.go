@@ -87,8 +87,7 @@ type reply struct {
 	Text string `json:"text"`
 }
 
-// doWork asks in the foreground, begins a task, has an effect, and asks again and again. It may be
-// killed between any two steps.
+// doWork asks, begins a task, has an effect, and asks again. It may be killed anywhere.
 func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolOutcome, error) {
 	first, err := roundtrip.Ask[reply](ctx, "first", "First?")
 	if err != nil {
@@ -137,8 +136,7 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 // takeTime is a good part of the life of a replica.
 func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
 
-// effect has an effect that happens once for a key, as with a unique column: a file is made where
-// there is none of its name.
+// effect has an effect once per key, like a unique column: it creates a file of that name.
 func effect(n int, key string) error {
 	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

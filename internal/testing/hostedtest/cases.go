@@ -59,8 +59,7 @@ func Run(t *testing.T, sdk SDK) {
 	t.Run("many sessions", func(t *testing.T) { sdk.testManySessions(t) })
 }
 
-// bothWays call a tool: in a session in which handlers push questions, and with a state, as those
-// get it that return them.
+// bothWays call a tool: with pushed questions, and with a state, as for returned ones.
 func bothWays(tool string) []string {
 	return []string{fmt.Sprintf(`{"name":%q}`, tool),
 		fmt.Sprintf(`{"name":%q,"requestState":"x"}`, tool)}
@@ -184,8 +183,7 @@ func (sdk SDK) testEndOfACall(t *testing.T) {
 	}
 }
 
-// testHandlersThatStay holds how long a call waits for a handler that ignores its end, and what
-// comes of it.
+// testHandlersThatStay bounds the wait for handlers that ignore the end of their call.
 func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -298,8 +296,7 @@ func (sdk SDK) testErrorsOfTheWayBack(t *testing.T) {
 
 type markKey struct{}
 
-// testWhereAQuestionIsPut: on the goroutine and with the context of who asks. One of a context that
-// has ended is given up.
+// testWhereAQuestionIsPut: on the asking goroutine, with its context and until that ends.
 func (sdk SDK) testWhereAQuestionIsPut(t *testing.T) {
 	p, _ := sdk.Peer(map[string]Tool{
 		"ask": func(ctx context.Context, c Call) (string, error) {
@@ -358,8 +355,7 @@ func (sdk SDK) testManySessions(t *testing.T) {
 	}
 }
 
-// WantSame sends requests, of a method and its parameters, and wants the answers of the SDK alone,
-// byte for byte.
+// WantSame sends requests (method, parameters) and wants the answers of the SDK alone.
 func (c *Core) WantSame(alone func(method, params string) string, requests ...[2]string) {
 	c.Helper()
 	for _, r := range requests {

@@ -160,8 +160,7 @@ func RawOf(response *protocol.Response, err error) string {
 	return string(response.Result)
 }
 
-// TextOf returns the texts of a tool's result, with "failed: " before that of a failed one, and
-// else what [RawOf] does.
+// TextOf returns the texts of a tool's result, "failed: " before an error, or else [RawOf].
 func TextOf(response *protocol.Response, err error) string {
 	raw := RawOf(response, err)
 	var r struct {
@@ -231,8 +230,7 @@ func NewClient(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.O
 	return c
 }
 
-// Answering are the options of a client that answers forms with an action, and accepted ones with
-// their own message.
+// Answering makes a client answer forms with an action, and fill in their message.
 func Answering(action protocol.ElicitAction) client.Options {
 	return client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
 		*protocol.ElicitResult, error) {

@@ -78,8 +78,7 @@ func isLoopback(u *url.URL) bool {
 	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// mayRedirect reports whether a redirect URI is one of the client. The port of a loopback address
-// is free (RFC 8252 section 7.3).
+// mayRedirect checks a redirect URI. Loopback ports are free (RFC 8252 section 7.3).
 func (s *Server) mayRedirect(c *Client, asked string) bool {
 	portless := func(text string) string {
 		u, err := url.Parse(text)
@@ -94,8 +93,7 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticateLocked returns the client of a request, which must use its registered method; nil:
-// there is none.
+// authenticateLocked returns the client of a request that used its registered method, or nil.
 func (s *Server) authenticateLocked(r *Request) *Client {
 	method, id, secret := methodNone, r.Form.Get("client_id"), r.Form.Get("client_secret")
 	if secret != "" {

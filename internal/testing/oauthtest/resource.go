@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -40,15 +40,14 @@ type Resource struct {
 	recorder
 	opts     ResourceOptions
 	location string // path of the metadata
-
-	mu      sync.Mutex
-	servers []*Server
+	servers  atomic.Pointer[[]*Server]
 }
 
 // NewResource starts a protected resource, which is closed when the test ends.
 func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	t.Helper()
-	r := &Resource{opts: *opts, servers: opts.Servers}
+	r := &Resource{opts: *opts}
+	r.SetServers(opts.Servers...)
 	listen(t, &r.recorder, r.endpointOf, r.answer, func(origin string) {
 		r.Origin, r.URL = origin, origin+resourcePath
 		r.Identifier, r.location = r.URL, wellKnown+resourcePath
@@ -59,17 +58,7 @@ func NewResource(t testing.TB, opts *ResourceOptions) *Resource {
 	return r
 }
 
-func (r *Resource) SetServers(servers ...*Server) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.servers = servers
-}
-
-func (r *Resource) currentServers() []*Server {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.servers)
-}
+func (r *Resource) SetServers(servers ...*Server) { r.servers.Store(&servers) }
 
 func (r *Resource) endpointOf(request *Request) Endpoint {
 	switch path := request.URL.Path; {
@@ -90,7 +79,7 @@ func (r *Resource) answer(request *Request) *Answer {
 		return &Answer{Status: http.StatusNotFound}
 	}
 	issuers := []string{}
-	for _, server := range r.currentServers() {
+	for _, server := range *r.servers.Load() {
 		issuers = append(issuers, server.URL)
 	}
 	d := Document{"resource": r.Identifier, "authorization_servers": issuers}
@@ -132,7 +121,7 @@ func (r *Resource) checkToken(values []string) (Grant, bool) {
 		return Grant{}, false
 	}
 	token, _ := strings.CutPrefix(values[0], "Bearer ")
-	for _, server := range r.currentServers() {
+	for _, server := range *r.servers.Load() {
 		if grant, ok := server.Check(token); ok && grant.Resource == r.Identifier {
 			return grant, true
 		}

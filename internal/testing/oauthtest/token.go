@@ -28,8 +28,7 @@ type Grant struct {
 	Scopes   []string
 }
 
-// A token is a code, a refresh token or an access token. A second use of a code or refresh token
-// revokes all.
+// A token is a code, refresh token or access token. Reuse of the first two revokes all.
 type token struct {
 	kind    string // the grant type that redeems it; empty: an access token
 	grant   Grant
@@ -154,8 +153,7 @@ func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Gra
 	return found.grant, ""
 }
 
-// issueLocked makes an access token with scopes and, if the client may have one, a refresh token
-// with the whole grant.
+// issueLocked makes an access token with scopes and, if allowed, a refresh token for the grant.
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answer {
 	narrow := grant
 	narrow.Scopes = scopes

@@ -19,9 +19,7 @@ import (
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cache = filepath.Join(cache, "rondo-interop")
 	root = filepath.Join(cache, name+"-"+release(t))
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
@@ -35,9 +33,7 @@ func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 func DebLibraries(t testing.TB, root string) string {
 	t.Helper()
 	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return "LD_LIBRARY_PATH=" + strings.Join(libraries, ":")
 }
 
@@ -58,18 +54,12 @@ var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
 // missing: apt keeps lists of its own for it.
 func fetch(t testing.TB, cache, root string, packages []string) {
 	t.Helper()
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(cache, 0o755))
 	fresh, err := os.MkdirTemp(cache, "fresh-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer os.RemoveAll(fresh)
 	for _, dir := range []string{"lists/partial", "cache/archives/partial"} {
-		if err := os.MkdirAll(filepath.Join(fresh, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Join(fresh, dir), 0o755))
 	}
 	apt := func(args ...string) []byte {
 		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),

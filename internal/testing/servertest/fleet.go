@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// NewKeyring returns a keyring whose secrets are made of the ids of its keys, the first of which
-// seals.
+// NewKeyring returns a keyring with secrets made of the ids. The first key seals.
 func NewKeyring(ids ...string) *keys.Keyring {
 	list := make([]keys.Key, len(ids))
 	for i, id := range ids {
@@ -79,10 +78,8 @@ func (f *Fleet) Balancer() http.Handler {
 	})
 }
 
-// FullDuplex returns a handler that lets next, a [httputil.ReverseProxy], write a response before
-// it has read the end of the request. Otherwise net/http closes the body with the first write,
-// which the transport of the proxy may take for an error, so that it closes the connection to the
-// server.
+// FullDuplex lets next, a [httputil.ReverseProxy], respond before it has read the whole request.
+// Otherwise net/http closes the body at the first write, and the proxy may close the connection.
 func FullDuplex(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {

@@ -9,14 +9,12 @@ import (
 )
 
 // ServeLines runs serve with one end of a connection and returns the other. When the test ends, the
-// client's end is closed, ctx is cancelled, and serve must return. The client reads the end of the
-// stream when it has.
+// client's end is closed, ctx is cancelled, and serve must return.
 func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out io.Writer)) (
 	r io.ReadCloser, w io.WriteCloser) {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
-	// Not the context of the test, which is cancelled before the cleanups run: the server is to see
-	// the end of its input first.
+	// The context of the test ends before cleanups run: the server sees the end of input first.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -35,8 +35,7 @@ func (l *Link) Address() string { return l.address }
 // URL returns the address as a URL.
 func (l *Link) URL() string { return "http://" + l.address }
 
-// Open has new connections go to a target, host and port or the path of a socket, and opens the
-// link if it is closed.
+// Open leads new connections to a host and port or a socket, and opens a closed link.
 func (l *Link) Open(target string) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -46,9 +45,7 @@ func (l *Link) Open(target string) {
 		return
 	}
 	listener, err := net.Listen("tcp", l.address)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	noError(l.t, err)
 	l.listener, l.address = listener, listener.Addr().String()
 	go l.accept(listener)
 }

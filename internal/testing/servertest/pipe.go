@@ -61,9 +61,7 @@ func (s *PipeServer) Client() *http.Client {
 func (s *PipeServer) Dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.DialContext(s.t.Context(), "", "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -74,8 +72,7 @@ func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, er
 	return s.listener.dial(ctx)
 }
 
-// Close closes all connections, with it those of clients, and waits until the server has ended. It
-// may be called again.
+// Close closes all connections and waits for the server to end. It may be called again.
 func (s *PipeServer) Close() {
 	_ = s.server.Close()
 	<-s.ended

@@ -32,16 +32,13 @@ const defaultPatience = time.Minute
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), env...)
 	return cmd
 }
 
-// A Process is a child that lives no longer than the test that started it. Its
-// methods must not overlap.
+// A Process is a child that ends with its test. Its methods must not overlap.
 type Process struct {
 	// Cmd is the running command. The test may send signals to it, but must not wait for it.
 	Cmd *exec.Cmd
@@ -71,19 +68,13 @@ func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stderr := &countingWriter{next: t.Output()}
 	cmd.Stderr = stderr
 	cmd.WaitDelay = limit // a child of the process may hold its standard error open
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	p := &Process{
 		Cmd: cmd, In: in, Out: outputPipe{lines, out},

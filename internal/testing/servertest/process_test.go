@@ -179,12 +179,9 @@ func TestEnds(t *testing.T) {
 func TestNoSuchProgram(t *testing.T) {
 	testkit.CheckLeaks(t)
 	f := &fake{TB: t}
-	f.run(
-		func(tb testing.TB) {
-			servertest.StartProcess(tb,
-				exec.Command(filepath.Join(t.TempDir(), "nothing")))
-		},
-	)
+	f.run(func(tb testing.TB) {
+		servertest.StartProcess(tb, exec.Command(filepath.Join(t.TempDir(), "nothing")))
+	})
 	if len(f.failures) != 1 || len(f.cleanups) != 0 {
 		t.Errorf("failures = %q with %d cleanups, want one without any", f.failures,
 			len(f.cleanups))

@@ -17,9 +17,7 @@ import (
 func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *serverhttp.Handler {
 	t.Helper()
 	h, err := serverhttp.New(srv, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return h
 }
 
@@ -69,5 +67,13 @@ func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(
 				t.Errorf("negative: got %v, want an error that names it: %v", err, refuses)
 			}
 		})
+	}
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

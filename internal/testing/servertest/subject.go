@@ -1,7 +1,6 @@
 package servertest
 
-// This file holds the handlers that tests of the whole serve. Package interop adds handlers of its
-// own to them.
+// This file holds handlers for tests of the whole. Package interop adds its own.
 
 import (
 	"context"

@@ -1,7 +1,6 @@
 package testkit
 
-// This file compares names that code uses with names that comments
-// list, for tests that keep lists of log entries and metrics complete.
+// This file compares names that code uses with names that comments list.
 
 import (
 	"go/ast"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
 // Names is a set of names.
@@ -91,23 +92,34 @@ func StringsIn(t *testing.T, name string) []string {
 
 var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 
-// AddMetric adds the name and the labels of a metric.
-func (n Names) AddMetric(name string, labels []string) {
-	n[metricName(name, strings.Join(labels, ","))] = true
+// CheckMetrics compares what register registers with the metrics that begin a line of text.
+func CheckMetrics(t *testing.T, text string, register func(event.MetricSink) error) {
+	t.Helper()
+	names := Names{}
+	if err := register(names); err != nil {
+		t.Fatal(err)
+	}
+	WantSame(t, names, DocumentedMetrics(text))
+}
+
+// Register implements [event.MetricSink].
+func (n Names) Register(table []event.Series) ([]event.Vector, error) {
+	for _, s := range table {
+		n[metricName(s.Name, s.Labels)] = true
+	}
+	return event.RegisterSeries(nil, table)
 }
 
 // DocumentedMetrics returns the names and labels of the metrics that begin a line of text.
 func DocumentedMetrics(text string) Names {
 	names := Names{}
 	for _, m := range documented.FindAllStringSubmatch(text, -1) {
-		names[metricName(m[1], m[2])] = true
+		names[metricName(m[1], strings.Split(m[2], ","))] = true
 	}
 	return names
 }
 
 // metricName returns a name with its labels in alphabetical order.
-func metricName(name, labels string) string {
-	split := func(r rune) bool { return r == ',' }
-	sorted := slices.Sorted(slices.Values(strings.FieldsFunc(labels, split)))
-	return name + "{" + strings.Join(sorted, ",") + "}"
+func metricName(name string, labels []string) string {
+	return name + "{" + strings.Join(slices.Sorted(slices.Values(labels)), ",") + "}"
 }

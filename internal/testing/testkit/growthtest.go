@@ -1,12 +1,9 @@
 package testkit
 
-// This file bounds what a reader of foreign bytes costs against the size of what it reads.
-//
-// Bytes and objects are counted exactly, as the runtime counts them for the whole process: tests
-// that use this are not parallel. CPU time depends on the machine, so the ratio of two sizes is
-// bounded: ten times the input must take less than [maxTimeRatio] times as long. A linear reader
-// takes 10 times as long, a quadratic one 100 times. The least of several runs counts, and no run
-// within the bound is repeated.
+// This file bounds the cost of a reader of foreign bytes by the size of its input. Bytes and
+// objects are counted for the whole process: tests that use this are not parallel. CPU time is
+// bounded as a ratio of two sizes, the least of several runs: ten times the input takes a linear
+// reader 10 times as long, a quadratic one 100 times.
 
 import (
 	"math"
@@ -24,8 +21,7 @@ const (
 )
 
 const (
-	// maxTimeRatio is nearer to 100, quadratic, than to 10, linear: caches and the garbage
-	// collector favour small inputs.
+	// maxTimeRatio is nearer to 100 than to 10: caches and collections favour small inputs.
 	maxTimeRatio = 40
 	// shortest is what a run counts as at least: below, the runtime matters more than the reader.
 	shortest = 200 * time.Microsecond
@@ -43,8 +39,7 @@ const (
 type GrowthReader struct {
 	// Read reads one input and reports whether it was accepted.
 	Read func(input []byte) (accepted bool)
-	// BytesPerByte and ObjectsPerByte are how much it may allocate at most for each byte of the
-	// input.
+	// BytesPerByte and ObjectsPerByte bound allocations for each byte of input.
 	BytesPerByte, ObjectsPerByte float64
 }
 
@@ -74,23 +69,22 @@ func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	}
 }
 
-// Large inputs take most of the time, and a quadratic cost shows at the others.
-func sizes() []int {
-	if Slow {
-		return []int{Small, Medium, Large}
-	}
-	return []int{Small, Medium}
-}
-
 func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	t.Helper()
-	if Race {
-		r.checkOnce(t, in)
+	if Race { // nothing is measured: the race detector allocates, and empties pools
+		input := in.Make(Small)
+		if accepted := r.Read(input); accepted == in.refused(input) {
+			t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
+		}
 		return
+	}
+	sizes := []int{Small, Medium} // a quadratic cost shows here
+	if Slow {
+		sizes = append(sizes, Large) // takes most of the time
 	}
 	var last cost
 	var lastSize int
-	for _, size := range sizes() {
+	for _, size := range sizes {
 		input := in.Make(size)
 		if len(input) < size/2 || len(input) > 2*size {
 			t.Fatalf("input of %d bytes, want about %d", len(input), size)
@@ -111,15 +105,6 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 				len(input), c.took, bounds.took, maxTimeRatio, lastSize)
 		}
 		last, lastSize = c, len(input)
-	}
-}
-
-// checkOnce measures nothing: the race detector allocates, and empties pools.
-func (r GrowthReader) checkOnce(t *testing.T, in GrowthInput) {
-	t.Helper()
-	input := in.Make(Small)
-	if accepted := r.Read(input); accepted == in.refused(input) {
-		t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
 	}
 }
 
@@ -181,4 +166,13 @@ func Repeat(head, part, tail string) func(size int) []byte {
 		}
 		return append(b, tail...)
 	}
+}
+
+// HeapInUse returns the bytes of the heap that are held.
+func HeapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -1,10 +1,8 @@
-// Package testkit has the checks that tests of many packages share: for leaked goroutines and
-// hangs, for what readers of foreign bytes cost, for secrets that are printed, and for lists in
-// comments that must be complete.
+// Package testkit checks tests of many packages: leaked goroutines and hangs, the cost of readers
+// of foreign bytes, printed secrets, and lists in comments.
 package testkit
 
-// This file fails a test, or a whole test binary, that leaves goroutines behind, and a test binary
-// that hangs.
+// This file fails tests that leave goroutines behind, and test binaries that hang.
 
 import (
 	"fmt"

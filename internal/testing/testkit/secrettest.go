@@ -52,9 +52,8 @@ type guise struct {
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of a base64 text depends on padding, and its last characters on what follows;
-	// three-byte groups do not, so the longest whole number of groups is what is looked for. Base32
-	// has groups of five.
+	// The end of a base64 text depends on padding and on what follows: look for whole groups, of
+	// three bytes, or five for base32.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -113,9 +112,8 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are the shapes that a value is likely to be printed inside of. fmt may not call the
-// methods of a value in an unexported field, which is how most secrets that have a String method
-// still get out.
+// nestings are shapes around a value. fmt may not call the methods of a value in an unexported
+// field: that is how most secrets with a String method leak.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,
@@ -139,7 +137,11 @@ func printings(value any) []printing {
 			}
 		}
 		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
-		wrapped := fmt.Errorf("wrapped: %w", asError(nested))
+		err, isError := nested.(error)
+		if !isError { // wrapping is a way out, too
+			err = fmt.Errorf("%v", nested)
+		}
+		wrapped := fmt.Errorf("wrapped: %w", err)
 		all = append(all, printing{"%w in " + where, wrapped.Error()})
 		if out, err := json.Marshal(nested); err == nil {
 			all = append(all, printing{"encoding/json in " + where, string(out)})
@@ -147,26 +149,15 @@ func printings(value any) []printing {
 			all = append(all, printing{"the encoding/json error in " + where, err.Error()})
 		}
 		all = append(all,
-			printing{"slog text in " + where, logged(nested, textHandler)},
-			printing{"slog JSON in " + where, logged(nested, jsonHandler)})
+			printing{"slog text in " + where, logged(nested, slog.NewTextHandler)},
+			printing{"slog JSON in " + where, logged(nested, slog.NewJSONHandler)})
 	}
 	return all
 }
 
-// asError makes an error of anything, so that error wrapping is one of the ways out that are tried.
-func asError(value any) error {
-	if err, ok := value.(error); ok {
-		return err
-	}
-	return fmt.Errorf("%v", value)
-}
-
-func textHandler(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) }
-func jsonHandler(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }
-
-func logged(value any, handler func(io.Writer) slog.Handler) string {
+func logged[H slog.Handler](value any, handler func(io.Writer, *slog.HandlerOptions) H) string {
 	var out bytes.Buffer
-	logger := slog.New(handler(&out))
+	logger := slog.New(handler(&out, nil))
 	logger.Info("direct", "value", value)
 	logger.Info("grouped", slog.Group("group", slog.Any("value", value)))
 	logger.With("value", value).Info("carried")

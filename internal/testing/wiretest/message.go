@@ -24,8 +24,7 @@ func (f From) other() From {
 	return Client
 }
 
-// A Message is one thing a peer said: a JSON-RPC message and, where it opened an HTTP request or
-// response, its head.
+// A Message is a JSON-RPC message with the head of the HTTP request or response that it opened.
 type Message struct {
 	From From
 	// "POST /mcp" or "200 OK"; empty outside HTTP and for a second event of the same stream
@@ -54,8 +53,7 @@ func (l *Log) Messages() []Message {
 	return slices.Clone(l.messages)
 }
 
-// Lines passes writes on to w and logs every complete line. Writes to one of its writers must not
-// overlap.
+// Lines passes writes on to w and logs every complete line. Writes must not overlap.
 func (l *Log) Lines(from From, w io.Writer) io.Writer {
 	return &lineWriter{log: l, from: from, w: w}
 }

@@ -59,7 +59,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ex.response = &Message{From: Server, HTTP: statusLine(resp), Header: kept(resp.Header)}
+	ex.response = &Message{From: Server, Header: kept(resp.Header),
+		HTTP: strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)}
 	ex.contentType = resp.Header.Get("Content-Type")
 	resp.Body = &tee{ReadCloser: resp.Body, recorder: r, exchange: ex}
 	return resp, nil
@@ -95,8 +96,7 @@ func (r *Recorder) Messages() []Message {
 	return all
 }
 
-// tee keeps what is read of a response, in step with its reader, so that a stream is recorded while
-// it is open.
+// tee records a response as its reader reads it.
 type tee struct {
 	io.ReadCloser
 	recorder *Recorder
@@ -111,12 +111,7 @@ func (t *tee) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func statusLine(resp *http.Response) string {
-	return strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
-}
-
-// kept returns the part of a head that the protocol speaks of, without credentials and what differs
-// between runs.
+// kept returns the header lines of the protocol, without credentials and what differs by run.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
@@ -136,8 +131,7 @@ func kept(header http.Header) []string {
 	return lines
 }
 
-// eventData returns the data of every complete event. It is a reader of its own: the one under test
-// must not judge the stream.
+// eventData returns the data of every complete event. It is not the reader under test.
 func eventData(stream string) []string {
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	var all, data []string

@@ -13,16 +13,8 @@ import (
 // refused, since one of another era or with a spelling mistake must not pass, as is what the text
 // of the specification alone forbids.
 
-const (
-	inputRequired   = "input_required"
-	firstWithRounds = "2026-07-28"
-)
-
-// rounds are the methods whose answer may ask for input (2026-07-28, multi round-trip requests).
-func rounds() []string { return []string{"tools/call", "prompts/get", "resources/read"} }
-
 // modern tells the revisions without sessions from those with them.
-func (s *Schema) modern() bool { return s.revision >= firstWithRounds }
+func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
 
 // closed refuses members that the definition does not name, nor foreign.
 func (s *Schema) closed(what string, object map[string]any, def definition,
@@ -64,8 +56,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 		return fmt.Errorf("the params of %s are an object", method)
 	}
 	if method == "notifications/progress" {
-		// It came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it or pass
-		// over it.
+		// It came with 2025-03-26. Clients of 2024-11-05 get it, too, and may ignore it.
 		foreign = append(slices.Clone(foreign), "message")
 	}
 	if err := s.closed("a "+kind+" "+method, params, s.defs[name].Properties["params"],
@@ -104,9 +95,9 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	what := "the answer to " + answers
 	switch {
 	case !s.modern(), result["resultType"] == "complete":
-	case result["resultType"] != inputRequired:
+	case result["resultType"] != "input_required":
 		return "", fmt.Errorf("%s has no resultType %v", s.revision, result["resultType"])
-	case !slices.Contains(rounds(), answers):
+	case !slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, answers):
 		return "", fmt.Errorf("the answer to %s cannot be input_required", answers)
 	default:
 		// The published union of this and the method's own result lets anything with a resultType

@@ -10,8 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A Schema is one revision's published JSON Schema, indexed by what each peer may say. Its methods
-// may be called concurrently.
+// A Schema is the published JSON Schema of one revision. Methods may be called concurrently.
 type Schema struct {
 	revision      string
 	requests      map[From]map[string]string // method to definition
@@ -21,9 +20,8 @@ type Schema struct {
 	refs          string // where definitions live: "#/$defs/", or "#/definitions/" until 2025-06-18
 	defs          map[string]definition
 
-	mu       sync.Mutex // guards what follows: a compiler serves one caller at a time
+	mu       sync.Mutex // guards what follows
 	compiler *jsonschema.Compiler
-	compiled map[string]*jsonschema.Schema
 }
 
 // definition is as much of a schema as it takes to index it.
@@ -84,7 +82,6 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 		refs:          "#/$defs/",
 		defs:          file.Defs,
 		compiler:      compiler,
-		compiled:      make(map[string]*jsonschema.Schema),
 	}
 	if s.defs == nil {
 		s.refs, s.defs = "#/definitions/", file.Definitions
@@ -120,9 +117,8 @@ func mend(node any) any {
 	return node
 }
 
-// index finds which definition each method, result and error code has, from the unions that the
-// file itself has for each direction. 2026-07-28 has no ServerRequest: nothing that asks may then
-// come from the server.
+// index finds the definitions of methods, results and error codes from the file's unions by
+// direction. 2026-07-28 has no ServerRequest, so that servers may ask nothing.
 func (s *Schema) index() {
 	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
 		s.requests[from] = s.methods(prefix + "Request")
@@ -144,8 +140,7 @@ func (s *Schema) index() {
 	}
 }
 
-// methods are the members of a union by method. A union of one is published as that one, spelled
-// out.
+// methods are the members of a union by method. A union of one is published as that member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]
@@ -178,16 +173,12 @@ func (s *Schema) Definition(name string, raw []byte) error {
 func (s *Schema) check(name string, value any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	compiled, ok := s.compiled[name]
-	if !ok {
-		if _, known := s.defs[name]; !known {
-			return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
-		}
-		var err error
-		if compiled, err = s.compiler.Compile(resource + s.refs + name); err != nil {
-			return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
-		}
-		s.compiled[name] = compiled
+	if _, known := s.defs[name]; !known {
+		return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
+	}
+	compiled, err := s.compiler.Compile(resource + s.refs + name) // once: it keeps what it made
+	if err != nil {
+		return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
 	}
 	if err := compiled.Validate(value); err != nil {
 		return fmt.Errorf("not a %s of %s: %w", name, s.revision, err)

@@ -72,8 +72,7 @@ type Example struct {
 	JSON []byte
 }
 
-// Examples lists the examples published with revision, ordered by type and name. It reports false
-// when there are none.
+// Examples lists the examples of a revision by type and name, false if there are none.
 func Examples(revision string) ([]Example, bool) {
 	dir, ok := Dir()
 	if !ok {

@@ -30,8 +30,7 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
-// eachMessage calls check with the one message that value is, or with those of a batch where the
-// revision has them.
+// eachMessage calls check with the message, or with those of a batch where revision has them.
 func eachMessage(value any, revision string, check func(map[string]any) error) error {
 	batch, isBatch := value.([]any)
 	switch {
@@ -133,20 +132,16 @@ func (s *Schema) result(answers string, object map[string]any, foreign []string)
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
 	foreign ...string) {
 	t.Helper()
-	schema, ok := Load(revision)
-	if !ok {
+	if schema, ok := Load(revision); !ok {
 		reportMissing(t)
-		return
-	}
-	if err := schema.Message(from, raw, answers, foreign...); err != nil {
+	} else if err := schema.Message(from, raw, answers, foreign...); err != nil {
 		t.Errorf("wiretest: %v\n%s: %s", err, from, raw)
 	}
 }
 
-// Conform validates a whole conversation in revision, matching responses with requests by id, and
-// fails t for each message that does not conform, and for each response that answers nothing. It
-// passes over empty bodies and over HTTP bodies that do not claim to be JSON or an event stream,
-// such as a proxy's page of text.
+// Conform validates a conversation in revision, with responses matched to requests by id. It fails
+// t for each message that does not conform, and each response that answers nothing. It skips empty
+// bodies, and HTTP bodies of other types.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
 	schema, ok := Load(revision)
@@ -172,8 +167,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 	}
 }
 
-// members are the messages of a batch where the revision has them, each with a request of its own
-// to answer, or the one message.
+// members are the messages of a batch where the revision has them, or the one message.
 func members(revision string, raw []byte) []json.RawMessage {
 	var batch []json.RawMessage
 	if revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
@@ -182,8 +176,7 @@ func members(revision string, raw []byte) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// head is the method and the id as it is spelled, each empty where there is none. What it cannot
-// read, Message refuses.
+// head is the method and the raw id, each empty if absent. Message refuses what it cannot read.
 func head(raw []byte) (method, id string) {
 	var object map[string]json.RawMessage // a map, because matching struct fields would fold case
 	if json.Unmarshal(raw, &object) != nil || json.Unmarshal(object["method"], &method) != nil {
