@@ -202,7 +202,7 @@ func TestComparison(t *testing.T) {
 			t.Run(c.row+"/"+l.name, func(t *testing.T) { cells[i][j] = c.holds(t, l) })
 		}
 	}
-	table := newTable(t)
+	table := newTable(t, "rondo")
 	for i, c := range compared {
 		table.add(c.row, cells[i])
 	}
@@ -212,12 +212,14 @@ func TestComparison(t *testing.T) {
 // A table compares our library with both others.
 type table struct{ strings.Builder }
 
-func newTable(t *testing.T) *table {
+// newTable begins a table with columns of ours and those of both others.
+func newTable(t *testing.T, ours ...string) *table {
 	t.Helper()
 	all := &table{}
-	fmt.Fprintf(all, "| | rondo | official Go SDK %s | mcp-go %s |\n|---|---|---|---|\n",
-		required(t, "github.com/modelcontextprotocol/go-sdk"),
-		required(t, "github.com/mark3labs/mcp-go"))
+	columns := append(ours, "official Go SDK "+required(t, "github.com/modelcontextprotocol/go-sdk"),
+		"mcp-go "+required(t, "github.com/mark3labs/mcp-go"))
+	fmt.Fprintf(all, "| | %s |\n%s|\n", strings.Join(columns, " | "),
+		strings.Repeat("|---", len(columns)+1))
 	return all
 }
 

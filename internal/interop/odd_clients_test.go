@@ -147,7 +147,7 @@ func callEcho(arguments string) string {
 // TestOddClients compares testdata/odd_clients.md with what servers take, over HTTP and on lines.
 // Ours takes every row.
 func TestOddClients(t *testing.T) {
-	table := newTable(t)
+	table := newTable(t, "rondo")
 	for _, row := range oddRequests {
 		takes := make([]bool, len(threeServers))
 		for i, l := range threeServers {

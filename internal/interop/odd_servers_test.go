@@ -20,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/elicitation/gateway"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -45,8 +46,8 @@ var oddServers = []struct {
 	{"`NaN` in a result ends the call at once", oddServer{
 		result: `"content":[],"structuredContent":{"v":NaN}`}, "error"},
 	{"a result of 5 MiB", oddServer{result: texts(strings.Repeat("x", 5<<20) + "ok")}, "ok"},
-	{"base64 with line breaks", oddServer{result: `"content":[{"type":"image","data":"aGVs\nbG8=",` +
-		`"mimeType":"image/png"},{"type":"text","text":"ok"}]`}, "ok"},
+	{"base64 with line breaks", oddServer{result: `"content":[{"type":"image",` +
+		`"data":"aGVs\nbG8=","mimeType":"image/png"},{"type":"text","text":"ok"}]`}, "ok"},
 	{"a block that cannot be read beside one that can", oddServer{
 		result: `"content":[{"type":"image","data":"?","mimeType":"image/png"},` +
 			`{"type":"text","text":"ok"}]`}, "ok"},
@@ -73,6 +74,8 @@ var oddServers = []struct {
 		`"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}}`), "ahead good"},
 	{"`exclusiveMinimum` of draft 4", listOf(`{"name":"four","inputSchema":{"type":"object",` +
 		`"properties":{"a":{"minimum":0,"exclusiveMinimum":true}}}}`), "four good"},
+	{"a cursor that repeats", oddServer{method: protocol.MethodListTools, result: `"tools":[` +
+		`{"name":"good","inputSchema":{"type":"object"}}],"nextCursor":"x"`}, "good"},
 	{"further members of annotations", listOf(`{"name":"more","inputSchema":{"type":"object"},` +
 		`"annotations":{"category":"input"}}`), "more good"},
 	{"form: `anyOf` of a text and null", formOf(`"properties":{"a":{"anyOf":[{"type":"string"},` +
@@ -143,7 +146,7 @@ type oddMessage struct {
 func (s *oddServer) handler(events bool) http.Handler {
 	answered := make(chan struct{}, 1)
 	var sessions atomic.Int32
-	var lost atomic.Bool
+	var lost atomic.Value // the session of the first call
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m oddMessage
 		_ = json.NewDecoder(r.Body).Decode(&m)
@@ -160,10 +163,11 @@ func (s *oddServer) handler(events bool) http.Handler {
 		case m.Method == protocol.MethodInitialize:
 			w.Header().Set("Mcp-Session-Id", fmt.Sprint(sessions.Add(1)))
 		}
-		if m.Method == protocol.MethodCallTool {
-			lost.Store(s.lost)
+		session := r.Header.Get("Mcp-Session-Id")
+		if m.Method == protocol.MethodCallTool && s.lost {
+			lost.CompareAndSwap(nil, session)
 		}
-		if lost.Load() && r.Header.Get("Mcp-Session-Id") == "1" {
+		if lost.Load() == session {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
@@ -193,6 +197,7 @@ func (s *oddServer) handler(events bool) http.Handler {
 
 // serveLines answers on lines until they end.
 func (s *oddServer) serveLines(end line) {
+	defer end.w.Close()
 	for lines := bufio.NewReader(end.r); ; {
 		raw, err := lines.ReadBytes('\n')
 		var m oddMessage
@@ -212,35 +217,44 @@ func (s *oddServer) serveLines(end line) {
 	}
 }
 
-// threeClients connect clients to a server, over HTTP or, without an endpoint, on lines.
-var threeClients = []struct {
+// An oddDialer connects a client to an endpoint, or to streams of lines if that is empty.
+type oddDialer func(t *testing.T, endpoint string, open func() line, revision string,
+	who *person) peer
+
+// oddReaders are our client, alone and behind our gateway, and those of others.
+var oddReaders = []struct {
 	name string
-	dial func(t *testing.T, endpoint string, end line, revision string, who *person) peer
+	dial oddDialer
 }{
-	{"rondo", func(t *testing.T, endpoint string, end line, revision string, who *person) peer {
-		var transport protocol.Peer
-		if endpoint != "" {
-			transport = over(t, endpoint)
-		} else {
-			transport = overLines(end.r, end.w)
-		}
-		era := protocol.Modern
-		if revision != modern {
-			era = protocol.Legacy
-		}
-		return newRondo(t, transport, who, false, &client.Options{Timeout: patience, Era: era})
-	}},
-	{"official Go SDK", func(t *testing.T, endpoint string, end line, revision string,
+	{"rondo", func(t *testing.T, endpoint string, open func() line, revision string,
 		who *person) peer {
-		var transport mcp.Transport = &mcp.IOTransport{Reader: end.r, Writer: end.w}
-		if endpoint != "" {
-			transport = &mcp.StreamableClientTransport{Endpoint: endpoint,
-				HTTPClient: newHTTPClient(t), MaxRetries: -1}
-		}
-		return connectGoSDK(t, who, false, revision, transport)
+		return newRondo(t, overAny(t, endpoint, open), who, false,
+			&client.Options{Timeout: patience, Era: eraOf(revision)})
 	}},
-	{"mcp-go", func(t *testing.T, endpoint string, end line, revision string, who *person) peer {
+	{"gateway", func(t *testing.T, endpoint string, open func() line, revision string,
+		who *person) peer {
+		front := startFrontDoor(t, gateway.Upstream{Name: "up", Era: eraOf(revision),
+			Unprefixed: []string{"good"},
+			Connect: func(context.Context, gateway.Credential) (protocol.Peer, error) {
+				return overAny(t, endpoint, open), nil
+			}})
+		return newRondo(t, over(t, front), who, false,
+			&client.Options{Timeout: patience, Era: eraOf(revision)})
+	}},
+	{"official Go SDK", func(t *testing.T, endpoint string, open func() line, revision string,
+		who *person) peer {
 		if endpoint == "" {
+			end := open()
+			return connectGoSDK(t, who, false, revision,
+				&mcp.IOTransport{Reader: end.r, Writer: end.w})
+		}
+		return connectGoSDK(t, who, false, revision, &mcp.StreamableClientTransport{
+			Endpoint: endpoint, HTTPClient: newHTTPClient(t), MaxRetries: -1})
+	}},
+	{"mcp-go", func(t *testing.T, endpoint string, open func() line, revision string,
+		who *person) peer {
+		if endpoint == "" {
+			end := open()
 			return connectMCPGo(t, who, false, revision,
 				transport.NewIO(end.r, end.w, io.NopCloser(strings.NewReader(""))))
 		}
@@ -254,13 +268,29 @@ var threeClients = []struct {
 	}},
 }
 
+func eraOf(revision string) protocol.Era {
+	if revision == modern {
+		return protocol.Modern
+	}
+	return protocol.Legacy
+}
+
+// overAny is our client's way to an endpoint or, without one, over lines.
+func overAny(t *testing.T, endpoint string, open func() line) protocol.Peer {
+	if endpoint != "" {
+		return over(t, endpoint)
+	}
+	end := open()
+	return overLines(end.r, end.w)
+}
+
 // TestOddServers compares testdata/odd_servers.md with what clients read, in both eras, over JSON,
-// event streams and lines. Ours reads every row.
+// event streams and lines. Ours reads every row, and so do clients of our gateway.
 func TestOddServers(t *testing.T) {
-	table := newTable(t)
+	table := newTable(t, "rondo", "its gateway")
 	for _, row := range oddServers {
-		takes := make([]bool, len(threeClients))
-		for i, c := range threeClients {
+		takes := make([]bool, len(oddReaders))
+		for i, c := range oddReaders {
 			t.Run(row.row+"/"+c.name, func(t *testing.T) {
 				takes[i] = true
 				for _, revision := range []string{modern, v20251125} {
@@ -279,27 +309,27 @@ func TestOddServers(t *testing.T) {
 			})
 		}
 		table.add(row.row, takes)
-		if !takes[0] {
-			t.Errorf("our client does not read %s", row.row)
+		if !takes[0] || !takes[1] {
+			t.Errorf("our client or gateway does not read %s", row.row)
 		}
 	}
 	table.check(t, "testdata/odd_servers.md")
 }
 
 // takeOdd returns what is wrong with what a client makes of a server.
-func takeOdd(t *testing.T, dial func(*testing.T, string, line, string, *person) peer,
-	s oddServer, way, revision, want string) (wrong string) {
+func takeOdd(t *testing.T, dial oddDialer, s oddServer, way, revision, want string) (
+	wrong string) {
 	who := newPerson(t, answers{"m": `{"a":"x"}`})
 	if !strings.Contains(s.ask, `"a"`) {
 		who.answers["m"] = "{}"
 	}
+	open := func() line {
+		ours, theirs, _ := stream(t)
+		go s.serveLines(theirs)
+		return ours
+	}
 	var endpoint string
-	var ours line
-	if way == "lines" {
-		var theirs line
-		ours, theirs, _ = stream(t)
-		serve(t, theirs, func(context.Context) { s.serveLines(theirs) })
-	} else {
+	if way != "lines" {
 		srv := httptest.NewServer(s.handler(way == "events"))
 		t.Cleanup(srv.Close)
 		t.Cleanup(srv.CloseClientConnections)
@@ -310,12 +340,12 @@ func takeOdd(t *testing.T, dial func(*testing.T, string, line, string, *person) 
 		limit = 2 * time.Second // some hang
 	}
 	ctx := within(t, limit)
-	got, err := dial(t, endpoint, ours, revision, who).do(ctx,
+	got, err := dial(t, endpoint, open, revision, who).do(ctx,
 		request{Method: cmp.Or(s.method, protocol.MethodCallTool), Target: "good"})
 	switch {
 	case ctx.Err() != nil:
 		return "hangs"
-	case want == "error" && err != nil:
+	case want == "error" && (err != nil || strings.HasPrefix(got, want)):
 		return ""
 	case err != nil:
 		return fmt.Sprintf("error: %.200v", err)
