@@ -216,7 +216,8 @@ type table struct{ strings.Builder }
 func newTable(t *testing.T, ours ...string) *table {
 	t.Helper()
 	all := &table{}
-	columns := append(ours, "official Go SDK "+required(t, "github.com/modelcontextprotocol/go-sdk"),
+	columns := append(ours,
+		"official Go SDK "+required(t, "github.com/modelcontextprotocol/go-sdk"),
 		"mcp-go "+required(t, "github.com/mark3labs/mcp-go"))
 	fmt.Fprintf(all, "| | %s |\n%s|\n", strings.Join(columns, " | "),
 		strings.Repeat("|---", len(columns)+1))
