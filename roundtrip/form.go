@@ -53,7 +53,7 @@ func (q *FormQuestion[T]) Key() string { return q.key }
 func (q *FormQuestion[T]) Elicit(message string, opts ...QuestionOption) Question {
 	question := Question{key: q.key, form: q.form,
 		request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
-	return question.applyOptions(opts)
+	return question.checkMessage(message).applyOptions(opts)
 }
 
 // Answer reads the answer to the question, as the function [Answer] does.

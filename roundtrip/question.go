@@ -70,7 +70,7 @@ func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 		return q
 	}
 	q.request = &protocol.ElicitForm{Message: message, Schema: typed.form.Schema()}
-	return q.applyOptions(opts)
+	return q.checkMessage(message).applyOptions(opts)
 }
 
 // ElicitSchema asks the person to fill in a form given as a JSON Schema within the
@@ -89,7 +89,7 @@ func ElicitSchema(key, message string, schema json.RawMessage, opts ...QuestionO
 		return q
 	}
 	q.request = &protocol.ElicitForm{Message: message, Schema: f.Schema()}
-	return q.applyOptions(ofQuestion)
+	return q.checkMessage(message).applyOptions(ofQuestion)
 }
 
 func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []QuestionOption) {
@@ -112,7 +112,15 @@ func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []Ques
 // with an internal error that names the question, and nothing is asked.
 func ElicitURL(key, message, url string, opts ...QuestionOption) Question {
 	q := Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
-	return q.applyOptions(opts)
+	return q.checkMessage(message).applyOptions(opts)
+}
+
+// checkMessage makes q fail if it says nothing to the person.
+func (q Question) checkMessage(message string) Question {
+	if strings.TrimSpace(message) == "" {
+		q.err = fmt.Errorf("question %q: the message is empty", q.key)
+	}
+	return q
 }
 
 // CreateMessage asks the client's model for a message; read the answer with

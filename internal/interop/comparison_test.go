@@ -195,8 +195,8 @@ var compared = []struct {
 	{"2024-11-05: the HTTP+SSE transport", servesSSE},
 }
 
-// TestComparison holds the table of README.md against what the libraries do. With -update it
-// writes the file that the page shows.
+// TestComparison holds the table of README.md, which shows a file of testdata, against what the
+// libraries do.
 func TestComparison(t *testing.T) {
 	cells := make([][]bool, len(compared))
 	for i, c := range compared {
@@ -205,37 +205,50 @@ func TestComparison(t *testing.T) {
 			t.Run(c.row+"/"+l.name, func(t *testing.T) { cells[i][j] = c.holds(t, l) })
 		}
 	}
-	var table strings.Builder
-	fmt.Fprintf(&table, "| | rondo | official Go SDK %s | mcp-go %s |\n|---|---|---|---|\n",
-		required(t, "github.com/modelcontextprotocol/go-sdk"),
-		required(t, "github.com/mark3labs/mcp-go"))
+	table := newTable(t, "rondo")
 	for i, c := range compared {
-		table.WriteString("| " + c.row)
-		for _, yes := range cells[i] {
-			table.WriteString(map[bool]string{true: " | yes", false: " | no"}[yes])
-		}
-		table.WriteString(" |\n")
+		table.add(c.row, cells[i])
 	}
-	checkTable(t, table.String())
+	table.check(t, "testdata/comparison.md")
 }
 
-// comparisonFile is shown in README.md.
-const comparisonFile = "testdata/comparison.md"
+// A table compares our library with both others.
+type table struct{ strings.Builder }
 
-// checkTable wants the table in the file.
-func checkTable(t *testing.T, table string) {
+// newTable begins a table with columns of ours and those of both others.
+func newTable(t *testing.T, ours ...string) *table {
+	t.Helper()
+	all := &table{}
+	columns := append(ours,
+		"official Go SDK "+required(t, "github.com/modelcontextprotocol/go-sdk"),
+		"mcp-go "+required(t, "github.com/mark3labs/mcp-go"))
+	fmt.Fprintf(all, "| | %s |\n%s|\n", strings.Join(columns, " | "),
+		strings.Repeat("|---", len(columns)+1))
+	return all
+}
+
+func (a *table) add(row string, cells []bool) {
+	a.WriteString("| " + row)
+	for _, yes := range cells {
+		a.WriteString(map[bool]string{true: " | yes", false: " | no"}[yes])
+	}
+	a.WriteString(" |\n")
+}
+
+// check compares the table with a file. With -update it writes the file.
+func (a *table) check(t *testing.T, file string) {
 	t.Helper()
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(comparisonFile, []byte(table), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(a.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(comparisonFile)
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(want) != table {
-		t.Errorf("the table is another, which README.md has to show:\n%s", table)
+	if string(want) != a.String() {
+		t.Errorf("%s is another table now:\n%s", file, a)
 	}
 }
 

@@ -66,15 +66,12 @@ func installed(t *testing.T) nodeDir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache = filepath.Join(cache, "rondo-interop")
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-tasks-" + tsTasksVersion +
 		"-server-" + tsServerVersion + "-sdk-" + tsSDKVersion + "-inspector-" +
 		inspectorVersion + "-everything-" + everythingVersion + "-oidc-" + authServerVersion +
 		"-better-" + betterAuthVersion
-	dir := nodeDir(filepath.Join(cache, name))
-	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
-		fetch(t, cache, dir)
-	}
+	dir := nodeDir(filepath.Join(cache, "rondo-interop", name))
+	fetch(t, dir, nodePackages()...)
 	version, err := exec.CommandContext(t.Context(), dir.node(), "--version").Output()
 	if got := strings.TrimSpace(string(version)); err != nil || got != "v"+nodeVersion {
 		t.Fatalf("Node in %s does not run (%q, %v): remove it to fetch it again", dir, got, err)
@@ -101,8 +98,13 @@ func startNodeWith(t *testing.T, env []string, script string, args ...string) *s
 	return p
 }
 
-func fetch(t *testing.T, cache string, dir nodeDir) {
+// fetch has npm install packages, or args of its own, in a folder that is not there yet.
+func fetch(t *testing.T, dir nodeDir, packages ...string) {
 	t.Helper()
+	if _, err := os.Stat(string(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	cache := filepath.Dir(string(dir))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +116,9 @@ func fetch(t *testing.T, cache string, dir nodeDir) {
 	// The peers of better-auth, every web framework and database, would take npm half a minute to
 	// choose from, and none is needed.
 	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
-		"--no-fund", "--loglevel=error"}, nodePackages()...)
+		"--no-fund", "--loglevel=error"}, packages...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
-		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(nodePackages(), ", "), err, out)
+		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(packages, ", "), err, out)
 	}
 	err = os.Rename(fresh, string(dir))
 	// else another test was faster

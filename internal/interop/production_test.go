@@ -142,7 +142,7 @@ func newPayer(t *testing.T) *person {
 
 func payment() request {
 	r := tool("pay", map[string]string{"to": "Ada"})
-	r.Numbers = map[string]int{"cents": 1250}
+	r.More = map[string]any{"cents": 1250}
 	return r
 }
 

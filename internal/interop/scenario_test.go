@@ -16,7 +16,7 @@ type request struct {
 	Method   string            `json:"method"`
 	Target   string            `json:"target"` // name or URI
 	Args     map[string]string `json:"args,omitempty"`
-	Numbers  map[string]int    `json:"numbers,omitempty"`  // more arguments of a tool
+	More     map[string]any    `json:"more,omitempty"`     // more arguments of a tool
 	Progress bool              `json:"progress,omitempty"` // asks for progress
 	// Timeout is in milliseconds, 0: that of the client. TypeScript clients alone heed it.
 	Timeout int `json:"timeout,omitempty"`
@@ -24,15 +24,15 @@ type request struct {
 
 // arguments are those of a tool, nil: none.
 func (r request) arguments() map[string]any {
-	if r.Args == nil && r.Numbers == nil {
+	if r.Args == nil && r.More == nil {
 		return nil
 	}
 	all := map[string]any{}
 	for name, text := range r.Args {
 		all[name] = text
 	}
-	for name, number := range r.Numbers {
-		all[name] = number
+	for name, value := range r.More {
+		all[name] = value
 	}
 	return all
 }

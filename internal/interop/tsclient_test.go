@@ -67,7 +67,9 @@ type tsProcess struct {
 func startTS(t *testing.T, module string) *tsProcess {
 	t.Helper()
 	process := startNode(t, "client.mjs", module)
-	return &tsProcess{Process: process, lines: bufio.NewScanner(process.Out)}
+	lines := bufio.NewScanner(process.Out)
+	lines.Buffer(nil, 16<<20) // lists are long
+	return &tsProcess{Process: process, lines: lines}
 }
 
 // routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process
@@ -153,7 +155,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 			Changed  bool    `json:"changed"`
 		}
 		if err := json.Unmarshal(c.lines.Bytes(), &heard); err != nil {
-			return "", fmt.Errorf("client.mjs says %q: %w", c.lines.Text(), err)
+			return "", fmt.Errorf("client.mjs says %.200q: %w", c.lines.Text(), err)
 		}
 		switch {
 		case heard.Progress:
@@ -169,7 +171,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 				return "", err
 			}
 		case heard.ID != c.lastID:
-			return "", fmt.Errorf("client.mjs says %q, not in its turn", c.lines.Text())
+			return "", fmt.Errorf("client.mjs says %.200q, not in its turn", c.lines.Text())
 		case heard.Error != nil:
 			return "", errors.New(*heard.Error)
 		default:

@@ -76,11 +76,11 @@ async function connect({ endpoint, program, mute, negotiate, headers }) {
 const texts = blocks => blocks.map(block => block.text ?? block.type).join(' ');
 
 // perform returns what came of a request as text.
-async function perform({ method, target, args, numbers, progress, timeout }, signal) {
+async function perform({ method, target, args, more, progress, timeout }, signal) {
     switch (method) {
         case 'tools/call': {
             const result = await client.callTool(
-                { name: target, arguments: numbers ? { ...args, ...numbers } : args },
+                { name: target, arguments: more ? { ...args, ...more } : args },
                 ...(old ? [undefined] : []), // a schema for the result
                 { signal, ...(timeout ? { timeout } : {}), ...(progress ? { onprogress: () => say({ progress: true }) } : {}) }
             );
@@ -93,7 +93,8 @@ async function perform({ method, target, args, numbers, progress, timeout }, sig
         case 'resources/read':
             return texts((await client.readResource({ uri: target })).contents);
         case 'tools/list':
-            return (await client.listTools()).tools.map(tool => tool.name).join(' ');
+            const { tools } = await client.listTools();
+            return target ? JSON.stringify(tools) : tools.map(tool => tool.name).join(' ');
         case 'prompts/list':
             return (await client.listPrompts()).prompts.map(prompt => prompt.name).join(' ');
         case 'resources/list':
