@@ -133,13 +133,14 @@ func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 	}
 	isText, outer := first == '"', depth == 2 // a member of params, result or error
 	switch string(name) {
-	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "requestState", "action",
-		"cursor", "nextCursor", "taskId", "requestId", "elicitationId", "progressToken",
+	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "src", "websiteUrl",
+		"requestState", "action", "cursor", "nextCursor", "taskId", "requestId", "toolUseId",
+		"elicitationId", "progressToken",
 		MetaProtocolVersion, MetaSubscriptionID:
 		if isText {
 			return jsonx.KeepText
 		}
-	case "inputResponses", "resourceSubscriptions":
+	case "inputResponses", "resourceSubscriptions", "taskIds":
 		return keepAll
 	case "content": // of an answer; that of a tool is a list
 		if outer && first == '{' {
