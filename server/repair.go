@@ -21,6 +21,9 @@ func (s *Server) reportRepair(ctx context.Context, request *Request, arguments .
 // parseTexts returns arguments with values in place of JSON texts, as [Options].ParseArguments has
 // it, and the names of these; none if the result does not match the schema either.
 func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string) {
+	if len(t.noText) == 0 || jsonx.Check(arguments) != nil {
+		return nil, nil
+	}
 	var names []string
 	parsed := []byte("{")
 	_ = jsonx.Members(arguments, func(name, value []byte) error {
@@ -35,14 +38,13 @@ func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string)
 		parsed = append(append(jsonx.AppendTextBytes(parsed, name), ':'), value...)
 		return nil
 	})
-	parsed = append(parsed, '}')
-	if names == nil || jsonx.Check(parsed) != nil { // nests deeper now
-		return nil, nil
+	if names != nil {
+		arguments, err := t.readArguments(append(parsed, '}'), false) // it may nest too deep now
+		if err == nil {
+			return arguments, names
+		}
 	}
-	if parsed = t.input.DropNulls(parsed); t.input.ValidateChecked(parsed) != nil {
-		return nil, nil
-	}
-	return parsed, names
+	return nil, nil
 }
 
 // propertiesWithoutText returns the properties of a schema that admit no string: by their types, or

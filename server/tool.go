@@ -222,15 +222,13 @@ func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	// checking it again would cost 2 % of the instructions of a call.
 	checked := bytes.Equal(p.Arguments, request.checkedArguments)
 	arguments, err := t.readArguments(p.Arguments, checked)
-	if err != nil && len(t.noText) > 0 && jsonx.Check(p.Arguments) == nil {
-		parsed, names := t.parseTexts(p.Arguments)
-		if names != nil {
-			arguments, err = parsed, nil
-			s.reportRepair(ctx, request, names...)
-		}
-	}
 	if err != nil {
-		return badArguments(err), nil
+		parsed, names := t.parseTexts(p.Arguments)
+		if names == nil {
+			return badArguments(err), nil
+		}
+		s.reportRepair(ctx, request, names...)
+		arguments = parsed
 	}
 	result, err := t.handle(ctx,
 		&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})
