@@ -47,8 +47,11 @@ func (s *Stream) routeLine(line []byte) {
 		x := s.currentSession()
 		switch m := message.(type) {
 		case *protocol.Request:
-			if id = m.ID; x != nil && x.refuseMalformed(line, id, err) {
+			if x != nil && x.refuseMalformed(line, m.ID, err) {
 				return
+			}
+			if !jsonx.HasMember(line, "method") { // the id is ours
+				id = m.ID
 			}
 		case *protocol.Response:
 			id = m.ID

@@ -390,6 +390,8 @@ func TestStreamViolations(t *testing.T) {
 		{"blank", "  ", ""},
 		{"batch", "[" + result("1") + "]", "no message"},
 		{"request", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`, "request"},
+		{"malformed request", `{"jsonrpc":"2.0","id":1,"x":NaN,"method":"elicitation/create"}`,
+			"no message"},
 		{"response with an unknown id", result("9"), ""},
 		{"response with the id as text", result(`"1"`), ""},
 		{"malformed, unknown id", `{"jsonrpc":"2.0","id":9,"result":[]}`, "no message"},

@@ -6,34 +6,33 @@ import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 // batches; its clients send a few messages at a time.
 const maxBatch = 100
 
-// DecodeBatch splits a batch of revision 2025-03-26 into the JSON texts of its messages, to be read
-// one by one with [DecodeMessage]. It reports false for data that is no array. The texts alias
-// data. An empty batch, one of more than 100 messages, and one that is not strict JSON (but for
-// text that is not well-formed Unicode) is an [*Error].
+// DecodeBatch splits a batch of revision 2025-03-26 into the texts of its messages, which alias
+// data. It reports false for data that is no array. The texts are unchecked: [DecodeMessage] reads
+// each, and refuses a bad one with its id. A batch within the batch comes as an empty one. An empty
+// batch, one of more than 100 messages, and one that cannot be split is an [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	if jsonx.KindOf(data) != jsonx.Array {
 		return nil, false, nil
-	}
-	err = jsonx.Check(data)
-	if e, ok := err.(*jsonx.SyntaxError); ok && e.IsText() {
-		err = nil // DecodeMessage repairs the one, or refuses it, with its id
-	}
-	if err != nil {
-		return nil, true, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	err = jsonx.Elements(data, func(_ int, value []byte) error {
 		if len(messages) == maxBatch {
 			return Errorf(CodeInvalidRequest, "invalid request: a batch holds at most %d messages",
 				maxBatch)
 		}
+		if jsonx.KindOf(value) == jsonx.Array { // who splits it as well must not do so for ever
+			value = []byte("[]")
+		}
 		messages = append(messages, value)
 		return nil
 	})
+	if _, ok := err.(*jsonx.SyntaxError); ok {
+		err = Errorf(CodeParseError, "parse error: %v", err)
+	}
+	if err == nil && len(messages) == 0 {
+		err = Errorf(CodeInvalidRequest, "invalid request: empty batch")
+	}
 	if err != nil {
 		return nil, true, err
-	}
-	if len(messages) == 0 {
-		return nil, true, Errorf(CodeInvalidRequest, "invalid request: empty batch")
 	}
 	return messages, true, nil
 }

@@ -60,7 +60,7 @@ func BenchmarkEncodeResult(b *testing.B) {
 			buf := make([]byte, 0, 4096)
 			for b.Loop() {
 				if _, err := protocol.AppendResult(buf[:0], protocol.Latest,
-					protocol.MethodCallTool, r); err != nil {
+					protocol.MethodCallTool, r, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

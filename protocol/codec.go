@@ -21,17 +21,19 @@ func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
 	if asks, ok := r.(*InputRequiredResult); ok && asks != nil {
 		size += len(asks.RequestState.text)
 	}
-	data, err := AppendResult(make([]byte, 0, size), v, method, r)
+	data, err := AppendResult(make([]byte, 0, size), v, method, r, nil)
 	if err != nil {
 		return nil, err
 	}
 	return data, nil
 }
 
-// AppendResult is [EncodeResult] appending to dst. On error it returns dst.
-func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error) {
+// AppendResult is [EncodeResult] appending to dst. server is nil or a _meta with the name of the
+// server ([MetaServerInfo]), which is added to that of the result where it has none. On error
+// AppendResult returns dst.
+func AppendResult(dst []byte, v Version, method string, r Result, server Meta) ([]byte, error) {
 	w := beginObject(dst)
-	w.version = v
+	w.version, w.server = v, server
 	if v.Era() == Modern {
 		switch r.(type) {
 		case *InputRequiredResult:

@@ -10,30 +10,25 @@ import (
 // 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
 // text instead that says what was left out. It does not change blocks.
 func downgradeContent(v Version, blocks []Content) []Content {
-	if v >= V20250618 {
-		return blocks
-	}
-	spelled := slices.Clone(blocks)
-	for i, b := range blocks {
-		if text := substituteFor(v, b); text != nil {
-			spelled[i] = text
-		}
-	}
-	return spelled
+	return downgradeBlocks(v, blocks, func(b *Content) *Content { return b })
 }
 
 // downgradeMessages is downgradeContent for the messages of a prompt.
 func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
+	return downgradeBlocks(v, messages, func(m *PromptMessage) *Content { return &m.Content })
+}
+
+func downgradeBlocks[E any](v Version, list []E, blockOf func(*E) *Content) []E {
 	if v >= V20250618 {
-		return messages
+		return list
 	}
-	spelled := slices.Clone(messages)
-	for i, m := range messages {
-		if text := substituteFor(v, m.Content); text != nil {
-			spelled[i].Content = text
+	list = slices.Clone(list)
+	for i := range list {
+		if text := substituteFor(v, *blockOf(&list[i])); text != nil {
+			*blockOf(&list[i]) = text
 		}
 	}
-	return spelled
+	return list
 }
 
 // substituteFor returns the text that replaces a block which version v does not have, nil when it

@@ -66,6 +66,7 @@ func nameMember(key []byte, err error) error {
 type objectWriter struct {
 	dst     []byte
 	version Version // in whose words the members are written
+	server  Meta    // of [AppendResult]
 	err     error
 }
 

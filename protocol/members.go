@@ -96,8 +96,26 @@ func (w *objectWriter) codeObject(m member, name string, p *json.RawMessage) err
 	return nil
 }
 
+// codeMeta codes a _meta. That of a result names the server.
 func (w *objectWriter) codeMeta(m member, p *Meta) error {
-	return w.codeObject(m, "_meta", (*json.RawMessage)(p))
+	if w == nil || w.server == nil {
+		return w.codeObject(m, "_meta", (*json.RawMessage)(p))
+	}
+	if *p == nil {
+		w.addKey("_meta")
+		w.dst = append(w.dst, w.server...)
+		return nil
+	}
+	named := *p
+	if _, ok := named.Get(MetaServerInfo); !ok {
+		name, _ := w.server.Get(MetaServerInfo)
+		var err error
+		if named, err = named.With(MetaServerInfo, json.RawMessage(name)); err != nil {
+			return err
+		}
+	}
+	w.addRawObject("_meta", named)
+	return nil
 }
 
 // codeValue codes a plain data type of this package, or a pointer to one that is left out if nil.

@@ -18,6 +18,9 @@ type Request struct {
 	Method string
 	// Params is the JSON object of parameters, nil when there is none.
 	Params json.RawMessage
+	// Repaired means that text of a message that was received was not well-formed Unicode, see
+	// [DecodeMessage]. Senders leave it false.
+	Repaired bool
 	// Mirror repeats what HTTP transports copy into headers. It is not part of the message: senders
 	// fill it so that a transport need not parse Params, receivers find it empty.
 	Mirror Mirror
@@ -65,9 +68,11 @@ func (*Response) isMessage()     {}
 // [*Notification], which is answered by nobody.
 func DecodeMessage(data []byte) (Message, error) {
 	var raw messageMembers
+	repaired := false
 	err := jsonx.CheckMembers(data, raw.readMember)
 	if e, ok := err.(*jsonx.SyntaxError); ok && (e.IsText() || e.IsDepth()) &&
 		jsonx.KindOf(data) == jsonx.Object {
+		repaired = true
 		err = jsonx.CheckMembers(jsonx.Repair(data, careOf), raw.readMember)
 	}
 	if err != nil {
@@ -84,6 +89,9 @@ func DecodeMessage(data []byte) (Message, error) {
 	if err != nil {
 		return refusedMessage(data),
 			&Error{Code: CodeInvalidRequest, Message: "invalid request: " + err.Error()}
+	}
+	if request, ok := m.(*Request); ok {
+		request.Repaired = repaired
 	}
 	return m, nil
 }
@@ -133,13 +141,14 @@ func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 	}
 	isText, outer := first == '"', depth == 2 // a member of params, result or error
 	switch string(name) {
-	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "requestState", "action",
-		"cursor", "nextCursor", "taskId", "requestId", "elicitationId", "progressToken",
+	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "src", "websiteUrl",
+		"requestState", "action", "cursor", "nextCursor", "taskId", "requestId", "toolUseId",
+		"elicitationId", "progressToken",
 		MetaProtocolVersion, MetaSubscriptionID:
 		if isText {
 			return jsonx.KeepText
 		}
-	case "inputResponses", "resourceSubscriptions":
+	case "inputResponses", "resourceSubscriptions", "taskIds":
 		return keepAll
 	case "content": // of an answer; that of a tool is a list
 		if outer && first == '{' {

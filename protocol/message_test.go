@@ -52,6 +52,8 @@ func TestMalformedMessages(t *testing.T) {
 		{"cut short", `{"jsonrpc":"2.0","id":1,`, parse, "1"},
 		{"cut within the id", `{"jsonrpc":"2.0","method":"m","id":1`, parse, ""},
 		{"id that is not UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"m\"}", parse, ""},
+		{"too much broken text", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"` +
+			strings.Repeat("\xff", 1<<19+100) + `"}}`, parse, "1"},
 		{"cut within the result", `{"jsonrpc":"2.0","id":1,"result":{"a":[`, parse, "1"},
 		{"NaN", `{"result":{"structuredContent":{"v":NaN}},"jsonrpc":"2.0","id":1}`, parse, "1"},
 		{"two values", `{"jsonrpc":"2.0","id":1,"method":"m"}{}`, parse, "1"},
@@ -149,6 +151,11 @@ var brokenTexts = []struct{ raw, want string }{
 	{`"method":"tools/call","params":{"name":"t","inputResponses":{"$":{}}}`, ""},
 	{`"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["$"]}}`, ""},
 	{`"method":"notifications/message","params":{"level":"info","data":{"uri":"$"}}`, "OK"},
+	{`"method":"subscriptions/listen","params":{"notifications":{"taskIds":["$"]}}`, ""},
+	{`"method":"x/y","params":{"content":[{"toolUseId":"$"}]}`, ""},
+	{`"result":{"serverInfo":{"websiteUrl":"$"}}`, ""},
+	{`"result":{"tools":[{"icons":[{"src":"$"}]}]}`, ""},
+	{`"result":{"structuredContent":{"src":"$"}}`, "OK"},
 	{`"method":"$"`, ""},
 	{`"method":"m","params":{"x":["$"],"uri":"x:y"}`, "OK"},
 }
@@ -182,6 +189,9 @@ func TestBrokenText(t *testing.T) {
 			}
 			sound := head + strings.ReplaceAll(test.raw, "$", mended) + "}"
 			want, soundErr := protocol.DecodeMessage([]byte(sound))
+			if r, ok := want.(*protocol.Request); ok && !r.Repaired {
+				r.Repaired = true
+			}
 			if err != nil || soundErr != nil || !reflect.DeepEqual(m, want) {
 				t.Errorf("%s: got %#v, %v", raw, m, err)
 			}
@@ -237,6 +247,15 @@ func idMustBe1(id protocol.ID) error {
 		return fmt.Errorf("id %s", id)
 	}
 	return nil
+}
+
+// TestNestedBatches: who splits what it gets as well does not do so for each level.
+func TestNestedBatches(t *testing.T) {
+	deep := strings.Repeat(`["`+"\xff"+`",`, 50_000) + "1" + strings.Repeat("]", 50_000)
+	messages, is, err := protocol.DecodeBatch([]byte(deep))
+	if len(messages) != 2 || string(messages[1]) != "[]" || !is || err != nil {
+		t.Errorf("got %d messages, %t, %v", len(messages), is, err)
+	}
 }
 
 func TestRefusalsAreShort(t *testing.T) {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -103,8 +104,7 @@ func (r relayed) appendMembers(w *objectWriter, raw json.RawMessage) error {
 	if r.cache != nil {
 		err = w.codeHints(member{}, r.cache)
 	}
-	w.addRawObject("_meta", r.meta)
-	return err
+	return cmp.Or(err, w.codeMeta(member{}, &r.meta))
 }
 
 func (r *CallToolResult) relay() relayed {

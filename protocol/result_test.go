@@ -105,7 +105,7 @@ func TestEncodeResultRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got, err := protocol.AppendResult([]byte("before"), protocol.Latest, test.method,
-				test.result); err == nil || string(got) != "before" {
+				test.result, nil); err == nil || string(got) != "before" {
 				t.Errorf("appended: %s, %v", got, err)
 			}
 			if data, err := protocol.EncodeResult(protocol.Latest, test.method,
@@ -193,7 +193,7 @@ func TestLegacyStructuredContent(t *testing.T) {
 
 func TestAppendResultKeepsWhatWasThere(t *testing.T) {
 	got, err := protocol.AppendResult([]byte("{"), protocol.Latest, protocol.MethodCallTool,
-		&protocol.CallToolResult{})
+		&protocol.CallToolResult{}, nil)
 	if want := `{{"resultType":"complete","content":[]}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}

@@ -142,6 +142,9 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 	if p, ok := request.Params.(*protocol.CallToolParams); ok {
 		request.checkedArguments = p.Arguments
 	}
+	if request.Message.Repaired {
+		s.reportRepair(ctx, request)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx,

@@ -63,6 +63,11 @@ type Options struct {
 	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
 	// listChanged, for servers whose lists and resources do not change. Changes are not announced.
 	NoSubscriptions bool
+	// ParseArguments accepts arguments of tools that a model sent as JSON text, such as "[1]" or
+	// "5", where the input schema admits no string there: only if the arguments do not match it as
+	// they came, and match it so. Handlers get the values, and the event
+	// [event.MessageRepaired] names them. Arguments that are relayed stay as they are.
+	ParseArguments bool
 	// ShutdownWaitsForPeople has shutdowns, of the server and its transports, wait for requests
 	// whose questions are with clients, as they do for running ones. Without it such requests end
 	// at once, because a person may take longer than any deployment, and their callers are told to

@@ -91,9 +91,6 @@ func (r *registry[E]) loadSnapshot() *snapshot[E] {
 
 func (r *registry[E]) encodePage(entries []E, next string,
 	cache protocol.CacheHints) (json.RawMessage, error) {
-	data, err := protocol.EncodeResult(protocol.Latest, r.method, r.render(entries, next, cache))
-	if err != nil {
-		return nil, err
-	}
-	return r.server.info.appendMeta(data), nil
+	return protocol.AppendResult(nil, protocol.Latest, r.method, r.render(entries, next, cache),
+		r.server.name)
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/url"
 	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -90,11 +92,16 @@ func (r *resource) entryKey() string { return r.definition.URI }
 func (t *template) entryKey() string { return t.definition.URITemplate }
 
 // AddResource registers a resource, also while the server runs. It panics if the resource is
-// invalid: no URI or a taken one, no name, no handler.
+// invalid: no URI or a taken one, one without a scheme (in a [Catalog], which may hold what other
+// servers list, it is taken), no name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()
-	mustRegister("resource", r.URI, checkHandler(handler != nil), checkName(r.URI),
-		checkName(r.Name), validateScopes(r.Scopes))
+	err := checkName(r.URI)
+	if u, bad := url.Parse(r.URI); err == nil && c == &c.server.own && (bad != nil || !u.IsAbs()) {
+		err = errors.New("its URI must have a scheme, as file:///notes.txt has")
+	}
+	mustRegister("resource", r.URI, checkHandler(handler != nil), err, checkName(r.Name),
+		validateScopes(r.Scopes))
 	c.server.noteResourceScopes(r.Scopes)
 	mustRegister("resource", r.URI, c.resources.addEntry(&resource{
 		resourceReader: resourceReader{r.Needs, r.Scopes, r.AcceptUnsolicited, handler},

@@ -112,6 +112,9 @@ func TestBadResources(t *testing.T) {
 	s := newHarness(t, nil).Server
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{URI: "x:"}, readNothing) })
 	wantPanic(t, "name", func() { server.AddResource(s, server.Resource{Name: "x"}, readNothing) })
+	wantPanic(t, "scheme", func() {
+		server.AddResource(s, server.Resource{URI: "no uri", Name: "x"}, readNothing)
+	})
 	wantPanic(t, "handler", func() {
 		server.AddResource(s, server.Resource{URI: "x:", Name: "x"}, nil)
 	})

@@ -18,8 +18,8 @@ import (
 type Server struct {
 	opts    Options
 	funnel  *roundtrip.Funnel
-	handler Handler // dispatch within the middleware
-	info    infoMeta
+	handler Handler       // dispatch within the middleware
+	name    protocol.Meta // of the results of modern revisions (basic/index, "_meta")
 	started time.Time
 
 	own Catalog // what every request sees
@@ -47,7 +47,7 @@ func New(opts *Options) (*Server, error) {
 	if s.funnel, err = roundtrip.NewFunnel(&o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	if s.info, err = newInfoMeta(o.Info); err != nil {
+	if s.name, err = protocol.Meta(nil).With(protocol.MetaServerInfo, o.Info); err != nil {
 		return nil, fmt.Errorf("server: Info: %w", err)
 	}
 	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover,

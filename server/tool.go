@@ -64,6 +64,7 @@ type tool struct {
 	acceptUnsolicited bool
 	task              TaskMode
 	input             *schema.Schema                         // nil: not checked
+	noText            map[string]bool                        // see Options.ParseArguments; or nil
 	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
 	// arguments that are mirrored into headers
@@ -155,6 +156,9 @@ func (c *Catalog) addTool(t Tool, in, out reflect.Type,
 		needs: t.Needs, scopes: t.Scopes, acceptUnsolicited: t.AcceptUnsolicited, task: t.Task,
 		input: input, headers: mirrored, handle: handle,
 	}
+	if c.server.opts.ParseArguments {
+		added.noText = propertiesWithoutText(input.Raw())
+	}
 	if output != nil {
 		added.definition.OutputSchema = output.Raw()
 		added.check = checkOutput(output)
@@ -219,7 +223,12 @@ func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	checked := bytes.Equal(p.Arguments, request.checkedArguments)
 	arguments, err := t.readArguments(p.Arguments, checked)
 	if err != nil {
-		return badArguments(err), nil
+		parsed, names := t.parseTexts(p.Arguments)
+		if names == nil {
+			return badArguments(err), nil
+		}
+		s.reportRepair(ctx, request, names...)
+		arguments = parsed
 	}
 	result, err := t.handle(ctx,
 		&ToolCall{Call: newCall(ctx, request), Name: p.Name, Arguments: arguments})

@@ -446,6 +446,16 @@ func (e VisitServed) countMetrics(c counter) {
 		"were served, or why not.", first: oneOf("how", e.How, visitWays)}, 1)
 }
 
+func (MessageRepaired) head() head { return head{LevelInfo, "mcp.message_repaired", false} }
+
+func (e MessageRepaired) addFields(f Fields) {
+	f.AddBool("text", len(e.Arguments) == 0)
+	for _, name := range e.Arguments[:min(len(e.Arguments), maxListed)] {
+		f.AppendItem(keyText(name))
+	}
+	f.AddItems("arguments")
+}
+
 func (QuestionReworded) head() head { return head{LevelWarn, "mcp.question_reworded", false} }
 
 func (QuestionReworded) countMetrics(c counter) {

@@ -298,6 +298,15 @@ type VisitServed struct {
 	RemoteAddr string
 }
 
+// MessageRepaired: a request was served although a part of it was malformed in a way that leaves
+// one reading.
+type MessageRepaired struct {
+	Where
+	// Arguments are the names of the arguments that came as JSON text. Empty: some text of the
+	// message was not well-formed Unicode, and was read with U+FFFD.
+	Arguments []string
+}
+
 // QuestionReworded: a question is asked again because another version of the application worded
 // the one that was answered: two versions run side by side.
 type QuestionReworded struct {

@@ -68,6 +68,7 @@
 //	mcp.task_ended          info   it is over; error: too many processes ended that ran it
 //	mcp.visit_served        info   a browser was shown the page of a visit, or came too late
 //	mcp.visit_refused       warn   a browser was turned away there; error: the store failed
+//	mcp.message_repaired    info   a request was malformed in a way that leaves one reading
 //	mcp.question_reworded   warn   two versions of the application ask differently
 //	mcp.leg_running         info   a copy of a leg that still runs was told to come back
 //	mcp.capability_refused  info   a client lacks what a question needs

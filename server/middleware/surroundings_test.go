@@ -47,13 +47,18 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 			"mcp.question_reworded", zapcore.WarnLevel,
 			map[string]any{"key": "pay", "asked_by": "v1", "app_version": "v2"},
 			"rondo_reworded_questions_total", nil},
+		{event.MessageRepaired{Where: where, Arguments: []string{"n", "a\nb"}},
+			"mcp.message_repaired", zapcore.InfoLevel,
+			map[string]any{"text": false, "arguments": []any{"n", `a\nb`}}, "", nil},
 		{event.SessionEvicted{Idle: time.Minute, Limit: "server"}, "mcp.session_evicted",
 			zapcore.InfoLevel, map[string]any{"idle_ms": 60000.0, "limit": "server"},
 			"rondo_sessions_evicted_total", nil},
 	} {
 		w := newWatch(t, nil, nil)
 		w.Observe(t.Context(), c.event)
-		w.wantValue(1, c.metric, c.labels...)
+		if c.metric != "" {
+			w.wantValue(1, c.metric, c.labels...)
+		}
 		e := w.entry(c.entry)
 		wantEqual(t, "entries", w.logs.Len(), 1)
 		wantFields(t, e, c.fields)

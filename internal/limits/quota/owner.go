@@ -4,8 +4,6 @@ package quota
 // stores and quotas.
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -50,18 +48,6 @@ func OwnerDigest(p protocol.Principal) string {
 	var room [256]byte // for most
 	sum := sha256.Sum256(appendLabel(room[:0], p, "owner"))
 	return string(hex.AppendEncode(room[:0], sum[:]))
-}
-
-// SessionName returns what stands for the id of a session where a revision has none: the same for
-// all requests of a principal under one key, and another for each request of an anonymous caller.
-// It tells nothing about the principal, and cannot be guessed.
-func SessionName(key []byte, p protocol.Principal) string {
-	if p.Anonymous() {
-		return rand.Text()
-	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write(AppendPrincipal(nil, p))
-	return hex.EncodeToString(mac.Sum(nil))
 }
 
 func appendField(dst []byte, value string) []byte {

@@ -12,6 +12,9 @@ const (
 	Entries                    // it is a list of entries that can do without each other
 )
 
+// maxGrowth limits how much longer a message gets: U+FFFD takes three bytes, a broken one takes one.
+const maxGrowth = 1 << 20
+
 // TooDeep stands for an entry that nests too deep.
 const TooDeep = `"(left out: nests too deep)"`
 
@@ -25,25 +28,28 @@ func (e *SyntaxError) IsDepth() bool { return e.Reason == reasonDepth }
 
 // Repair returns a copy of data with U+FFFD in place of each lone surrogate and each byte that is
 // not UTF-8 within a string, and [TooDeep] in place of each of the [Entries] that nests too deep.
-// Nothing else is changed: the result, which is at most three times as long, is no document yet,
-// but to be checked. careOf is called with each name, the care of its
-// object, the number of open brackets, and the first byte of its value.
+// Nothing else is changed: the result has to be checked. It is data itself if the copy would be
+// more than 1 MiB longer. careOf is called with each name, the care of its object, the number of
+// open brackets, and the first byte of its value.
 func Repair(
 	data []byte, careOf func(parent Care, depth int, name []byte, first byte) Care,
 ) []byte {
-	out := make([]byte, 0, len(data)+len(data)/8)
+	out, most := make([]byte, 0, len(data)+len(data)/8), len(data)+maxGrowth
 	var open [MaxDepth]Care
 	var care Care                          // of the next value
 	var entry struct{ at, out, depth int } // of Entries, which the next value is in; 0 for none
 	for i, depth := 0, 0; i < len(data); {
+		if len(out) > most {
+			return data
+		}
 		c, end := data[i], i+1
 		switch c {
 		case '"':
 			if end = skipString(data, i+1); end < 0 {
-				return appendRepaired(out, data[i:])
+				return appendRepaired(out, data[i:], most)
 			}
 			start := len(out)
-			out = appendRepaired(out, data[i:end])
+			out = appendRepaired(out, data[i:end], most)
 			keeps := care&KeepText != 0
 			if colon := skipSpace(data, end); depth > 0 && colon < len(data) && data[colon] == ':' {
 				parent, first := open[depth-1], byte(0)
@@ -87,9 +93,9 @@ func Repair(
 	return out
 }
 
-// appendRepaired appends the string value raw.
-func appendRepaired(dst, raw []byte) []byte {
-	for i := 0; i < len(raw); {
+// appendRepaired appends the string value raw. It stops when dst is longer than most.
+func appendRepaired(dst, raw []byte, most int) []byte {
+	for i := 0; i < len(raw) && len(dst) <= most; {
 		n := 1
 		switch {
 		case raw[i] == '\\':

@@ -59,13 +59,10 @@ func PresentMembers(
 	}
 }
 
-// HasMember reports whether data is an object with a member of this name. data must have passed
-// [Check], as for [Members].
+// HasMember reports whether data is an object with a member of this name. data need not have passed
+// [Check], see [OuterMembers].
 func HasMember(data []byte, name string) (found bool) {
-	_ = Members(data, func(key, _ []byte) error {
-		found = found || string(key) == name
-		return nil
-	})
+	OuterMembers(data, func(key, _ []byte) { found = found || string(key) == name })
 	return found
 }
 

@@ -166,6 +166,10 @@ func TestBatchesAreAnsweredTogether(t *testing.T) {
 		{"no message", `[{"jsonrpc":"2.0","id":3}]`, `[{"jsonrpc":"2.0","id":3,"error":{` +
 			`"code":-32600,"message":` +
 			`"invalid request: none of method, result and error is present"}}]`},
+		{"no JSON", `[{"id":3,"method":NaN}]`, `[{"jsonrpc":"2.0","id":3,"error":{"code":-32700,` +
+			`"message":"parse error: json: unexpected 'N' at byte 17"}}]`},
+		{"cut", `[` + request(1, "ok"), `{"jsonrpc":"2.0","error":{"code":-32700,"message":` +
+			`"parse error: json: unexpected end at byte 39"}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := serve(t, &peer{}, options(&refusals{}), test.line)
