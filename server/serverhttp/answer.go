@@ -14,20 +14,14 @@ import (
 )
 
 const (
-	// answerTime is how long the answer to a question is sent to an owner that does not take it.
+	// answerTime limits the attempts to deliver an answer to an owner that does not accept it.
 	answerTime = 5 * time.Minute
-	// maxAnswerBytes is how much the answers are together that are on their way, and
-	// maxAnswerBytesPerPrincipal those of one principal: one of the largest bodies beside 64 small
-	// ones. Each counts answerCost beside what it keeps.
+	// maxAnswerBytes bounds all answers in flight, maxAnswerBytesPerPrincipal those of one
+	// principal: one of the largest bodies and 64 small ones. Each costs answerCost in addition.
 	maxAnswerBytes             = 64 << 20
 	maxAnswerBytesPerPrincipal = defaultMaxBodyBytes + 64*answerCost
 	answerCost                 = 4 << 10
 )
-
-func newAnswerQuota() *quota.Pool[protocol.Principal] {
-	return quota.New(quota.Options[protocol.Principal]{Total: maxAnswerBytes,
-		Share: maxAnswerBytesPerPrincipal, Local: protocol.LocalPrincipal()})
-}
 
 // isAnswer reports whether the post is the answer to a question and nothing else. The session
 // takes no second copy of it. d may be nil.
@@ -39,8 +33,8 @@ func (d *legacyPost) isAnswer() bool {
 	return ok
 }
 
-// forwardAnswer passes an answer on. The client does not wait for an owner that is stopped, or cut
-// off: it gets 202, and the answer is sent until the owner has it.
+// forwardAnswer forwards an answer. If the owner hangs, the client gets 202, and the delivery is
+// retried.
 func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	task := new(inflight.Request)

@@ -10,6 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -64,7 +65,10 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 // response to one POST, until all have ended or the client is gone.
 func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call,
 	d *legacyPost) {
-	h.reportBroken(r, d)
+	if len(d.broken) > 0 { // one event for all: a batch may have many
+		h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
+			id: d.broken[0].ID, err: d.broken[0].Error})
+	}
 	c := newStreamWriter(rw)
 	if c.batch = d.batch; !c.batch && len(calls) == 1 {
 		c.only = &calls[0]

@@ -76,17 +76,13 @@ func appendParamHeaders(allowed string, requested []string) string {
 			if looked++; looked > maxRequestHeaders {
 				return b.String()
 			}
-			if name = strings.Trim(name, " \t"); isParamHeader(name) {
+			name = strings.Trim(name, " \t")
+			n := len(rules.ParamPrefix)
+			if len(name) > n && len(name) <= maxParamHeader &&
+				strings.EqualFold(name[:n], rules.ParamPrefix) && rules.IsToken(name[n:]) {
 				b.WriteString(", " + name)
 			}
 		}
 	}
 	return b.String()
-}
-
-// isParamHeader reports whether name is one of a mirrored argument.
-func isParamHeader(name string) bool {
-	n := len(rules.ParamPrefix)
-	return len(name) > n && len(name) <= maxParamHeader &&
-		strings.EqualFold(name[:n], rules.ParamPrefix) && rules.IsToken(name[n:])
 }

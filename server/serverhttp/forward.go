@@ -130,13 +130,6 @@ func misdirectedFault(status int) *fault {
 		err: hophttp.ErrorMisdirected()}
 }
 
-// changedBodyFault is the fault of a body that was changed between two replicas.
-func changedBodyFault() *fault {
-	return &fault{status: http.StatusBadRequest, reason: words.RefusedMisdirected,
-		cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
-			"invalid request: the body was changed between two replicas")}
-}
-
 var (
 	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
 	errChangedBody = errors.New("the body is not the one that the other replica has passed on")

@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -54,8 +55,10 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
-		bodies: recent.NewQueue(o.ReadTimeout, (*responseWriter).expireBody), answers: newAnswerQuota(),
-		quiet: recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
+		bodies: recent.NewQueue(o.ReadTimeout, (*responseWriter).expireBody),
+		quiet:  recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
+		answers: quota.New(quota.Options[protocol.Principal]{Total: maxAnswerBytes,
+			Share: maxAnswerBytesPerPrincipal, Local: protocol.LocalPrincipal()}),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 //	                            │                       └ response ─────────────→ 400
 //	                            └ else ────────────────────────────────────────→ serveOtherMethod
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rw := h.newResponseWriter(w, r)
+	rw := &responseWriter{w: w, h: h, r: r, deadline: deadlinesOf(w)}
 	defer h.recoverPanic(rw, r)
 	if h.refusesNew.Load() {
 		w.Header()["Connection"] = []string{"close"}
@@ -129,10 +132,13 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		return nil
 	}
 	if rw.received != nil && !rw.received.IsBody(body) {
-		rw.refuseRequest(changedBodyFault())
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedMisdirected,
+			cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: the body was changed between two replicas")})
 		return nil
 	}
-	if h.isBatch(r.Header, body) {
+	if h.legacy && jsonx.KindOf(body) == jsonx.Array && // only legacy revisions have batches
+		rules.EraOf(false, r.Header[headerVersion]) == protocol.Legacy {
 		h.serveBatch(rw, r, principal, body)
 		return nil
 	}
@@ -154,7 +160,8 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	case *protocol.Notification:
 		h.serveNotification(rw, r, m)
 	default:
-		rw.refuseRequest(unexpectedResponse())
+		rw.refuseRequest(badRequestFault(words.RefusedMalformed,
+			"invalid request: clients send no responses"))
 	}
 	return nil
 }
@@ -174,11 +181,6 @@ func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal p
 	d := singlePost(answer, body)
 	d.fault = f
 	h.serveLegacyPost(rw, r, principal, d)
-}
-
-// unexpectedResponse is the fault of a client that sends a response.
-func unexpectedResponse() *fault {
-	return badRequestFault(words.RefusedMalformed, "invalid request: clients send no responses")
 }
 
 // undecodableMessage is the fault of a body that is no message. message carries the
@@ -258,7 +260,10 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 // may outlive the request.
 func (h *Handler) endModern(rw *responseWriter) {
 	rw.endSilence()
-	rw.returnLoan()
+	if rw.lent != nil {
+		rw.putBuffer(rw.lent)
+		rw.lent = nil
+	}
 	rw.closeStream()
 	h.endRequest(&rw.task)
 }

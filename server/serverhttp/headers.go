@@ -34,7 +34,7 @@ func checkHeaders(header http.Header, admitted *server.Admission) {
 		(request.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
 		return // what the other headers mean is up to a version we do not speak
 	}
-	if e := vetMethod(header[headerMethod], request.Message.Method); e != nil {
+	if e := vetHeader("Mcp-Method", header[headerMethod], request.Message.Method); e != nil {
 		admitted.ReplaceRefusal(e)
 		return
 	}
@@ -68,10 +68,6 @@ func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 		return nil
 	}
 	return vetHeader("MCP-Protocol-Version", lines, string(declared))
-}
-
-func vetMethod(lines []string, method string) *protocol.Error {
-	return vetHeader("Mcp-Method", lines, method)
 }
 
 func vetName(lines []string, target string) *protocol.Error {
@@ -121,7 +117,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 		return protocol.UnsupportedVersion(string(v), rules.ModernRevisions())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
-		return vetMethod(lines, n.Method)
+		return vetHeader("Mcp-Method", lines, n.Method)
 	}
 	return nil
 }
@@ -158,7 +154,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 // vetGivenBy checks the headers that are there against one message. A response has no method.
 func vetGivenBy(methods, names []string, method string, params []byte) *protocol.Error {
 	if len(methods) > 0 {
-		if e := vetMethod(methods, method); e != nil {
+		if e := vetHeader("Mcp-Method", methods, method); e != nil {
 			return e
 		}
 	}

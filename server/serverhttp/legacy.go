@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -47,13 +46,6 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 		return
 	}
 	d.others = append(d.others, m)
-}
-
-// isBatch reports whether a body is a batch: an array, from a
-// client whose revision may have arrays.
-func (h *Handler) isBatch(header http.Header, body []byte) bool {
-	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
-		rules.EraOf(false, header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of its own.
@@ -144,7 +136,12 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		return
 	}
 	for _, m := range d.others {
-		deliverOneWay(rw.handlerContext(r), s, m)
+		switch m := m.(type) {
+		case *protocol.Response: // to a withdrawn question, too
+			s.core.Deliver(m)
+		case *protocol.Notification:
+			s.core.Notify(rw.handlerContext(r), m)
+		}
 	}
 	if d.fault != nil {
 		rw.refuseRequest(d.fault)
@@ -196,17 +193,6 @@ func (f *fault) withID(id protocol.ID) *fault {
 
 func batchNotAllowed(v protocol.Version) *fault {
 	return badRequestFault(words.RefusedBatch, "invalid request: revision %s has no batches", v)
-}
-
-// deliverOneWay passes a notification or a response to the session. A response to
-// a question that was withdrawn is no fault of the client's.
-func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
-	switch m := m.(type) {
-	case *protocol.Response:
-		s.core.Deliver(m)
-	case *protocol.Notification:
-		s.core.Notify(ctx, m)
-	}
 }
 
 // maxInitialize is how large the parameters of initialize may be. The session
@@ -262,7 +248,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 
 // reserveSession reserves room for a session, and evicts idle ones for it if there is none.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
-	if h.refusesNew.Load() || h.sessions.isClosed() {
+	if closed, _ := h.sessions.refusesNew(); closed || h.refusesNew.Load() {
 		return shutdownFault()
 	}
 	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)

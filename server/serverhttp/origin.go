@@ -19,7 +19,8 @@ import (
 // (basic/transports/streamable-http, "Security & Endpoint").
 func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
-	local := toLoopback(r)
+	tcp := localAddr(r)
+	local := tcp != nil && tcp.IP.IsLoopback()
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
 		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
@@ -94,13 +95,6 @@ func clipSource(s string) string {
 	return errtext.Quote(s, maxQuoted)
 }
 
-// toLoopback reports whether r came over a connection to a loopback address,
-// which nobody on another machine can open.
-func toLoopback(r *http.Request) bool {
-	tcp := localAddr(r)
-	return tcp != nil && tcp.IP.IsLoopback()
-}
-
 // toPrivate reports whether r came over a connection to an address that can be reached from a part
 // of the network alone: of RFC 1918, 4193, 3927, 4291 or 6598.
 func toPrivate(r *http.Request) bool {
@@ -138,7 +132,8 @@ func parseAuthority(s string) (a authority, ok bool) {
 		a.host = s
 	}
 	if rest != "" {
-		if a.port, ok = strings.CutPrefix(rest, ":"); !ok || !isDigits(a.port) {
+		a.port, ok = strings.CutPrefix(rest, ":")
+		if !ok || strings.Trim(a.port, "0123456789") != "" {
 			return authority{}, false
 		}
 	}
@@ -147,15 +142,6 @@ func parseAuthority(s string) (a authority, ok bool) {
 	}
 	a.host = strings.ToLower(a.host)
 	return a, true
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
 }
 
 // isLoopback reports whether the host is this machine by definition.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -24,17 +23,6 @@ func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 		}
 	}
 	h.srv.Report(r.Context(), e)
-}
-
-// reportBroken tells the observer of the messages of a batch that are none, all
-// of them at once: a batch may hold a great many.
-func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
-	if len(d.broken) == 0 {
-		return
-	}
-	first := d.broken[0]
-	h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
-		id: first.ID, err: first.Error})
 }
 
 // maxCause is how much of the text of an authentication hook's error is kept.

@@ -66,10 +66,6 @@ type responseWriter struct {
 	keepAliveTimer *time.Timer // runs out when a stream needs a comment, nil: never
 }
 
-func (h *Handler) newResponseWriter(w http.ResponseWriter, r *http.Request) *responseWriter {
-	return &responseWriter{w: w, h: h, r: r, deadline: deadlinesOf(w)}
-}
-
 // Notify sends a notification. The first one turns the response into a stream.
 // It blocks while the client is slow, for at most the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
@@ -320,7 +316,9 @@ func (rw *responseWriter) writeFault(f *fault) {
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
 	if readsOn {
 		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
-		rw.dropBody()
+		if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
+			_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
+		}
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
@@ -337,13 +335,6 @@ func (rw *responseWriter) writeFault(f *fault) {
 
 // maxDropped is how much of a refused body is read. Clients that send more are cut off.
 const maxDropped = 64 << 20
-
-// dropBody reads the rest of the body, unless that is long or the client waits for leave.
-func (rw *responseWriter) dropBody() {
-	if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
-		_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
-	}
-}
 
 // abandonClient ends the response without another byte: the client has
 // disconnected. The deadline keeps net/http from completing the response, which a
@@ -435,12 +426,4 @@ func (l *loan) holdsResult(response *protocol.Response) bool {
 	}
 	result, put := response.Result, (*l.lent)[l.head:]
 	return len(result) > 0 && len(result) == len(put) && &result[0] == &put[0]
-}
-
-// returnLoan puts the buffer back into the pool.
-func (rw *responseWriter) returnLoan() {
-	if rw.lent != nil {
-		rw.putBuffer(rw.lent)
-		rw.lent = nil
-	}
 }

@@ -367,17 +367,11 @@ func (t *sessionTable) closeForNew() {
 	}
 }
 
-func (t *sessionTable) isClosed() bool {
+// refusesNew reports whether no session is opened, and whether no GET stream is opened either.
+func (t *sessionTable) refusesNew() (sessions, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.closed
-}
-
-// hasEnded reports whether GET streams are refused.
-func (t *sessionTable) hasEnded() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended
+	return t.closed, t.ended
 }
 
 // drainSessions lets no more sessions open, and returns a channel that is closed when none is left.
