@@ -95,9 +95,7 @@ func TestServerCloseEndsStreams(t *testing.T) {
 		{"shutdown", func(srv *server.Server) error { return srv.Shutdown(t.Context()) }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			srv, _ := legacyServer(t, nil)
-			ts, _ := serve(t, srv, nil)
-			c := openSession(t, ts, "2025-11-25")
+			c, srv, _ := startSession(t, "2025-11-25")
 			get := c.listen("")
 			addTool(srv, "new", says("x"))
 			get.expect("list_changed")

@@ -13,8 +13,7 @@ import (
 )
 
 func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	done := make(chan *reply, 1)
 	go func() { done <- c.call(1, "wait") }()
 	<-f.all["a"].steps.entered

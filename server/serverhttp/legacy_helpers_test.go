@@ -38,6 +38,14 @@ func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClien
 	return c
 }
 
+// startSession opens a session at an endpoint of its own.
+func startSession(t testing.TB, version string) (*legacyClient, *server.Server, *steps) {
+	t.Helper()
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	return openSession(t, ts, version), srv, steps
+}
+
 // openAs opens a session of revision 2025-11-25 with credentials.
 func openAs(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
 	t.Helper()

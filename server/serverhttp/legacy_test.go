@@ -58,9 +58,7 @@ func TestLegacyLifecycle(t *testing.T) {
 }
 
 func TestLegacyStatuses(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-06-18")
+	c, _, _ := startSession(t, "2025-06-18")
 	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 	const note = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	tests := []struct {
@@ -129,11 +127,11 @@ func TestLegacyStatuses(t *testing.T) {
 	}
 	for name, change := range map[string][]string{"two sessions": {c.session, c.session},
 		"two different sessions": {c.session, "x"}} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL, strings.NewReader(ping))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", c.ts.URL, strings.NewReader(ping))
 		noError(t, err)
 		r.Header = c.header()
 		r.Header["Mcp-Session-Id"] = change
-		wantStatus(t, name, send(t, ts, r), 400)
+		wantStatus(t, name, send(t, c.ts, r), 400)
 	}
 }
 
@@ -205,9 +203,7 @@ func TestModernOnly(t *testing.T) {
 // TestLegacyDisconnect holds that a client which goes away has not cancelled,
 // in each state of the response.
 func TestLegacyDisconnect(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
+	c, _, steps := startSession(t, "2025-11-25")
 	t.Run("undecided", func(t *testing.T) {
 		leave := c.startCall(1, "steps")
 		running := <-steps.entered
@@ -422,9 +418,7 @@ func TestLegacySlowReader(t *testing.T) {
 		if used := serverhttp.EventBytes(h); used > most {
 			t.Errorf("%d bytes are kept, want at most %d", used, most)
 		}
-		if got := c.call(2, "echo"); got.Error != nil {
-			t.Errorf("got %s", got.body)
-		}
+		wantRefusal(t, "another call", c.call(2, "echo"), 200, 0)
 	})
 }
 
@@ -454,22 +448,14 @@ func TestLegacyHTTP2(t *testing.T) {
 
 // TestPanicOutsideHandlers holds that it ends the request and nothing else.
 func TestPanicOutsideHandlers(t *testing.T) {
-	srv, _ := legacyServer(t, &server.Options{Observer: panicky{}})
+	srv, _ := legacyServer(t,
+		&server.Options{Observer: panicsOn[event.HandlerPanicked]("on purpose")})
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	for range 2 {
 		if got := c.call(1, "panic"); got.code() != -32603 || string(got.ID) != "1" {
 			t.Errorf("got status %d: %s", got.status, got.body)
 		}
-	}
-}
-
-// panicky is an observer that should not have been written.
-type panicky struct{}
-
-func (panicky) Observe(_ context.Context, e event.Event) {
-	if _, ok := e.(event.HandlerPanicked); ok {
-		panic("on purpose")
 	}
 }
 

@@ -38,6 +38,13 @@ type fleet struct {
 	all  map[string]*member
 }
 
+// newPair starts the replicas a and b, and opens a session at a for a client that calls b.
+func newPair(t testing.TB) (*fleet, *legacyClient) {
+	t.Helper()
+	f := newFleet(t, nil, "a", "b")
+	return f, openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+}
+
 // A member is one replica.
 type member struct {
 	ts     *httptest.Server
@@ -212,8 +219,7 @@ func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 }
 
 func TestAGetStreamIsForwarded(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	g := c.listen("")
 	if !strings.HasPrefix(g.response.Header.Get("Content-Type"), "text/event-stream") {
 		t.Errorf("got %v", g.response.Header)
@@ -228,8 +234,7 @@ func TestAGetStreamIsForwarded(t *testing.T) {
 }
 
 func TestRequestsAreCountedOnceAtTheOwner(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	c.call(1, "echo")
 	hops := forwards(f.all["b"])
 	if len(hops) != 1 || hops[0].Owner != "a" || hops[0].Outcome != words.ForwardAnswered ||
@@ -294,8 +299,7 @@ func TestModernRequestsAreNotForwarded(t *testing.T) {
 }
 
 func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	other := newFleet(t, nil)
 	foreign := openSession(t, other.start("a", servertest.NewKeyring("k2"), nil).ts, "2025-11-25")
 	sameKey := openSession(t, newFleet(t, nil, "a").all["a"].ts, "2025-11-25")
@@ -359,8 +363,7 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 }
 
 func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
 	noError(t, err)
 	defer listener.Close()
@@ -472,8 +475,7 @@ func TestAHopFitsOneRequest(t *testing.T) {
 }
 
 func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	c.bearer = "Bearer secret"
 	second := f.start("a", servertest.NewKeyring("k1"), nil)
 	wantStatus(t, "the name belongs to another start", c.call(1, "echo"), 404)
@@ -488,8 +490,7 @@ func TestAnOwnerThatStartedAnewGetsNoCredentials(t *testing.T) {
 }
 
 func TestAStrangerAtTheAddressGetsNoCredentials(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	c.bearer = "Bearer secret"
 	var mu sync.Mutex
 	var leaked []string
@@ -537,8 +538,7 @@ func TestAnOwnerThatDiesWithARequestLeavesTheOutcomeUnknown(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, nil, "a", "b")
-			c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+			f, c := newPair(t)
 			f.interpose("a", h)
 			got := c.call(1, "echo")
 			wantStatus(t, name, got, 502)
@@ -555,8 +555,7 @@ func TestAnOwnerThatDiesWithARequestLeavesTheOutcomeUnknown(t *testing.T) {
 }
 
 func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	f, c := newPair(t)
 	go f.all["a"].steps.enter()
 	stream := c.callFlow(1, "steps")
 	stream.expect(`"progress":1`)
@@ -573,8 +572,7 @@ func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
 }
 
 func TestALargeBodyIsForwarded(t *testing.T) {
-	f := newFleet(t, nil, "a", "b")
-	c := openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
+	_, c := newPair(t)
 	call := func(size int) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo",` +
 			`"arguments":{"message":"` + strings.Repeat("x", size) + `"}}}`

@@ -208,26 +208,24 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 			10_000 * 3 / 4},
 		{"bytes", large, 865, 2595},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tb := newTable(t, serverhttp.Options{Authenticate: byBearer})
-				fill := func(name string) (n int) {
-					for s, _ := tb.openWith(name, tc.initialize); s != ""; s, _ = tb.openWith(name,
-						tc.initialize) {
-						n++
-					}
-					return n
+		bubble(t, tc.name, func(t *testing.T) {
+			tb := newTable(t, serverhttp.Options{Authenticate: byBearer})
+			fill := func(name string) (n int) {
+				for s, _ := tb.openWith(name, tc.initialize); s != ""; s, _ = tb.openWith(name,
+					tc.initialize) {
+					n++
 				}
-				if n := fill("mallory"); n < tc.mallory || n > tc.mallory+10 {
-					t.Errorf("one principal opens %d sessions, want %d", n, tc.mallory)
-				}
-				if s, _ := tb.open("alice"); s == "" {
-					t.Error("alice gets none beside one principal")
-				}
-				if n := fill(""); n < tc.anon-10 || n > tc.anon+30 {
-					t.Errorf("anonymous callers open %d sessions, want %d", n, tc.anon)
-				}
-			})
+				return n
+			}
+			if n := fill("mallory"); n < tc.mallory || n > tc.mallory+10 {
+				t.Errorf("one principal opens %d sessions, want %d", n, tc.mallory)
+			}
+			if s, _ := tb.open("alice"); s == "" {
+				t.Error("alice gets none beside one principal")
+			}
+			if n := fill(""); n < tc.anon-10 || n > tc.anon+30 {
+				t.Errorf("anonymous callers open %d sessions, want %d", n, tc.anon)
+			}
 		})
 	}
 }

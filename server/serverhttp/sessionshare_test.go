@@ -84,9 +84,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 				t.Errorf("others opened %d sessions, want %d", len(anon), tc.anon)
 			}
 			for _, c := range ann {
-				if got := c.call(1, "echo"); got.Error != nil {
-					t.Errorf("a session that was open: %s", got.body)
-				}
+				wantRefusal(t, "a session that was open", c.call(1, "echo"), 200, 0)
 			}
 			read(t, ann[0].do(t.Context(), "DELETE", ""))
 			if again := openings(t, ts, "ann", 20); len(again) != 1 {
@@ -100,15 +98,13 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 // and those that come at once are counted before they are open.
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
-	fail := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if broken.Load() {
-				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
-			}
-			return next(ctx, request)
+	fail := before(func(context.Context, *server.Request) error {
+		if broken.Load() {
+			return protocol.Errorf(protocol.CodeBusy, "not now")
 		}
-	}
-	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})
+		return nil
+	})
+	srv, _ := legacyServer(t, &server.Options{Middleware: fail})
 	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer,
 		Limits: serverhttp.Limits{Sessions: 8}})
 	broken.Store(true)
