@@ -551,13 +551,19 @@ func (m members) settleKeywords() error {
 	return err
 }
 
-// keywordTypes are the types of the values that a keyword restricts.
-var keywordTypes = map[string]string{
-	"minLength": "string", "maxLength": "string", "pattern": "string", "format": "string",
-	"minimum": "number", "exclusiveMinimum": "number", "multipleOf": "number",
-	"maximum": "number", "exclusiveMaximum": "number",
-	"items": "array", "minItems": "array", "maxItems": "array", "prefixItems": "array",
-	"properties": "object",
+// typeOfKeyword returns the type of the values that a keyword restricts, or "".
+func typeOfKeyword(keyword string) string {
+	switch keyword {
+	case "minLength", "maxLength", "pattern", "format":
+		return "string"
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		return "number"
+	case "items", "minItems", "maxItems", "prefixItems":
+		return "array"
+	case "properties":
+		return "object"
+	}
+	return ""
 }
 
 // inferTypes returns the types of the values, sorted, or those that the keywords are for.
@@ -570,7 +576,7 @@ func (m members) inferTypes() (types []string) {
 	}
 	if len(types) == 0 {
 		for key := range m {
-			if typ := keywordTypes[key]; typ != "" {
+			if typ := typeOfKeyword(key); typ != "" {
 				types = append(types, typ)
 			}
 		}
