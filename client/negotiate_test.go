@@ -118,9 +118,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
 			}
-			if got := string(c.Negotiated()); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			wantEqual(t, "negotiated", string(c.Negotiated()), test.want)
 			want := map[string][]string{
 				modern: {"server/discover", "tools/call", "tools/call"},
 				legacy: {
@@ -152,12 +150,7 @@ func TestRefusedInitializeFails(t *testing.T) {
 	for _, way := range []string{"post stream", "lines"} {
 		for _, test := range tests {
 			t.Run(way+"/"+test.name, func(t *testing.T) {
-				s := &legacyServer{handle: func(m legacyMessage) string {
-					if m.Method == "initialize" {
-						return test.answer
-					}
-					return ""
-				}}
+				s := &legacyServer{handle: on("initialize", test.answer)}
 				c := s.reach(t, way, nil)
 				for range 2 {
 					if _, err := c.CallTool(t.Context(), "t", nil); err == nil ||
@@ -201,12 +194,7 @@ func TestNegotiationOverLines(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &legacyServer{handle: func(m legacyMessage) string {
-				if m.Method == "server/discover" {
-					return test.answer
-				}
-				return ""
-			}}
+			s := &legacyServer{handle: on("server/discover", test.answer)}
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, s.onLines(t, nil), nil)
 				r, err := c.CallTool(t.Context(), "t", nil)
@@ -215,9 +203,7 @@ func TestNegotiationOverLines(t *testing.T) {
 				} else if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
-				if c.Negotiated() != test.want {
-					t.Errorf("got %q, want %q", c.Negotiated(), test.want)
-				}
+				wantEqual(t, "negotiated", c.Negotiated(), test.want)
 			})
 		})
 	}
@@ -341,9 +327,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		old.Store(true)
 		wantCall(t, c, "t")
-		if c.Negotiated() != protocol.V20251125 {
-			t.Errorf("got %s", c.Negotiated())
-		}
+		wantEqual(t, "negotiated", c.Negotiated(), protocol.V20251125)
 	})
 }
 

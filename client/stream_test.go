@@ -709,9 +709,7 @@ func TestStreamMultiplexes(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if heard[text] != 1 {
-				t.Errorf("%s: heard of progress %d times, want once", text, heard[text])
-			}
+			wantEqual(t, fmt.Sprintf("%s: heard of progress: times", text), heard[text], 1)
 		})
 	}
 	all.Wait()

@@ -39,9 +39,7 @@ type everything struct {
 func derive[T any](t testing.TB) *form.Form {
 	t.Helper()
 	f, err := form.Derive(reflect.TypeFor[T](), form.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return f
 }
 
@@ -69,9 +67,7 @@ func TestDeriveEverything(t *testing.T) {
 	for _, typ := range []reflect.Type{reflect.TypeFor[everything](),
 		reflect.TypeFor[*everything]()} {
 		f, err := form.Derive(typ, form.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := string(f.Schema()); got != want {
 			t.Errorf("%v:\n got %s\nwant %s", typ, got, want)
 		}

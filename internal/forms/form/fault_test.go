@@ -26,9 +26,7 @@ func TestExplain(t *testing.T) {
 	own := derive[all](t)
 	peer := func(property string) *form.Form {
 		f, err := form.ParsePeer([]byte(object(property)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return f
 	}
 	for _, tt := range []struct {
