@@ -553,3 +553,11 @@ func otherPort(text string) string {
 	u.Host = u.Hostname() + ":1"
 	return u.String()
 }
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

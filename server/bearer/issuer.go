@@ -85,7 +85,10 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
-		i.refreshKeysLocked()
+		if i.Keys == nil && time.Now().After(i.freshUntil) &&
+			time.Since(i.lastFetch) >= failurePause {
+			i.startFetchLocked()
+		}
 		if len(found) == 0 {
 			return nil, refuseKey(id)
 		}
@@ -188,13 +191,6 @@ func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 		}
 	}
 	return found
-}
-
-// refreshKeysLocked starts a fetch if the keys are stale.
-func (i *issuer) refreshKeysLocked() {
-	if i.Keys == nil && time.Now().After(i.freshUntil) && time.Since(i.lastFetch) >= failurePause {
-		i.startFetchLocked()
-	}
 }
 
 // startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at

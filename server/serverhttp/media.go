@@ -3,6 +3,7 @@ package serverhttp
 import (
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -60,4 +61,83 @@ func isJSON(lines []string) bool {
 	}
 	charset, given := params["charset"]
 	return !given || strings.EqualFold(charset, "utf-8")
+}
+
+// acceptedForms reports which kinds of response an Accept header admits, by wildcards too. The
+// specification wants clients to list both; hosts that list one are served in that form,
+// since nearly every response fits either. A client that sends no Accept header at all takes
+// anything (RFC 9110, 12.5.1).
+func acceptedForms(lines []string) (json, events bool) {
+	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
+		return true, true
+	}
+	var j, e preference
+	for _, line := range lines {
+		for element := range listElements(line) {
+			media, params, err := mime.ParseMediaType(element)
+			if err != nil {
+				continue // a range that cannot be read admits nothing
+			}
+			weight := parseQuality(params)
+			j.addMatch(typeJSON, media, weight)
+			e.addMatch(typeEvents, media, weight)
+		}
+	}
+	return j.weight > 0, e.weight > 0
+}
+
+// A preference is what the most specific range says about one media type.
+type preference struct {
+	specificity int
+	weight      float64
+}
+
+func (p *preference) addMatch(media, accepted string, weight float64) {
+	specificity := 0
+	main, _, _ := strings.Cut(media, "/")
+	switch accepted {
+	case media:
+		specificity = 3
+	case main + "/*":
+		specificity = 2
+	case "*/*":
+		specificity = 1
+	}
+	if specificity > p.specificity {
+		*p = preference{specificity, weight}
+	}
+}
+
+// parseQuality returns the weight of a range. One that cannot be read is 0.
+func parseQuality(params map[string]string) float64 {
+	q, given := params["q"]
+	if !given {
+		return 1
+	}
+	weight, err := strconv.ParseFloat(q, 64)
+	if err != nil || !(weight >= 0 && weight <= 1) {
+		return 0
+	}
+	return weight
+}
+
+// listElements yields the elements of a list that is separated by commas,
+// which quoted strings may contain.
+func listElements(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, quoted := 0, false
+		for i := 0; i <= len(list); i++ {
+			switch {
+			case i == len(list) || (list[i] == ',' && !quoted):
+				if element := strings.Trim(list[start:i], " \t"); element != "" && !yield(element) {
+					return
+				}
+				start = i + 1
+			case list[i] == '"':
+				quoted = !quoted
+			case list[i] == '\\' && quoted:
+				i++
+			}
+		}
+	}
 }

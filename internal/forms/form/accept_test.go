@@ -128,9 +128,7 @@ func TestAccept(t *testing.T) {
 func TestAcceptCase(t *testing.T) {
 	f := derive[confirmation](t)
 	_, err := f.Accept([]byte(`{"Approve":true}`))
-	if got, want := fmt.Sprint(err), `form: field "approve": is required`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "error", fmt.Sprint(err), `form: field "approve": is required`)
 	got, err := f.Accept([]byte(`{"approve":false,"Approve":true}`))
 	if want := `{"approve":false}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)

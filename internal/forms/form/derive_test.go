@@ -3,6 +3,7 @@ package form_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -68,9 +69,7 @@ func TestDeriveEverything(t *testing.T) {
 		reflect.TypeFor[*everything]()} {
 		f, err := form.Derive(typ, form.Options{})
 		noError(t, err)
-		if got := string(f.Schema()); got != want {
-			t.Errorf("%v:\n got %s\nwant %s", typ, got, want)
-		}
+		wantEqual(t, fmt.Sprint(typ), string(f.Schema()), want)
 		// What is derived must be what an author may write and what a peer reads.
 		parsed, err := form.Parse(f.Schema(), form.Options{})
 		if err != nil {
@@ -96,13 +95,9 @@ func TestDeriveEmbedded(t *testing.T) {
 	}
 	got := string(derive[person](t).Schema())
 	want := `{"type":"object","properties":{"name":{"type":"string"},"email":{"type":"string","format":"email"}},"required":["name","email"]}`
-	if got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := string(derive[struct{}](t).Schema()),
-		`{"type":"object","properties":{}}`; got != want {
-		t.Errorf("empty struct: got %s, want %s", got, want)
-	}
+	wantEqual(t, "the result", got, want)
+	wantEqual(t, "empty struct", string(derive[struct{}](t).Schema()),
+		`{"type":"object","properties":{}}`)
 }
 
 type decoding int

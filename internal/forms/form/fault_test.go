@@ -93,10 +93,9 @@ func TestExplain(t *testing.T) {
 			if err == nil {
 				t.Fatal("the answer is accepted")
 			}
-			if got, want := tt.form.Explain(err), (form.Fault{Field: tt.field, Rule: tt.rule,
-				Words: tt.word}); got != want {
-				t.Errorf("got  %+v\nwant %+v", got, want)
-			}
+			wantEqual(t, "the result", tt.form.Explain(err),
+				(form.Fault{Field: tt.field, Rule: tt.rule,
+					Words: tt.word}))
 		})
 	}
 }

@@ -124,9 +124,7 @@ func TestNormalForm(t *testing.T) {
 			}
 			noError(t, err)
 			checkNormal(t, f, published)
-			if got, want := canonical(t, f.Schema()), canonical(t, []byte(test.asked)); got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
+			wantEqual(t, "normal form", canonical(t, f.Schema()), canonical(t, []byte(test.asked)))
 			if _, err := f.Accept([]byte(test.takes)); err != nil {
 				t.Errorf("%s is refused: %v", test.takes, err)
 			}

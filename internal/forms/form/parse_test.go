@@ -239,3 +239,11 @@ func noError(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
