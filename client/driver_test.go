@@ -245,9 +245,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		if err := c.Close(); err != nil || !peer.closed {
 			t.Errorf("close: %v, peer closed: %v", err, peer.closed)
 		}
-		if err := <-failed; !errors.Is(err, client.ErrClosed) {
-			t.Errorf("running call: got %v, want ErrClosed", err)
-		}
+		wantIs(t, "running call", <-failed, client.ErrClosed)
 		sent := len(peer.requests())
 		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err,
 			client.ErrClosed) ||

@@ -254,9 +254,7 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 				wantEqual(t, "lengths of the lists", lists(t.Context(), c), test.want)
 				sent := slices.DeleteFunc(s.methods(),
 					func(m string) bool { return !strings.HasSuffix(m, "/list") })
-				if !slices.Equal(sent, test.sent) {
-					t.Errorf("sent %v, want %v", sent, test.sent)
-				}
+				wantEqual(t, "sent", fmt.Sprint(sent), fmt.Sprint(test.sent))
 				for tool, err := range c.Tools(t.Context()) {
 					if test.want[0] == 0 {
 						t.Errorf("got tool %v, %v", tool, err)

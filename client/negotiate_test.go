@@ -127,9 +127,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 				},
 				neither: {"server/discover", "server/discover"},
 			}[test.want]
-			if got := s.methods(); !slices.Equal(got, want) {
-				t.Errorf("sent %v, want %v", got, want)
-			}
+			wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(want))
 		})
 	}
 }
@@ -275,9 +273,7 @@ func TestEraOptions(t *testing.T) {
 				} else if err == nil {
 					t.Error("no error")
 				}
-				if got := s.methods(); !slices.Equal(got, test.want) {
-					t.Errorf("sent %v, want %v", got, test.want)
-				}
+				wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(test.want))
 			})
 		}
 	})
@@ -385,13 +381,9 @@ func TestNegotiationOutlivesItsFirstCaller(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	cancel(gone)
-	if err := <-first; !errors.Is(err, gone) {
-		t.Errorf("got %v, want the cause of the caller's context", err)
-	}
+	wantIs(t, "error", <-first, gone)
 	release()
-	if err := <-second; err != nil {
-		t.Errorf("got %v", err)
-	}
+	noError(t, <-second)
 }
 
 func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
@@ -413,9 +405,7 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	go func() { _, err := c.Negotiate(t.Context()); over <- err }()
 	<-begun
 	noError(t, c.Close())
-	if err := <-over; !errors.Is(err, client.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, "error", <-over, client.ErrClosed)
 	if _, err := c.Negotiate(t.Context()); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v", err)
 	}

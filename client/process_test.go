@@ -263,9 +263,7 @@ func TestProcessThatDies(t *testing.T) {
 				}
 			}
 			wantEqual(t, "got the standard error", exit.Stderr, test.stderr)
-			if err := <-hanging; !errors.Is(err, client.ErrStreamEnded) {
-				t.Errorf("other request: got %v", err)
-			}
+			wantIs(t, "other request", <-hanging, client.ErrStreamEnded)
 			if err := p.Err(); err != error(exit) {
 				t.Errorf("Err is %v, want %v", err, exit)
 			}
@@ -330,9 +328,7 @@ func TestProcessThatStays(t *testing.T) {
 			default:
 				t.Error("the process is not gone")
 			}
-			if err := <-pending; !errors.Is(err, client.ErrClosed) {
-				t.Errorf("pending request: got %v, want %v", err, client.ErrClosed)
-			}
+			wantIs(t, "pending request", <-pending, client.ErrClosed)
 		})
 	}
 }

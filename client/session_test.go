@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,9 +51,7 @@ func TestLegacyWire(t *testing.T) {
 			"tools/call",
 			"tools/list", "tools/list",
 		}
-		if got := s.methods(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(want))
 		wantEqual(t, "params", s.params("initialize"),
 			`{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"com.example/x":{}}},"clientInfo":{"name":"rondo-client","version":"0"}}`)
 		if got := s.params("logging/setLevel"); got != `{"level":"warning"}` {
@@ -322,9 +319,7 @@ func TestLegacySessionGone(t *testing.T) {
 						noError(t, err)
 						return
 					}
-					if !errors.Is(err, protocol.ErrSessionGone) {
-						t.Errorf("got %v, want ErrSessionGone", err)
-					}
+					wantIs(t, "error", err, protocol.ErrSessionGone)
 					wantError(t, err, test.failure, test.text)
 				})
 			}

@@ -520,9 +520,7 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 			return nil
 		}}
 	})
-	if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that of the context", err)
-	}
+	wantIs(t, "error", s.callWith(ctx, source, "search"), context.Canceled)
 	for range 3 {
 		err := s.run(source, "search:paused")
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -2,7 +2,6 @@ package oauth_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,9 +92,7 @@ func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("the first caller got %v", err)
-		}
+		wantIs(t, "the first caller", <-first, context.Canceled)
 		second := awaitRenewal(t.Context(), source, func(context.Context) error {
 			renewals++
 			return nil
@@ -124,9 +121,7 @@ func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := awaitRenewal(ctx, source, renew), awaitRenewal(t.Context(), source, renew)
 		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("the first caller got %v", err)
-		}
+		wantIs(t, "the first caller", <-first, context.Canceled)
 		synctest.Wait()
 		close(release)
 		noError.check(t, <-second)
@@ -197,9 +192,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var call sync.WaitGroup
 	call.Go(func() {
-		if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
+		wantIs(t, "error", s.callWith(ctx, source, "search"), context.Canceled)
 	})
 	<-gate.Arrived
 	cancel()
@@ -232,9 +225,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	gate := s.as.Hold(oauthtest.Token)
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
-			t.Errorf("the first caller got %v", err)
-		}
+		wantIs(t, "the first caller", s.callWith(ctx, source, "search"), context.Canceled)
 	})
 	<-gate.Arrived // the first caller waits for its login
 	for range 63 {
@@ -281,9 +272,7 @@ func TestLogoutEndsALogin(t *testing.T) {
 	go func() { called <- s.call(source, "search") }()
 	<-waits
 	s.run(source, "logout")
-	if err := <-called; err == nil || !strings.Contains(err.Error(), "Logout was called") {
-		t.Errorf("got %v", err)
-	}
+	wantText(t, <-called, "Logout was called")
 }
 
 const (

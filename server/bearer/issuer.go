@@ -77,9 +77,8 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 }
 
 // findKeys returns the keys that may have signed a token, by the key id and the algorithm in its
-// header. An unknown key is fetched, and the caller waits for it. Stale keys are returned, and
-// fetched again in the background. issued is the latest time at which the token may have been
-// issued.
+// header. It waits for the fetch of an unknown key, and refreshes stale keys in the background.
+// issued is the latest time at which the token may have been issued.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()

@@ -328,9 +328,7 @@ func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
 	c := openAs(t, ts, "Bearer ann:read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	got := c.call(8, "scoped", "Authorization", "Bearer ann:write,read")
-	if got.status != 200 || got.Result.Content[0].Text != "ann may write,read" {
-		t.Errorf("after a step-up: got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "after a step-up", got, "ann may write,read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	wantStatus(t, "another person", c.call(9, "scoped", "Authorization", "Bearer bob:all"), 404)
 	wantStatus(t, "nobody", c.call(9, "scoped", "Authorization", ""), 404)
@@ -530,9 +528,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 	wantChallenge(t, through.call(7, "scoped"), 403, insufficient)
 	wantEqual(t, "the request was identified times", authority.identifications()-before, 2)
 	got := through.call(8, "scoped", "Authorization", "Bearer ann:read,write")
-	if got.status != 200 || got.Result.Content[0].Text != "ann may read,write" {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "the result", got, "ann may read,write")
 	wantStatus(t, "another person", through.call(9, "scoped", "Authorization", "Bearer bob:all"),
 		404)
 	if len(forwards(f.all["b"])) < 3 {

@@ -16,9 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// findOrForward returns the session that a request names, which must be released. It
-// returns nil when the request has been answered: it was refused, or passed on to the
-// replica that owns the session.
+// findOrForward returns the session of a request, which must be released. Nil: the request was
+// refused, or forwarded to the replica that owns the session.
 func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) *session {
 	ids := r.Header[headerSession]
@@ -57,8 +56,7 @@ var (
 		"the client initializes again")
 )
 
-// forwardRequest passes a request on to the owner of its session. A request that was passed on
-// to this replica is not passed on again.
+// forwardRequest forwards a request to the owner of its session, unless it was forwarded before.
 func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	if rw.received != nil {
@@ -83,8 +81,8 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol
 	}
 }
 
-// sendToOwner passes r on and its response to the client. It reports false where there is none and
-// the client waits for one. patience is that of Forward.
+// sendToOwner forwards r, and the response to the client. It reports false if the client still
+// waits for a response. patience is that of Forward.
 func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	body []byte, patience time.Duration) (e event.RequestForwarded, answered bool) {
 	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body, patience)
@@ -104,9 +102,8 @@ func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp
 // unreachableRetry is when a client may come back whose owner cannot be reached.
 const unreachableRetry = 2 * time.Second
 
-// forwardFault is what a client gets in the place of the owner's response. 404 makes it
-// start anew, so it is sent only where the owner has surely not received the request:
-// what it asked for could be done twice otherwise.
+// forwardFault is sent in place of the owner's response. After 404 the client starts over, so it is
+// sent only if the owner has surely not received the request, which could run twice otherwise.
 func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
 	switch e.Outcome {
@@ -137,9 +134,8 @@ var (
 	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
 )
 
-// receiveFromReplica answers other replicas, and takes in what they pass on. It reports
-// false for a request that is to be served. What clients send in headers that are meant for
-// replicas is removed.
+// receiveFromReplica answers other replicas, and reads the headers of what they forward. It reports
+// false for a request that is to be served. Such headers of clients are removed.
 func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
 	if h.forwarder.AnswerChallenge(rw.w, r) {
 		return true
@@ -151,15 +147,14 @@ func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answe
 	return answered
 }
 
-// AnswerChallenges returns a handler that answers the challenges by which other replicas
-// make sure of this one, and leaves all else to next. It is for hosts that authenticate in
-// a handler around h, which would refuse a challenge: put it around that handler.
+// AnswerChallenges returns a handler that answers the challenges of other replicas, and passes
+// other requests to next. It is for hosts that authenticate in a handler around h: put it around
+// that handler, which would refuse a challenge.
 func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
 	return h.forwarder.AnswerChallenges(next)
 }
 
-// A forwardWriter passes the response of the owner on. The client must take each piece
-// within the write timeout.
+// A forwardWriter forwards the response of the owner, with the write timeout for each piece.
 type forwardWriter struct {
 	http.ResponseWriter
 	rw *responseWriter
@@ -255,8 +250,8 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 	}
 }
 
-// OwnerToken returns what names this replica to the others, for states of which OwnerOf of
-// [Options] reads it again. It is empty without Replicas.
+// OwnerToken returns the token of this replica, for states that OwnerOf of [Options] reads. It is
+// empty without Replicas.
 func (h *Handler) OwnerToken() string {
 	if h.forwarder == nil {
 		return ""
@@ -264,9 +259,8 @@ func (h *Handler) OwnerToken() string {
 	return h.forwarder.SealSession("owner")
 }
 
-// forwardToOwner passes on a request that only another replica can serve: that of OwnerOf. It
-// reports false for one that is to be served here, as it is where the owner is surely gone: the
-// handler knows what to say then.
+// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for one that is to
+// be served here, also if the owner is surely gone: the handler refuses it then.
 func (h *Handler) forwardToOwner(
 	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
 	body []byte,
@@ -299,8 +293,8 @@ func (h *Handler) forwardToOwner(
 	return true
 }
 
-// ownerPatience is how long an owner may give no sign of life before its client is told to come
-// back. It is less than the two seconds that hosts promise: proxies need time, too.
+// ownerPatience is how long an owner may be silent before its client is told to retry: less than
+// the two seconds that hosts promise.
 const ownerPatience = 1500 * time.Millisecond
 
 // ownerToken returns the token in the state of a request, empty where there is none.
@@ -326,8 +320,8 @@ func (h *Handler) ownerToken(
 	return h.opts.OwnerOf(ctx, principal, text)
 }
 
-// ownerFault is what a client gets whose request its owner did not answer. The state stays good:
-// the owner takes a request that it had before for the same one.
+// ownerFault is sent if the owner did not answer. The state stays valid: the owner recognizes a
+// request that it had received.
 func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
 	f := busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
 		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")

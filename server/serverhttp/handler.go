@@ -166,8 +166,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	return nil
 }
 
-// refuseMessage refuses a body that is no message. An answer that cannot be read fails the question
-// of its session.
+// refuseMessage refuses an invalid message. An answer that cannot be read fails its question.
 func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal protocol.Principal,
 	message protocol.Message, err error, body []byte) {
 	f := undecodableMessage(message, err)
@@ -238,8 +237,8 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 }
 
-// admitModern admits a request of the modern era and compares it with its headers. It
-// is not inlined into serveModern, whose frame lies under each running handler.
+// admitModern admits a request of the modern era and checks its headers. It is not inlined into
+// serveModern, whose frame lies under each running handler.
 //
 //go:noinline
 func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *protocol.Request,
@@ -256,8 +255,7 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	return admitted
 }
 
-// endModern is deferred by serveModern: neither keep-alive comments nor the buffer
-// may outlive the request.
+// endModern ends the keep-alive comments and returns the buffer.
 func (h *Handler) endModern(rw *responseWriter) {
 	rw.endSilence()
 	if rw.lent != nil {
@@ -268,8 +266,7 @@ func (h *Handler) endModern(rw *responseWriter) {
 	h.endRequest(&rw.task)
 }
 
-// withoutBody returns a copy of a request that stays for long. Params alias the
-// body, which may be much larger and is not needed.
+// withoutBody returns a copy of a request whose Params do not alias the body, which may be larger.
 func withoutBody(request *protocol.Request) *protocol.Request {
 	short := *request
 	short.Params = bytes.Clone(request.Params)
@@ -298,13 +295,11 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	rw.w.WriteHeader(http.StatusAccepted)
 }
 
-// maxKept is the longest header value that a request keeps, in bytes: a call
-// may wait for a person long after its connection is gone, and there may be
-// thousands. A longer one is no token of any issuer's.
+// maxKept bounds a header value that a request keeps, in bytes: thousands of calls may wait for
+// people. Tokens are shorter.
 const maxKept = 4 << 10
 
-// newDelivery returns what is known of who sends r: what a log may say of where the
-// request comes from, and what it must not say.
+// newDelivery describes the sender of r.
 func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) server.Delivery {
 	d := server.Delivery{

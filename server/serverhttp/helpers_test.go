@@ -251,6 +251,13 @@ func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) 
 	}
 }
 
+// wantText checks the text of a result.
+func wantText(t testing.TB, what string, got *reply, text string) {
+	t.Helper()
+	wantRefusal(t, what, got, 200, 0)
+	wantPart(t, what, got.body, fmt.Sprintf(`"text":%q`, text))
+}
+
 // wantEqual says what is got in place of what is wanted.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

@@ -278,13 +278,9 @@ func TestSessionsAreBound(t *testing.T) {
 		"DELETE":       {"DELETE", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
-			// That there is such a session must not show.
-			none := read(t, bob.do(t.Context(), request[0], request[1],
-				append(request[2:], "Mcp-Session-Id", "x")...))
-			if got.status != 404 || none.status != 404 || got.body != none.body {
-				t.Errorf("%s: got status %d: %s", name, got.status, got.body)
-			}
+			// TestLostSessionIsRecognized holds what the response says.
+			wantStatus(t, name,
+				read(t, bob.do(t.Context(), request[0], request[1], request[2:]...)), 404)
 		})
 	}
 	steps.permit(3)

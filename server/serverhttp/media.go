@@ -16,8 +16,7 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// checkMedia refuses bodies that are not plain JSON and clients that take neither
-// kind of response, and notes which kinds this one takes.
+// checkMedia checks the media types of the request, and sets the forms that the client accepts.
 func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: words.RefusedMediaType,
@@ -46,8 +45,7 @@ func notAcceptable(id protocol.ID, types string) *fault {
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
 }
 
-// isJSON reports whether a Content-Type is JSON. Other encodings than UTF-8 do
-// not exist for it (RFC 8259), a charset that says otherwise is believed.
+// isJSON reports whether a Content-Type is JSON in UTF-8 (RFC 8259).
 func isJSON(lines []string) bool {
 	if len(lines) != 1 {
 		return false
@@ -63,10 +61,9 @@ func isJSON(lines []string) bool {
 	return !given || strings.EqualFold(charset, "utf-8")
 }
 
-// acceptedForms reports which kinds of response an Accept header admits, by wildcards too. The
-// specification wants clients to list both; hosts that list one are served in that form,
-// since nearly every response fits either. A client that sends no Accept header at all takes
-// anything (RFC 9110, 12.5.1).
+// acceptedForms reports which forms of a response an Accept header admits. The specification
+// requires both, but hosts that list one are served in that form. Without the header any form is
+// accepted (RFC 9110, 12.5.1).
 func acceptedForms(lines []string) (json, events bool) {
 	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
 		return true, true
@@ -121,8 +118,7 @@ func parseQuality(params map[string]string) float64 {
 	return weight
 }
 
-// listElements yields the elements of a list that is separated by commas,
-// which quoted strings may contain.
+// listElements yields the elements of a comma-separated list with quoted strings.
 func listElements(list string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		start, quoted := 0, false

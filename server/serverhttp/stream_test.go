@@ -292,10 +292,7 @@ func TestDeadlineIsAnswered(t *testing.T) {
 			h.ServeHTTP(w, r.WithContext(ctx))
 		}))
 		got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
-		if got.status != 200 || len(got.Result.Content) != 1 ||
-			got.Result.Content[0].Text != "ended" {
-			t.Errorf("got status %d: %s", got.status, got.body)
-		}
+		wantText(t, "the result", got, "ended")
 	})
 }
 

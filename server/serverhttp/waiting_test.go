@@ -42,17 +42,7 @@ var askingTools = []string{"push", "ask", "guard"}
 // askingServer has askingTools, and "report", which reports 1, asks and reports 2.
 func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
-	addTool(srv, "push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
-		if err != nil {
-			return nil, err
-		}
-		answer, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-	})
+	addTool(srv, "push", pushForm(func(error) {}))
 	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
 		if err != nil {

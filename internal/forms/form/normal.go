@@ -28,9 +28,8 @@ const (
 
 // normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
 // reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
-// choice. A rule that the grammar lacks stays as a keyword beside it, and is added to the
-// description if the person needs it. No property accepts more than before. The parser refuses what
-// is not flat.
+// choice. Other rules stay as keywords, and are added to the description if the person needs them.
+// No property accepts more than before.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form, err := n.readRoot()

@@ -32,12 +32,11 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. One that is not in the grammar is brought into
-// its normal form first, if it has one plain reading: that is what [Form.Schema] returns. Keywords
-// outside the grammar are allowed as long as the form is flat: annotations are ignored, and
-// [Form.Accept] enforces those that restrict an answer ("pattern", "additionalProperties"), except
-// patterns that cannot be compiled here. A default that the field itself does not allow is ignored.
-// Fields that ask for secrets are allowed: the person who sees the form decides.
+// ParsePeer reads the requestedSchema of a server. One outside the grammar is normalized first, if
+// it has one plain reading; [Form.Schema] returns the result. Other keywords are allowed in a flat
+// form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
+// "additionalProperties"), except patterns that cannot be compiled here. An invalid default is
+// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
 //
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
