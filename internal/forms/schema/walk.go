@@ -363,8 +363,8 @@ func (w *walker) payForNames(members map[string]any) {
 	}
 }
 
-// collectNames adds to w.names, sorted, the members that checkMember has to check. Of those that are
-// not allowed it adds the first only: sorting all would take longer than decoding them.
+// collectNames adds to w.names, sorted, the members that checkMember has to check. Of those that
+// are not allowed it adds the first only: sorting all would take longer than decoding them.
 func (w *walker) collectNames(s *jsonschema.Schema, members map[string]any, noted bool) {
 	allowed, isBool := s.AdditionalProperties.(bool)
 	all := len(s.PatternProperties) > 0 || s.PropertyNames != nil ||
@@ -503,7 +503,8 @@ var everything = step{index: -2}
 // noteSteps is what a note costs.
 const noteSteps = 3
 
-// note records an evaluated member or item for unevaluatedProperties and unevaluatedItems, if noted.
+// note records, if noted, an evaluated member or item for unevaluatedProperties and
+// unevaluatedItems.
 func (w *walker) note(noted bool, in step) {
 	if !noted {
 		return
