@@ -37,10 +37,8 @@ func (b *budget) runLimited(ctx context.Context, c *Client, method string,
 	if !b.isLimited {
 		return preferClosed(ctx, f(ctx))
 	}
-	// A legacy server asks during a request and has to wait for the person, and a transport may
-	// wait for a login. This time does not count. A client has one clock: an open question,
-	// whichever call it belongs to, stops the time of all calls. Questions of modern rounds are
-	// answered between requests.
+	// Time in which a legacy server waits for a person, or a transport for a login, does not count.
+	// A client has one clock: an open question of any call stops the time of all calls.
 	limited := c.humanClock.WithTimeout(ctx, b.remaining)
 	defer limited.Release()
 	err := f(limited)

@@ -38,9 +38,7 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		},
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (elicited, error) {
 			rounds[q.Round].Add(1)
-			if q.URL != "https://example.com/in" {
-				t.Errorf("got URL %s", q.URL)
-			}
+			wantEqual(t, "got URL", q.URL, "https://example.com/in")
 			// Content has no place in URL mode and must not go out.
 			return client.Accept(map[string]any{"secret": "x"})
 		},
@@ -56,12 +54,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 			return []protocol.Root{{URI: "file:///src"}}, nil
 		},
 	}
-	r, err := callOnce(t, peer, opts)
-	wantDone(t, r, err)
+	wantOnce(t, peer, opts)
 	for i, want := range []int32{0, 2, 1, 1, 0} {
-		if got := rounds[i].Load(); got != want {
-			t.Errorf("round %d: got %d questions, want %d", i, got, want)
-		}
+		wantEqual(t, fmt.Sprintf("round %d: questions", i), rounds[i].Load(), want)
 	}
 	checkLegs(t, peer)
 }
@@ -79,12 +74,10 @@ func checkLegs(t *testing.T, peer *fakePeer) {
 	}
 	ids := map[protocol.ID]bool{}
 	for i, req := range peer.requests() {
-		if got := member(t, req, "inputResponses"); got != want[i].answers {
-			t.Errorf("leg %d: got answers %s, want %s", i, got, want[i].answers)
-		}
-		if got := member(t, req, "requestState"); got != want[i].state {
-			t.Errorf("leg %d: got state %s, want %q", i, got, want[i].state)
-		}
+		wantEqual(t, fmt.Sprintf("leg %d: got answers", i), member(t, req, "inputResponses"),
+			want[i].answers)
+		wantEqual(t, fmt.Sprintf("leg %d: got state", i), member(t, req, "requestState"),
+			want[i].state)
 		for _, key := range []string{"name", "arguments", "_meta"} {
 			if got, want := member(t, req, key), member(t, peer.requests()[0], key); got != want ||
 				got == "" {
@@ -99,9 +92,7 @@ func checkLegs(t *testing.T, peer *fakePeer) {
 			t.Errorf("leg %d: got mirror %+v", i, req.Mirror)
 		}
 	}
-	if len(ids) != len(want) {
-		t.Errorf("got %d requests, want %d", len(ids), len(want))
-	}
+	wantEqual(t, "requests", len(ids), len(want))
 }
 
 func TestPromptAndResourceRounds(t *testing.T) {
@@ -128,16 +119,13 @@ func TestRefusalsGoOutWithoutContent(t *testing.T) {
 	for _, action := range []protocol.ElicitAction{protocol.ActionDecline, protocol.ActionCancel} {
 		t.Run(string(action), func(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-			r, err := callOnce(t, peer, &client.Options{ElicitForm: func(context.Context,
+			wantOnce(t, peer, &client.Options{ElicitForm: func(context.Context,
 				*client.FormQuestion) (elicited, error) {
 				return &protocol.ElicitResult{Action: action,
 					Content: json.RawMessage(`{"name":"Ada"}`)}, nil
 			}})
-			wantDone(t, r, err)
-			if got, want := member(t, peer.requests()[1], "inputResponses"),
-				`{"who":{"action":"`+string(action)+`"}}`; got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			wantEqual(t, "sent", member(t, peer.requests()[1], "inputResponses"),
+				`{"who":{"action":"`+string(action)+`"}}`)
 		})
 	}
 }
@@ -257,9 +245,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		if err := c.Close(); err != nil || !peer.closed {
 			t.Errorf("close: %v, peer closed: %v", err, peer.closed)
 		}
-		if err := <-failed; !errors.Is(err, client.ErrClosed) {
-			t.Errorf("running call: got %v, want ErrClosed", err)
-		}
+		wantIs(t, "running call", <-failed, client.ErrClosed)
 		sent := len(peer.requests())
 		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err,
 			client.ErrClosed) ||
@@ -421,9 +407,7 @@ func TestBusyOverHTTP(t *testing.T) {
 					if !modern {
 						want = protocol.V20251125
 					}
-					if got := c.Negotiated(); got != want {
-						t.Errorf("got %q, want %q", got, want)
-					}
+					wantEqual(t, "negotiated", c.Negotiated(), want)
 					if wanted := first != "initialize" || !modern; wanted && refused != 2 {
 						t.Errorf("refused %d times", refused)
 					}

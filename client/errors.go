@@ -25,9 +25,6 @@ var (
 	// no longer be read or written. Running requests are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
-)
-
-var (
 
 	// errSubscriptionEnded means that the server ended a subscription without a response.
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
@@ -382,16 +379,12 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 // versionList prints some of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
-	var b strings.Builder
-	for i, v := range list {
-		if i == most {
-			b.WriteString(", …")
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%.16s", v)
+	var texts []string
+	for _, v := range list[:min(len(list), most)] {
+		texts = append(texts, fmt.Sprintf("%.16s", v))
 	}
-	return b.String()
+	if len(list) > most {
+		texts = append(texts, "…")
+	}
+	return strings.Join(texts, ", ")
 }

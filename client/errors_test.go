@@ -174,12 +174,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
-		s := &legacyServer{handle: func(m legacyMessage) string {
-			if m.Method == "server/discover" {
-				return `"silence"`
-			}
-			return ""
-		}}
+		s := &legacyServer{handle: on("server/discover", `"silence"`)}
 		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}),
 			&client.Options{Warn: func(_ context.Context, err error) { reason = err }})
 		wantCall(t, c, "t")
@@ -207,9 +202,8 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	}
 	_, err := newClient(t, bridge(), nil).CallTool(t.Context(), "t", nil)
 	wantError(t, err, "no common revision", "Options.Era")
-	r, err := newClient(t, bridge(),
-		&client.Options{Era: protocol.Legacy}).CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
+	wantCall(t, newClient(t, bridge(),
+		&client.Options{Era: protocol.Legacy}), "t")
 }
 
 // Every error names its packages once, over HTTP and lines and in both eras.

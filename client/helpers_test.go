@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -172,6 +173,13 @@ func wantCall(t *testing.T, c *client.Client, tool string) {
 	wantDone(t, r, err)
 }
 
+// wantOnce is callOnce for a call that must be done.
+func wantOnce(t *testing.T, peer protocol.Peer, opts *client.Options) {
+	t.Helper()
+	r, err := callOnce(t, peer, opts)
+	wantDone(t, r, err)
+}
+
 // newServer returns a server, closed when the test ends.
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
@@ -196,5 +204,21 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantIs reports an error that is not, and does not wrap, the wanted one.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
 	}
 }

@@ -251,14 +251,10 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %v over %s", test.caps, test.has, way), func(t *testing.T) {
 				s := &legacyServer{caps: test.caps, handle: listing(test.has...)}
 				c := s.reach(t, way, nil)
-				if got := lists(t.Context(), c); got != test.want {
-					t.Errorf("got %v, want %v", got, test.want)
-				}
+				wantEqual(t, "lengths of the lists", lists(t.Context(), c), test.want)
 				sent := slices.DeleteFunc(s.methods(),
 					func(m string) bool { return !strings.HasSuffix(m, "/list") })
-				if !slices.Equal(sent, test.sent) {
-					t.Errorf("sent %v, want %v", sent, test.sent)
-				}
+				wantEqual(t, "sent", fmt.Sprint(sent), fmt.Sprint(test.sent))
 				for tool, err := range c.Tools(t.Context()) {
 					if test.want[0] == 0 {
 						t.Errorf("got tool %v, %v", tool, err)
@@ -308,12 +304,8 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 				_, err := c.Discover(t.Context())
 				noError(t, err)
 			}
-			if got := lists(t.Context(), c); got != test.want {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-			if got := methods(test.peer); got != test.sent {
-				t.Errorf("sent %s, want %s", got, test.sent)
-			}
+			wantEqual(t, "lengths of the lists", lists(t.Context(), c), test.want)
+			wantEqual(t, "sent", methods(test.peer), test.sent)
 		})
 	}
 }
@@ -351,9 +343,7 @@ func TestCacheHintsReachTheCaller(t *testing.T) {
 				noError(t, errors.Join(err1, err2, err3, err4, err5, err6))
 				for i, got := range []protocol.CacheHints{discovered.Cache, tools.Cache,
 					prompts.Cache, resources.Cache, templates.Cache, read.Cache} {
-					if got != test.want {
-						t.Errorf("%d: got %+v, want %+v", i, got, test.want)
-					}
+					wantEqual(t, fmt.Sprint(i), got, test.want)
 				}
 			}
 			if n := len(peer.requests()); n != 12 {

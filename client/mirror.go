@@ -23,12 +23,6 @@ type mirrors struct {
 	tables map[string]rules.Mirrors // by tool; only those with mirrored arguments
 }
 
-func (m *mirrors) loadTable(tool string) rules.Mirrors {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.tables[tool]
-}
-
 func (m *mirrors) storeTable(tool string, table rules.Mirrors) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +71,9 @@ func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	if !ok || c.negotiator.current.Load().isLegacy() {
 		return nil, nil
 	}
-	table := c.mirrors.loadTable(p.Name)
+	c.mirrors.mu.RLock()
+	table := c.mirrors.tables[p.Name]
+	c.mirrors.mu.RUnlock()
 	if len(table) == 0 {
 		return nil, nil
 	}

@@ -86,9 +86,7 @@ func TestMirroredArguments(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			}
-			if got := methods(peer); got != test.sent {
-				t.Errorf("got %s, want %s", got, test.sent)
-			}
+			wantEqual(t, "sent", methods(peer), test.sent)
 		})
 	}
 }
@@ -220,9 +218,7 @@ func TestLearningStopsAtTheTool(t *testing.T) {
 	})
 	r, err := newClient(t, peer, nil).CallTool(t.Context(), "sql1", map[string]any{"region": "us"})
 	wantDone(t, r, err)
-	if got, want := methods(peer), "tools/call tools/list tools/call"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	wantEqual(t, "sent", methods(peer), "tools/call tools/list tools/call")
 }
 
 // A server cannot fill the memory of its clients with tools.
@@ -247,7 +243,5 @@ func TestMirrorsAreBounded(t *testing.T) {
 	for _, req := range peer.requests() {
 		mirrored += len(req.Mirror.Params)
 	}
-	if mirrored != limit {
-		t.Errorf("got %d tools remembered, want %d", mirrored, limit)
-	}
+	wantEqual(t, "tools remembered", mirrored, limit)
 }

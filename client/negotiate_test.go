@@ -118,9 +118,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
 			}
-			if got := string(c.Negotiated()); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			wantEqual(t, "negotiated", string(c.Negotiated()), test.want)
 			want := map[string][]string{
 				modern: {"server/discover", "tools/call", "tools/call"},
 				legacy: {
@@ -129,9 +127,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 				},
 				neither: {"server/discover", "server/discover"},
 			}[test.want]
-			if got := s.methods(); !slices.Equal(got, want) {
-				t.Errorf("sent %v, want %v", got, want)
-			}
+			wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(want))
 		})
 	}
 }
@@ -152,12 +148,7 @@ func TestRefusedInitializeFails(t *testing.T) {
 	for _, way := range []string{"post stream", "lines"} {
 		for _, test := range tests {
 			t.Run(way+"/"+test.name, func(t *testing.T) {
-				s := &legacyServer{handle: func(m legacyMessage) string {
-					if m.Method == "initialize" {
-						return test.answer
-					}
-					return ""
-				}}
+				s := &legacyServer{handle: on("initialize", test.answer)}
 				c := s.reach(t, way, nil)
 				for range 2 {
 					if _, err := c.CallTool(t.Context(), "t", nil); err == nil ||
@@ -201,12 +192,7 @@ func TestNegotiationOverLines(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &legacyServer{handle: func(m legacyMessage) string {
-				if m.Method == "server/discover" {
-					return test.answer
-				}
-				return ""
-			}}
+			s := &legacyServer{handle: on("server/discover", test.answer)}
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, s.onLines(t, nil), nil)
 				r, err := c.CallTool(t.Context(), "t", nil)
@@ -215,9 +201,7 @@ func TestNegotiationOverLines(t *testing.T) {
 				} else if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
-				if c.Negotiated() != test.want {
-					t.Errorf("got %q, want %q", c.Negotiated(), test.want)
-				}
+				wantEqual(t, "negotiated", c.Negotiated(), test.want)
 			})
 		})
 	}
@@ -289,9 +273,7 @@ func TestEraOptions(t *testing.T) {
 				} else if err == nil {
 					t.Error("no error")
 				}
-				if got := s.methods(); !slices.Equal(got, test.want) {
-					t.Errorf("sent %v, want %v", got, test.want)
-				}
+				wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(test.want))
 			})
 		}
 	})
@@ -341,9 +323,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		old.Store(true)
 		wantCall(t, c, "t")
-		if c.Negotiated() != protocol.V20251125 {
-			t.Errorf("got %s", c.Negotiated())
-		}
+		wantEqual(t, "negotiated", c.Negotiated(), protocol.V20251125)
 	})
 }
 
@@ -401,13 +381,9 @@ func TestNegotiationOutlivesItsFirstCaller(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	cancel(gone)
-	if err := <-first; !errors.Is(err, gone) {
-		t.Errorf("got %v, want the cause of the caller's context", err)
-	}
+	wantIs(t, "error", <-first, gone)
 	release()
-	if err := <-second; err != nil {
-		t.Errorf("got %v", err)
-	}
+	noError(t, <-second)
 }
 
 func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
@@ -429,9 +405,7 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	go func() { _, err := c.Negotiate(t.Context()); over <- err }()
 	<-begun
 	noError(t, c.Close())
-	if err := <-over; !errors.Is(err, client.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	wantIs(t, "error", <-over, client.ErrClosed)
 	if _, err := c.Negotiate(t.Context()); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v", err)
 	}

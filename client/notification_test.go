@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,8 +81,7 @@ func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
 		}
 		return reply(req, done)
 	}}
-	r, err := callOnce(t, peer, nil)
-	wantDone(t, r, err)
+	wantOnce(t, peer, nil)
 }
 
 // reporting sends the given progress with the request's token, if it has one.
@@ -110,9 +108,7 @@ func TestProgressMustIncrease(t *testing.T) {
 		r, err := c.CallTool(ctx, "t", nil)
 		wantDone(t, r, err)
 	}
-	if want := []float64{0, 1, 2, 2.5}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	wantEqual(t, "progress", fmt.Sprint(got), "[0 1 2 2.5]")
 }
 
 func TestProgressTokensOfRoundsDiffer(t *testing.T) {

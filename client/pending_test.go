@@ -32,9 +32,7 @@ func TestPendingText(t *testing.T) {
 	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
 		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +
 		`"answers":{"who":{"action":"decline"}}}`
-	if got := storedCall(t); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	wantEqual(t, "stored", storedCall(t), want)
 }
 
 func TestHostilePendingText(t *testing.T) {
@@ -112,9 +110,7 @@ func TestResumedText(t *testing.T) {
 	peer := script(done)
 	resume(t, newClient(t, peer, byHand()), &p)
 	req := peer.requests()[0]
-	if req.ID != protocol.IntID(4503599627370497) {
-		t.Errorf("got id %s", req.ID)
-	}
+	wantEqual(t, "got id", req.ID, protocol.IntID(4503599627370497))
 	got := member(t, req, "name") + member(t, req, "arguments") +
 		member(t, req, "inputResponses") + member(t, req, "requestState")
 	if want := `"greet"{"n":1}{"who":{"action":"decline"},"in":{"action":"cancel"}}` +
@@ -153,9 +149,8 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	}
 	prints = append(prints, log.String())
 	testkit.CheckSecret(t, []byte("the state of it"), prints...)
-	if got, want := fmt.Sprintf("%v", &p), `pending tools/call "greet", round 1, 2 questions`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	wantEqual(t, "the result", fmt.Sprintf("%v", &p),
+		`pending tools/call "greet", round 1, 2 questions`)
 }
 
 // FuzzPending reads hostile texts. An accepted text must be stored as a text

@@ -167,13 +167,9 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	noError(t, err)
 	r, err := c.CallTool(t.Context(), "wizard", nil)
 	noError(t, err)
-	if got, want := r.Content[0].(*protocol.TextContent).Text,
-		"eu: 2 for ada@example.com"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := fmt.Sprint(asked), "[Which region? How big in eu? Who pays for 2?]"; got != want {
-		t.Errorf("asked %s, want %s", got, want)
-	}
+	wantEqual(t, "the result", r.Content[0].(*protocol.TextContent).Text,
+		"eu: 2 for ada@example.com")
+	wantEqual(t, "asked", fmt.Sprint(asked), "[Which region? How big in eu? Who pays for 2?]")
 	noError(t, c.Close())
 	noError(t, p.Close())
 	if _, err := p.Handle(t.Context(), request(1, "a", ""), nil); !errors.Is(err,
@@ -266,12 +262,8 @@ func TestProcessThatDies(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, word)
 				}
 			}
-			if exit.Stderr != test.stderr {
-				t.Errorf("got the standard error %q, want %q", exit.Stderr, test.stderr)
-			}
-			if err := <-hanging; !errors.Is(err, client.ErrStreamEnded) {
-				t.Errorf("other request: got %v", err)
-			}
+			wantEqual(t, "got the standard error", exit.Stderr, test.stderr)
+			wantIs(t, "other request", <-hanging, client.ErrStreamEnded)
 			if err := p.Err(); err != error(exit) {
 				t.Errorf("Err is %v, want %v", err, exit)
 			}
@@ -336,9 +328,7 @@ func TestProcessThatStays(t *testing.T) {
 			default:
 				t.Error("the process is not gone")
 			}
-			if err := <-pending; !errors.Is(err, client.ErrClosed) {
-				t.Errorf("pending request: got %v, want %v", err, client.ErrClosed)
-			}
+			wantIs(t, "pending request", <-pending, client.ErrClosed)
 		})
 	}
 }

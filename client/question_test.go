@@ -223,12 +223,9 @@ func TestUnusableModelAndRoots(t *testing.T) {
 	}
 	t.Run("no roots", func(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"q":`+listRoots+`}`), done)
-		r, err := callOnce(t, peer, roots())
-		wantDone(t, r, err)
-		if got, want := member(t, peer.requests()[1], "inputResponses"),
-			`{"q":{"roots":[]}}`; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		wantOnce(t, peer, roots())
+		wantEqual(t, "sent", member(t, peer.requests()[1], "inputResponses"),
+			`{"q":{"roots":[]}}`)
 	})
 }
 
@@ -259,9 +256,7 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 			continue
 		}
 		wantDone(t, r, err)
-		if got.Request.IncludeContext != want {
-			t.Errorf("got includeContext %q, want %q", got.Request.IncludeContext, want)
-		}
+		wantEqual(t, "got includeContext", got.Request.IncludeContext, want)
 	}
 }
 
@@ -288,8 +283,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			peer := script(done)
-			r, err := callOnce(t, peer, tc.opts)
-			wantDone(t, r, err)
+			wantOnce(t, peer, tc.opts)
 			meta := protocol.Meta(member(t, peer.requests()[0], "_meta"))
 			caps, _ := meta.Get(protocol.MetaClientCapabilities)
 			version, _ := meta.Get(protocol.MetaProtocolVersion)
@@ -340,7 +334,7 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 		`"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":7},` +
 		`"e":{"type":"string","format":"email"},"d":{"type":"string","default":"d"}}}}}`
 	peer := script(ask(`"inputRequests":{"who":`+who+`}`), done)
-	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
+	wantOnce(t, peer, &client.Options{ElicitForm: func(_ context.Context,
 		q *client.FormQuestion) (elicited, error) {
 		content := json.RawMessage(`{"n":"5","e":""}`)
 		noError(t, q.Check(content))
@@ -353,5 +347,4 @@ func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 		}
 		return client.Accept(content)
 	}})
-	wantDone(t, r, err)
 }

@@ -115,9 +115,7 @@ func TestArguments(t *testing.T) {
 				return
 			}
 			noError(t, err)
-			if got := member(t, peer.requests()[0], "arguments"); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
+			wantEqual(t, "sent", member(t, peer.requests()[0], "arguments"), tc.want)
 		})
 	}
 }

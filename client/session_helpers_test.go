@@ -376,3 +376,13 @@ func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return m
 }
+
+// on returns a handler of a legacyServer that answers one method.
+func on(method, answer string) func(m legacyMessage) string {
+	return func(m legacyMessage) string {
+		if m.Method == method {
+			return answer
+		}
+		return ""
+	}
+}

@@ -59,9 +59,7 @@ func TestLegacyListen(t *testing.T) {
 			t.Errorf("got %#v", got)
 		}
 		cancel(enough)
-		if err := <-over; !errors.Is(err, enough) {
-			t.Errorf("got %v", err)
-		}
+		wantIs(t, "error", <-over, enough)
 		if got := s.params("resources/unsubscribe"); got != `{"uri":"test://a"}` {
 			t.Errorf("unsubscribed %q", got)
 		}

@@ -98,9 +98,7 @@ func TestLegacyPushes(t *testing.T) {
 				opts.Era = protocol.Legacy
 				opts.Warn = func(_ context.Context, err error) { warned += fmt.Sprintf("%T", err) }
 				got, _ := answerToPush(t, way, &legacyServer{}, &opts, test.method, test.params)
-				if got.answer() != test.want {
-					t.Errorf("got %s, want %s", got.answer(), test.want)
-				}
+				wantEqual(t, "the result", got.answer(), test.want)
 				wantWarned := map[string]string{"-32603": "*client.AnswerError",
 					"-1": "*client.AnswerError"}[test.want]
 				switch test.name {
@@ -108,9 +106,7 @@ func TestLegacyPushes(t *testing.T) {
 					"http":
 					wantWarned = "*client.QuestionError"
 				}
-				if warned != wantWarned {
-					t.Errorf("warned of %q, want %q", warned, wantWarned)
-				}
+				wantEqual(t, "warned of", warned, wantWarned)
 				if got.Error != nil && strings.Contains(got.Error.Message, "secret") {
 					t.Errorf("server learns too much: %s", got.Error.Message)
 				}

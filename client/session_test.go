@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,9 +31,8 @@ func TestLegacyWire(t *testing.T) {
 		p.Extra = protocol.Meta(`{"traceparent":"00-1-2-3","io.modelcontextprotocol/logLevel":"debug"}`)
 		r, err := c.CallToolParams(t.Context(), p)
 		wantDone(t, r, err)
-		if got, want := s.params("tools/call"), `{"name":"greet","arguments":{"n":1},"_meta":{"traceparent":"00-1-2-3"}}`; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		wantEqual(t, "params", s.params("tools/call"),
+			`{"name":"greet","arguments":{"n":1},"_meta":{"traceparent":"00-1-2-3"}}`)
 		list, err := c.ListTools(t.Context(), "")
 		if err != nil || len(list.Tools) != 1 || list.Cache != (protocol.CacheHints{}) {
 			t.Fatalf("got %+v, %v, want the one tool, whatever its annotations, and no hints", list,
@@ -53,12 +51,9 @@ func TestLegacyWire(t *testing.T) {
 			"tools/call",
 			"tools/list", "tools/list",
 		}
-		if got := s.methods(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		if got, want := s.params("initialize"), `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"com.example/x":{}}},"clientInfo":{"name":"rondo-client","version":"0"}}`; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(want))
+		wantEqual(t, "params", s.params("initialize"),
+			`{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"com.example/x":{}}},"clientInfo":{"name":"rondo-client","version":"0"}}`)
 		if got := s.params("logging/setLevel"); got != `{"level":"warning"}` {
 			t.Errorf("got %s", got)
 		}
@@ -249,9 +244,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 				`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`,
 			)
 			for _, want := range []string{"log 1", "notifications/elicitation/complete"} {
-				if got := <-heard; got != want {
-					t.Errorf("heard %s, want %s", got, want)
-				}
+				wantEqual(t, "heard", <-heard, want)
 			}
 			return legacyDone
 		}}
@@ -259,9 +252,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress })
 		_, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil)
 		noError(t, err)
-		if got := <-progressed; got != 1 {
-			t.Errorf("progress %v", got)
-		}
+		wantEqual(t, "progress", <-progressed, 1)
 	})
 }
 
@@ -328,9 +319,7 @@ func TestLegacySessionGone(t *testing.T) {
 						noError(t, err)
 						return
 					}
-					if !errors.Is(err, protocol.ErrSessionGone) {
-						t.Errorf("got %v, want ErrSessionGone", err)
-					}
+					wantIs(t, "error", err, protocol.ErrSessionGone)
 					wantError(t, err, test.failure, test.text)
 				})
 			}

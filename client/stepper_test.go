@@ -156,9 +156,7 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m",
 				Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
 			p = resume(move(p))
-			if p.Round() != 3 {
-				t.Errorf("got round %d, want 3", p.Round())
-			}
+			wantEqual(t, "got round", p.Round(), 3)
 			answer(t, p, "dirs",
 				protocol.ListRootsResult{Roots: []protocol.Root{{URI: "file:///src"}}})
 			result, next, err := c.Resume(t.Context(), move(p))
@@ -218,9 +216,7 @@ func TestRetriesSayTheSame(t *testing.T) {
 	answer(t, pending, "who", client.Cancel())
 	resume(t, newClient(t, peer, byHand()), pending)
 	for i, req := range peer.requests() {
-		if got := member(t, req, "arguments"); got != arguments {
-			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
-		}
+		wantEqual(t, fmt.Sprintf("leg %d sends", i+1), member(t, req, "arguments"), arguments)
 		meta := metaOf(t, req)
 		tenant, _ := meta.Extra.Get("com.example/tenant")
 		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 ||
@@ -377,9 +373,7 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		_, next, err := newClient(t, peer, opts).Resume(t.Context(), p)
 		if err != nil {
 			wantError(t, err, "after 2 rounds", "Options.MaxRounds")
-			if len(peer.requests()) != 3 {
-				t.Errorf("got %d requests, want 3", len(peer.requests()))
-			}
+			wantEqual(t, "requests", len(peer.requests()), 3)
 			break
 		}
 		p = next
@@ -389,9 +383,7 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		opts.MaxRounds = 1
 		_, _, err := newClient(t, peer, opts).Resume(t.Context(), p)
 		wantError(t, err, "after 1 rounds", "Options.MaxRounds")
-		if len(peer.requests()) != before {
-			t.Errorf("got %d requests, want %d", len(peer.requests()), before)
-		}
+		wantEqual(t, "requests", len(peer.requests()), before)
 	})
 	t.Run("never", func(t *testing.T) {
 		opts.MaxRounds = -1
@@ -450,9 +442,7 @@ func TestStepperPacesStateOnlyRounds(t *testing.T) {
 		}
 		last := peer.requests()[5]
 		got := member(t, last, "inputResponses") + member(t, last, "requestState")
-		if got != `"busy"` {
-			t.Errorf("got %s, want the last state alone", got)
-		}
+		wantEqual(t, "the result", got, `"busy"`)
 	})
 }
 

@@ -519,9 +519,7 @@ func TestEndOfStream(t *testing.T) {
 			for _, want := range test.want {
 				a.wantError(want)
 				b.wantError(want)
-				if err := s.Err(); !errors.Is(err, want) {
-					t.Errorf("Err is %v, want %v", err, want)
-				}
+				wantIs(t, "Err is", s.Err(), want)
 				if _, err := s.Handle(t.Context(), request(3, "c", ""), nil); !errors.Is(err,
 					want) {
 					t.Errorf("later request: got %v, want %v", err, want)
@@ -647,9 +645,7 @@ func TestNotificationsOfAStreamWithoutListeners(t *testing.T) {
 	in := strings.Join([]string{logLine("error"), progress("1"), "garbage", changed("1")}, "\n")
 	s := client.NewStream(strings.NewReader(in), io.Discard, nil)
 	<-s.Done()
-	if err := s.Err(); !errors.Is(err, client.ErrStreamEnded) {
-		t.Errorf("got %v, want %v", err, client.ErrStreamEnded)
-	}
+	wantIs(t, "error", s.Err(), client.ErrStreamEnded)
 	s.Close()
 }
 
@@ -711,9 +707,7 @@ func TestStreamMultiplexes(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if heard[text] != 1 {
-				t.Errorf("%s: heard of progress %d times, want once", text, heard[text])
-			}
+			wantEqual(t, fmt.Sprintf("%s: heard of progress: times", text), heard[text], 1)
 		})
 	}
 	all.Wait()

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -123,6 +126,308 @@ func TestTaskIsFollowedInAnotherProcess(t *testing.T) {
 		other := dialTask(t, s, "elsewhere", true, &asked)
 		if _, err := other.FollowTask(t.Context(), &read, nil); err == nil {
 			t.Error("a task of another server was followed")
+		}
+	})
+}
+
+const (
+	taskTimes = `"createdAt":"2026-11-01T10:00:00Z",` +
+		`"lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
+	taskHead = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
+	// isHandle, isWorking and isDone are what servers say of a task.
+	isHandle = `{"resultType":"task","taskId":"t1",` + taskTimes +
+		`,"pollIntervalMs":2000,"status":"working"}`
+	isWorking = `{` + taskHead + `"status":"working"}`
+	isDone    = `{` + taskHead + `"status":"completed","result":` + done + `}`
+)
+
+// isAsking is a task that asks for a name under a key.
+func isAsking(key string) string {
+	return fmt.Sprintf(`{%s"status":"input_required","inputRequests":{%q:%s}}`, taskHead, key,
+		nameForm)
+}
+
+// A slippingServer hands out a handle, and says of its task what get returns for the n-th poll.
+type slippingServer struct {
+	fakePeer
+	begun              time.Time
+	polled             []time.Duration // since begun
+	updated, cancelled int
+	every              time.Duration // between two announcements, 0: it announces nothing
+	busy               int           // the update that is refused, 0: none
+}
+
+// announce says that the task works, again and again.
+func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
+	say := func(method, params string) {
+		_ = back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(
+			`{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id.String() + `},` + params)})
+	}
+	say(protocol.NotifyAcknowledged, `"notifications":{"taskIds":["t1"]}}`)
+	for ctx.Err() == nil {
+		time.Sleep(s.every)
+		say(protocol.NotifyTask, isWorking[1:])
+	}
+	return ctx.Err()
+}
+
+func newSlippingServer(handle string, get func(n int) string) *slippingServer {
+	s := &slippingServer{begun: time.Now()}
+	s.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (
+		*protocol.Response, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		result := `{"resultType":"complete"}`
+		switch req.Method {
+		case protocol.MethodGetTask:
+			s.polled = append(s.polled, time.Since(s.begun))
+			result = get(len(s.polled))
+		case protocol.MethodUpdateTask:
+			if s.updated++; s.updated == s.busy {
+				return refuse(req, protocol.Errorf(
+					protocol.CodeBusy, "busy"))
+			}
+		case protocol.MethodCancelTask:
+			s.cancelled++
+		case protocol.MethodListen:
+			if s.every > 0 {
+				s.mu.Unlock()
+				defer s.mu.Lock()
+				return nil, s.announce(ctx, req.ID, back)
+			}
+			return refuse(req, protocol.Errorf(
+				protocol.CodeMethodNotFound, "method not found"))
+		default:
+			result = handle
+		}
+		return reply(req, result)
+	}
+	return s
+}
+
+// follow calls a tool of the server in fake time, and returns how many questions a person saw.
+func (s *slippingServer) follow(t *testing.T) (asked int32, err error) {
+	t.Helper()
+	var n atomic.Int32
+	opts := countingForm(&n)
+	opts.Tasks = true
+	_, err = callOnce(t, s, opts)
+	return n.Load(), err
+}
+
+func TestTasksOfServersThatSlip(t *testing.T) {
+	always := func(text string) func(int) string { return func(int) string { return text } }
+	for name, test := range map[string]struct {
+		get       func(n int) string
+		cancelled int // how often the client cancels what it gives up
+	}{
+		"another id": {always(`{"resultType":"complete","taskId":"t2",` + taskTimes +
+			`,"status":"working"}`), 1},
+		"another createdAt": {always(`{"resultType":"complete","taskId":"t1",` +
+			`"createdAt":"2026-11-01T10:00:01Z","lastUpdatedAt":"2026-11-01T10:00:01Z",` +
+			`"ttlMs":null,"status":"working"}`), 1},
+		"unknown status":           {always(`{` + taskHead + `"status":"paused"}`), 1},
+		"no status":                {always(`{` + taskHead + `"x":1}`), 1},
+		"completed without result": {always(`{` + taskHead + `"status":"completed"}`), 1},
+		"failed without error":     {always(`{` + taskHead + `"status":"failed"}`), 1},
+		"asks nothing":             {always(`{` + taskHead + `"status":"input_required"}`), 1},
+		"a handle again":           {always(isHandle), 1},
+		"no object":                {always(`[]`), 1},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			s := newSlippingServer(isHandle, func(n int) string {
+				if n == 3 { // a client that takes it comes to an end
+					return isDone
+				}
+				return test.get(n)
+			})
+			_, err := s.follow(t)
+			if !isResponseError(err) {
+				t.Errorf("error %v, want that of a wrong response", err)
+			}
+			if s.cancelled != test.cancelled || len(s.polled) != 1 {
+				t.Errorf("%d polls, cancelled %d times", len(s.polled), s.cancelled)
+			}
+		})
+	}
+}
+
+// The same instant in other words is the same task.
+func TestCreationIsComparedAsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(int) string {
+			return `{"resultType":"complete","taskId":"t1","createdAt":"2026-11-01T12:00:00.000` +
+				`+02:00","lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null,` +
+				`"status":"completed","result":` + done + `}`
+		})
+		_, err := s.follow(t)
+		noError(t, err)
+	})
+}
+
+func TestPollsWaitAsTheServerWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(n int) string {
+			switch n {
+			case 1:
+				return isWorking
+			case 2: // other words count from now on
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":40000,"status":"working"}`
+			case 3: // too fast, and too slow
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":1,"status":"working"}`
+			case 4:
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"pollIntervalMs":86400000,"status":"working"}`
+			case 5: // and no word at all
+				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
+					`,"status":"working"}`
+			}
+			return isDone
+		})
+		_, err := s.follow(t)
+		noError(t, err)
+		last := time.Duration(0)
+		for i, want := range []time.Duration{2 * time.Second, 2 * time.Second, 40 * time.Second,
+			100 * time.Millisecond, time.Minute, time.Second} {
+			waited := s.polled[i] - last
+			last = s.polled[i]
+			if waited < want || waited > want+want/8 {
+				t.Errorf("poll %d after %v, want %v and up to an eighth", i+1, waited, want)
+			}
+		}
+	})
+}
+
+// Announced changes are looked at once, and not faster than ten times a second.
+func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
+	for every, most := range map[time.Duration]time.Duration{
+		time.Millisecond: 100 * time.Millisecond,
+		7 * time.Second:  7 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlippingServer(isHandle, func(n int) string {
+				if n == 12 {
+					return isDone
+				}
+				return isWorking
+			})
+			s.every = every
+			_, err := s.follow(t)
+			noError(t, err)
+			for i := 3; i < len(s.polled); i++ {
+				if waited := s.polled[i] - s.polled[i-1]; waited < most || waited > most+most/2 {
+					t.Errorf("poll %d after %v, want %v", i+1, waited, most)
+				}
+			}
+		})
+	}
+}
+
+// Handlers see a question once, whatever the server repeats, unless it has a new key.
+func TestQuestionsOfTasks(t *testing.T) {
+	for name, test := range map[string]struct {
+		get   func(s *slippingServer) string
+		busy  int // the update that is refused
+		ok    bool
+		asked int32
+		// 0: does not matter
+		polled, updated int
+	}{
+		"shown once": {get: func(s *slippingServer) string {
+			switch n := len(s.polled); {
+			case n == 21:
+				return isAsking("who.2")
+			case n <= 30: // an old key comes back
+				return isAsking("who")
+			}
+			return isDone
+		}, ok: true, asked: 2},
+		"answered and repeated": { // the answer is sent again now and then
+			get:   func(*slippingServer) string { return isAsking("who") },
+			asked: 1, polled: 62, updated: 7},
+		// The answer comes again with the next poll, although the server has taken those before.
+		"busy server": {get: func(s *slippingServer) string {
+			return []string{isAsking("one"), isAsking("two"), isAsking("two"), isDone}[s.updated]
+		}, busy: 2, ok: true, asked: 2, polled: 4, updated: 3},
+		"without end": {
+			get:   func(s *slippingServer) string { return isAsking(fmt.Sprint("q", len(s.polled))) },
+			asked: 1024},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var s *slippingServer
+			s = newSlippingServer(isHandle, func(int) string { return test.get(s) })
+			s.busy = test.busy
+			asked, err := s.follow(t)
+			if (err == nil) != test.ok || isResponseError(err) == test.ok || asked != test.asked {
+				t.Errorf("asked %d times, %v", asked, err)
+			}
+			if test.polled > 0 && (len(s.polled) != test.polled || s.updated != test.updated) ||
+				(s.cancelled == 0) != test.ok {
+				t.Errorf("%d polls, %d updates, cancelled %d times", len(s.polled), s.updated,
+					s.cancelled)
+			}
+		})
+	}
+}
+
+func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
+	want := func(t *testing.T, s *slippingServer, err error) {
+		t.Helper()
+		if !isResponseError(err) || len(s.polled) != 0 {
+			t.Errorf("error %v after %d polls", err, len(s.polled))
+		}
+	}
+	tasks := &client.Options{Tasks: true}
+	for name, call := range map[string]func(s *slippingServer) error{
+		"undeclared": func(s *slippingServer) error { _, err := callOnce(t, s, nil); return err },
+		"prompt": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).GetPrompt(t.Context(), "p", nil)
+			return err
+		},
+		"resource": func(s *slippingServer) error {
+			_, err := newClient(t, s, tasks).ReadResource(t.Context(), "x:y")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlippingServer(isHandle, nil)
+			want(t, s, call(s))
+		})
+	}
+	for name, handle := range map[string]string{
+		"no id":     `{"resultType":"task",` + taskTimes + `,"status":"working"}`,
+		"empty id":  `{"resultType":"task","taskId":"",` + taskTimes + `,"status":"working"}`,
+		"no status": `{"resultType":"task","taskId":"t1",` + taskTimes + `}`,
+		"no time":   `{"resultType":"task","taskId":"t1","ttlMs":null,"status":"working"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSlippingServer(handle, nil)
+			_, err := s.follow(t)
+			want(t, s, err)
+		})
+	}
+}
+
+// Nobody else has the handle of a call; that of BeginTask may be in other hands.
+func TestGivenUpCallCancelsItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlippingServer(isHandle, func(int) string { return isWorking })
+		c := newClient(t, s, &client.Options{Tasks: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
+		_, err := c.CallTool(ctx, "greet", nil)
+		if !errors.Is(err, context.DeadlineExceeded) || s.cancelled != 1 {
+			t.Errorf("%v, cancelled %d times", err, s.cancelled)
+		}
+		_, task, err := c.BeginTask(t.Context(), &protocol.CallToolParams{Name: "greet"})
+		noError(t, err)
+		ctx, cancel = context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
+		_, err = c.FollowTask(ctx, task, nil)
+		if !errors.Is(err, context.DeadlineExceeded) || s.cancelled != 1 {
+			t.Errorf("followed: %v, cancelled %d times", err, s.cancelled)
 		}
 	})
 }

@@ -124,15 +124,6 @@ func (x *httpExchange) maskCredentials(text string) string {
 	return redact.MaskParts(text, secretsOf(x.credentials))
 }
 
-func (x *httpExchange) maskError(e *protocol.Error) *protocol.Error {
-	if len(x.credentials) == 0 {
-		return e
-	}
-	masked := *e
-	masked.Message = x.maskCredentials(e.Message)
-	return &masked
-}
-
 // secretsOf returns the values of headers, with and without the scheme.
 func secretsOf(header http.Header) (secrets []string) {
 	for _, values := range header {

@@ -347,9 +347,7 @@ func TestACallStepsUpWithoutLosingItsSession(t *testing.T) {
 		wantText(t, c, "echo", "echo {}")
 		wantText(t, c, "write", "written")
 		wantText(t, c, "write", "written")
-		if s.logins != 2 {
-			t.Errorf("got %d logins, want one and a step-up", s.logins)
-		}
+		wantEqual(t, "logins", s.logins, 2)
 		sessions := map[string]bool{}
 		for _, a := range g.arrivals() {
 			sessions[a.session] = true
@@ -374,9 +372,7 @@ func TestAMessageIsSentAtMostFourTimes(t *testing.T) {
 			len(a.refusals))
 	}
 	for i, r := range a.refusals {
-		if r.Attempt != i+1 {
-			t.Errorf("refusal %d is of attempt %d", i, r.Attempt)
-		}
+		wantEqual(t, fmt.Sprintf("refusal %d is of attempt", i), r.Attempt, i+1)
 	}
 }
 
@@ -523,9 +519,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 			t.Errorf("%T shows the secret in logs or JSON: %s %s %v", value, log.String(), text, err)
 		}
 	}
-	if got, want := fmt.Sprintf("%+v", r), `POST tools/call "a tool": 403, attempt 2`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "printed", fmt.Sprintf("%+v", r), `POST tools/call "a tool": 403, attempt 2`)
 }
 
 // A person takes three minutes to log in for one kind of message, in a client that gives a server
@@ -585,9 +579,7 @@ func TestAPersonMayTakeLongToLogIn(t *testing.T) {
 				wantText(t, c, "ask", "asked Ada")
 			}
 			_ = c.Close()
-			if len(a.refusals) != 1 {
-				t.Errorf("got %d refusals, want one", len(a.refusals))
-			}
+			wantEqual(t, "refusals", len(a.refusals), 1)
 		})
 	}
 }
@@ -691,9 +683,7 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 		}
 		x, _ := openSession(t, inProcess(t, s), a, &asked{})
 		time.Sleep(time.Hour)
-		if logins != 1 {
-			t.Errorf("got %d logins in an hour, want one", logins)
-		}
+		wantEqual(t, "logins", logins, 1)
 		mu.Lock()
 		token.Set("Authorization", "Bearer b")
 		mu.Unlock()

@@ -162,8 +162,6 @@ func TestRefusedCredentialsNameTheReason(t *testing.T) {
 		{challenged(401, "", bare),
 			"clienthttp: HTTP status 401 Unauthorized: Unauthorized (code -32600)"},
 	} {
-		if test.got != test.want {
-			t.Errorf("got  %s\nwant %s", test.got, test.want)
-		}
+		wantEqual(t, "the result", test.got, test.want)
 	}
 }

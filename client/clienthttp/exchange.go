@@ -150,7 +150,11 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 	if err := checkResponseID(resp, id); err != nil {
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
-	resp.Error = x.maskError(resp.Error)
+	if len(x.credentials) > 0 {
+		masked := *resp.Error
+		masked.Message = x.maskCredentials(masked.Message)
+		resp.Error = &masked
+	}
 	failed.response = resp.Error
 	s := failed.Status
 	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden

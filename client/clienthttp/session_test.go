@@ -238,9 +238,7 @@ func TestResume(t *testing.T) {
 			t.Fatalf("got %+v, %v, %v", resp, err, back.got)
 		}
 	})
-	if polls != 12 {
-		t.Errorf("%d connections, want 12", polls)
-	}
+	wantEqual(t, "connections", polls, 12)
 	for i := 4; i < len(s.seen)-1; i++ {
 		if want := fmt.Sprintf("GET s 2025-06-18 e%d", i-3); s.seen[i] != want {
 			t.Errorf("got %s, want %s", s.seen[i], want)
@@ -337,9 +335,7 @@ func TestResumeFails(t *testing.T) {
 					t.Errorf("session: %v", x.Err())
 				}
 			})
-			if gets != test.gets {
-				t.Errorf("%d resumptions, want %d", gets, test.gets)
-			}
+			wantEqual(t, "resumptions", gets, test.gets)
 		})
 	}
 }
@@ -386,9 +382,7 @@ func TestSessionStatus(t *testing.T) {
 					ended = true
 				default:
 				}
-				if ended != test.gone {
-					t.Errorf("session has ended: %t", ended)
-				}
+				wantEqual(t, "session has ended", ended, test.gone)
 				if !test.gone {
 					return
 				}
@@ -540,9 +534,7 @@ func TestSessionStream(t *testing.T) {
 		if got := s.requests(); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if len(back.notes) != 2 {
-			t.Errorf("heard %d notifications, want 2", len(back.notes))
-		}
+		wantEqual(t, "heard: notifications", len(back.notes), 2)
 	})
 }
 
@@ -698,9 +690,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 			if _, err := x.Handle(t.Context(), request(), nil); err != nil {
 				t.Error(err)
 			}
-			if len(u.when) != tc.want {
-				t.Errorf("%d attempts, want %d", len(u.when), tc.want)
-			}
+			wantEqual(t, "attempts", len(u.when), tc.want)
 		})
 	}
 }

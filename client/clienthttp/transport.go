@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -58,7 +59,8 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
 	} else {
-		t.ownTransport = newOwnTransport()
+		t.ownTransport = authhttp.CloneTransport()
+		t.ownTransport.MaxIdleConnsPerHost = 32
 		t.client.Transport = t.ownTransport
 	}
 	// A redirect would send credentials and arguments to any host.
@@ -147,17 +149,6 @@ func (t *Transport) Close() error {
 		t.ownTransport.CloseIdleConnections()
 	}
 	return nil
-}
-
-// newOwnTransport returns a copy of the default transport, with its own and larger pool.
-func newOwnTransport() *http.Transport {
-	const idle = 32
-	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	if std, ok := http.DefaultTransport.(*http.Transport); ok {
-		own = std.Clone()
-	}
-	own.MaxIdleConnsPerHost = idle
-	return own
 }
 
 // postMessage sends one message and returns when the response header has arrived.

@@ -106,9 +106,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	} {
 		values := got.Header.Values(name)
 		slices.Sort(values)
-		if got := strings.Join(values, ","); got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
+		wantEqual(t, name, strings.Join(values, ","), want)
 	}
 	req.Mirror = protocol.Mirror{}
 	_, err = tr.Handle(t.Context(), req, nil)
@@ -597,5 +595,13 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

@@ -186,7 +186,10 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 		return known, nil
 	}
 	if p := s.providerFor(s.resolveAlias(issuer)); p.Endpoints != nil {
-		return s.acceptServer(issuer, issuer, p.configuredServer())
+		e := p.Endpoints
+		return s.acceptServer(issuer, issuer, &serverMetadata{Issuer: p.Issuer,
+			Authorization: e.Authorization, Token: e.Token, Registration: e.Registration,
+			Revocation: e.Revocation, read: time.Now()})
 	}
 	u, err := s.guard.checkURL(issuer)
 	if err == nil && u.RawQuery != "" {

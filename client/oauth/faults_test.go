@@ -151,9 +151,7 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 			}
 			s, _ := scenario{fault: f, script: "search:callback authorize=1 token=0"}.play(t)
 			last := s.browser.LastPage()
-			if last.Status != http.StatusBadRequest {
-				t.Errorf("the person saw status %d", last.Status)
-			}
+			wantEqual(t, "the person saw status", last.Status, http.StatusBadRequest)
 			s.wantNoSecrets(last.Body)
 		})
 	}
@@ -506,9 +504,7 @@ func TestEndsAreObserved(t *testing.T) {
 			step.fault(s)
 		}
 		s.run(source, "search:any")
-		if got := strings.Join(events, ", "); got != step.want {
-			t.Errorf("%s: got %q, want %q", step.name, got, step.want)
-		}
+		wantEqual(t, step.name, strings.Join(events, ", "), step.want)
 	}
 }
 
@@ -524,18 +520,14 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 			return nil
 		}}
 	})
-	if err := s.callWith(ctx, source, "search"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that of the context", err)
-	}
+	wantIs(t, "error", s.callWith(ctx, source, "search"), context.Canceled)
 	for range 3 {
 		err := s.run(source, "search:paused")
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v is the error of a context that is not the caller's", err)
 		}
 	}
-	if pages != 1 {
-		t.Errorf("%d pages were opened, want 1", pages)
-	}
+	wantEqual(t, "pages", pages, 1)
 }
 
 // TestPauseIsForOneLogin: another issuer, new scopes and a login after Logout do not wait.

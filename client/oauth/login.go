@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
@@ -184,7 +185,9 @@ func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRe
 		Endpoint: s.endpointText, Account: s.opts.Account, Issuer: d.issuer, Resource: d.resource,
 		RedirectURI: redirectURI, ClientID: client.id, State: rand.Text(),
 		Verifier: rand.Text() + rand.Text(), Scopes: scopes, Began: time.Now(),
-		OfIssuer: s.isRedirectOfIssuer(redirectURI, d.issuer),
+		OfIssuer: redirectURI != s.opts.RedirectURI &&
+			redirectURI == s.opts.redirectURI(d.issuer) ||
+			strings.HasSuffix(redirectURI, issuerPath(d.issuer)),
 	}}
 	l.URL, err = l.data.authorizationURL(d.server, s.providerFor(d.issuer))
 	return l, err

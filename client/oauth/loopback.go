@@ -120,7 +120,8 @@ func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener,
 	addresses := []string{host}
 	if host == "localhost" {
 		addresses = []string{"127.0.0.1"}
-		if hasIPv6Loopback(ctx) {
+		if l, err := listenTCP(ctx, "::1", 0); err == nil { // this machine has IPv6
+			_ = l.Close()
 			addresses = append(addresses, "::1")
 		}
 	}
@@ -137,15 +138,6 @@ func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener,
 		port = l.Addr().(*net.TCPAddr).Port // that of the first, if any was free
 	}
 	return all, nil
-}
-
-func hasIPv6Loopback(ctx context.Context) bool {
-	l, err := listenTCP(ctx, "::1", 0)
-	if err != nil {
-		return false
-	}
-	_ = l.Close()
-	return true
 }
 
 // listenTCP listens on a port of a loopback address.

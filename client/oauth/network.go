@@ -192,9 +192,8 @@ func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 // endpointClass returns the class of the endpoint. That of a name is the farthest of its addresses,
 // and at least private: the owner of a name can have it resolve to 127.0.0.1.
 //
-// A name that resolves to a private address is indistinguishable from one inside a company. That
-// permits requests by https to private addresses with a certificate that this machine trusts. The
-// owner of the name gets none of the responses.
+// A name with a private address may be one inside a company. So requests by https to private
+// addresses with a trusted certificate are possible; the owner of the name gets no responses.
 func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()
 	defer g.mu.Unlock()

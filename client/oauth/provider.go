@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
@@ -235,12 +234,6 @@ func (p *Provider) localScopes(scopes []string) []string {
 		}
 	}
 	return named
-}
-
-func (p *Provider) configuredServer() *serverMetadata {
-	e := p.Endpoints
-	return &serverMetadata{Issuer: p.Issuer, Authorization: e.Authorization, Token: e.Token,
-		Registration: e.Registration, Revocation: e.Revocation, read: time.Now()}
 }
 
 // deviationHint returns the field of a Provider that may allow what an authorization server has

@@ -300,9 +300,7 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 		requests := want.as.Requests(want.e)
 		for _, r := range requests {
 			for i, name := range []string{"resource", "audience", "scope", "tier"} {
-				if r.Form.Get(name) != want.form[i] {
-					t.Errorf("%s: %s is %q, want %q", want.e, name, r.Form.Get(name), want.form[i])
-				}
+				wantEqual(t, fmt.Sprintf("%s: %s", want.e, name), r.Form.Get(name), want.form[i])
 			}
 		}
 		if len(requests) == 0 {

@@ -60,11 +60,6 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// refreshMargin returns the time before the expiry of the token at which it is refreshed.
-func (r *tokenRecord) refreshMargin() time.Duration {
-	return min(refreshAhead, r.Expiry.Sub(r.Obtained)/10)
-}
-
 // startEarlyRefresh refreshes a valid token in the background, unless a renewal is in flight or an
 // early refresh has failed within earlyRefreshPause.
 func (s *Source) startEarlyRefresh(current *tokens) {

@@ -45,8 +45,8 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	if current != nil && current.record.Access != sent {
 		return true, nil
 	}
-	if !mayWaitForLogin(r.Outgoing) {
-		return false, nil
+	if r.Method == http.MethodDelete || r.RPC == protocol.NotifyCancelled {
+		return false, nil // the callers of both give up soon, and cannot wait for a login
 	}
 	if r.Status == http.StatusUnauthorized || current == nil && c.code == insufficientScope {
 		renew := func(ctx context.Context, sent string) error {
@@ -71,12 +71,6 @@ const insufficientScope = "insufficient_scope"
 // servers send. A login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
-
-// mayWaitForLogin reports whether a request may wait for a login. The callers of the DELETE that
-// ends a session and of a cancellation give up soon.
-func mayWaitForLogin(r clienthttp.Outgoing) bool {
-	return r.Method != http.MethodDelete && r.RPC != protocol.NotifyCancelled
-}
 
 // stepUp starts a login for more scopes (basic/authorization, "Step-Up Authorization Flow"), unless
 // the server has refused the same scopes after a recent login.

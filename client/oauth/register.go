@@ -134,12 +134,6 @@ func (o *Options) redirectURI(issuer string) string {
 	return strings.ReplaceAll(o.RedirectURI, issuerMark, url.QueryEscape(issuer))
 }
 
-// isRedirectOfIssuer reports whether a redirect URI is that of one issuer alone.
-func (s *Source) isRedirectOfIssuer(redirectURI, issuer string) bool {
-	return redirectURI != s.opts.RedirectURI && redirectURI == s.opts.redirectURI(issuer) ||
-		strings.HasSuffix(redirectURI, issuerPath(issuer))
-}
-
 func (c *clientRecord) clientID() *oauthClient {
 	return &oauthClient{id: c.ClientID, secret: c.Secret, method: c.Method, dynamic: true}
 }

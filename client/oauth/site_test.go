@@ -553,3 +553,19 @@ func otherPort(text string) string {
 	u.Host = u.Hostname() + ":1"
 	return u.String()
 }
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// wantIs reports an error that is not, and does not wrap, the wanted one.
+func wantIs(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}

@@ -202,7 +202,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 		if current, err = s.readStored(ctx, false); err != nil || current == nil {
 			return nil, err
 		}
-	case valid < current.record.refreshMargin():
+	case valid < min(refreshAhead, current.record.Expiry.Sub(current.record.Obtained)/10):
 		s.startEarlyRefresh(current)
 	}
 	return current.header, nil

@@ -40,9 +40,7 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 		for _, r := range s.as.Requests(e) {
 			got += r.Form.Get("scope") + ", "
 		}
-		if got != want {
-			t.Errorf("%s: got the scopes %s, want %s", e, got, want)
-		}
+		wantEqual(t, fmt.Sprintf("%s: got the scopes", e), got, want)
 	}
 }
 
@@ -141,9 +139,7 @@ func TestChallenges(t *testing.T) {
 		`Bearer error=a, Bearer error=b`:                   "a []",
 	} {
 		code, scopes, _ := oauth.ReadChallenge(http.Header{"Www-Authenticate": {header}})
-		if got := fmt.Sprint(code, " ", scopes); got != want {
-			t.Errorf("%s: got %q, want %q", header, got, want)
-		}
+		wantEqual(t, header, fmt.Sprint(code, " ", scopes), want)
 	}
 }
 
@@ -174,9 +170,7 @@ func TestLogout(t *testing.T) {
 				t.Errorf("got %q, want the %s", r.Form, c.revoked)
 			}
 		}
-		if got != c.revoked {
-			t.Errorf("revoked: %s, want %s", got, c.revoked)
-		}
+		wantEqual(t, "revoked", got, c.revoked)
 		if sent, err := source.Credentials(t.Context(), s.post()); err != nil || len(sent) > 0 {
 			t.Errorf("got %d headers, %v after a logout", len(sent), err)
 		}

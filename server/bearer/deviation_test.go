@@ -34,9 +34,7 @@ func withIssuer(change func(i *bearer.Issuer)) func(o *bearer.Options) {
 func wantRefused(t testing.TB, g protector, token string, words ...string) {
 	t.Helper()
 	response := send(t, g, token)
-	if response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("status %d, want 401", response.StatusCode)
-	}
+	wantEqual(t, "status", response.StatusCode, http.StatusUnauthorized)
 	_, err := identify(g, token)
 	for _, word := range words {
 		if err == nil || !strings.Contains(err.Error(), word) {
@@ -201,9 +199,7 @@ func TestAnyTenant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantRefused(t, g, g.token(changes), "issuer") })
 	}
-	if got := readIssuers(t, g); got != "https://login.example.com/all/v2.0" {
-		t.Errorf("the metadata names %s", got)
-	}
+	wantEqual(t, "the metadata names", readIssuers(t, g), "https://login.example.com/all/v2.0")
 }
 
 func TestPatternsOfTenantsAreChecked(t *testing.T) {
@@ -256,9 +252,7 @@ func TestLoginURL(t *testing.T) {
 		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://sts.example.com/tenant/",
 			KeysURL: "https://login.example.com/keys", LoginURL: issuerURL})
 	})
-	if got := readIssuers(t, g); got != issuerURL {
-		t.Errorf("the metadata names %s, want %s", got, issuerURL)
-	}
+	wantEqual(t, "the metadata names", readIssuers(t, g), issuerURL)
 	wantPassed(t, send(t, g, g.token(map[string]any{"iss": "https://sts.example.com/tenant/"})),
 		strings.Replace(alice, issuerURL, "https://sts.example.com/tenant/", 1))
 }

@@ -33,9 +33,7 @@ func checkRefusal(t *testing.T, err error) {
 			t.Errorf("challenge %q", refused.Challenge)
 		}
 	case http.StatusServiceUnavailable:
-		if refused.Challenge != "" {
-			t.Errorf("503 with the challenge %q", refused.Challenge)
-		}
+		wantEqual(t, "503 with the challenge", refused.Challenge, "")
 	default:
 		t.Errorf("status %d", refused.Status)
 	}

@@ -77,15 +77,17 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 }
 
 // findKeys returns the keys that may have signed a token, by the key id and the algorithm in its
-// header. An unknown key is fetched, and the caller waits for it. Stale keys are returned, and
-// fetched again in the background. issued is the latest time at which the token may have been
-// issued.
+// header. It waits for the fetch of an unknown key, and refreshes stale keys in the background.
+// issued is the latest time at which the token may have been issued.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if found := i.selectKeysLocked(id, algorithm); i.Keys != nil || len(found) > 0 {
-		i.refreshKeysLocked()
+		if i.Keys == nil && time.Now().After(i.freshUntil) &&
+			time.Since(i.lastFetch) >= failurePause {
+			i.startFetchLocked()
+		}
 		if len(found) == 0 {
 			return nil, refuseKey(id)
 		}
@@ -188,13 +190,6 @@ func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 		}
 	}
 	return found
-}
-
-// refreshKeysLocked starts a fetch if the keys are stale.
-func (i *issuer) refreshKeysLocked() {
-	if i.Keys == nil && time.Now().After(i.freshUntil) && time.Since(i.lastFetch) >= failurePause {
-		i.startFetchLocked()
-	}
 }
 
 // startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at

@@ -25,9 +25,7 @@ import (
 func wantUnavailable(t testing.TB, response *http.Response, after string) {
 	t.Helper()
 	wantRefusal(t, response, http.StatusServiceUnavailable, "")
-	if got := response.Header.Get("Retry-After"); got != after {
-		t.Errorf("Retry-After %q, want %q", got, after)
-	}
+	wantEqual(t, "Retry-After", response.Header.Get("Retry-After"), after)
 }
 
 // TestKeysAreRotatedUnderLoad: no token is refused, whichever key has signed it.

@@ -248,9 +248,7 @@ func TestAVerifierOfTheHost(t *testing.T) {
 					return of.verify()
 				}
 			}))
-			if got := send(t, g, "opaque").StatusCode; got != of.status {
-				t.Errorf("status %d, want %d", got, of.status)
-			}
+			wantEqual(t, "status", send(t, g, "opaque").StatusCode, of.status)
 		})
 	}
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) {
@@ -460,9 +458,8 @@ func TestEntraID(t *testing.T) {
 	wantRefused(t, one, with(entra(tenantA), "scp", nil, "azpacr", nil, "azp", nil,
 		"roles", []string{"notes.read"}), "Unmarked") // an ID token
 	wantRefused(t, one, with(entra(tenantA), "scp", nil, "roles", "notes.read"), "ScopesOf")
-	if got := readIssuers(t, all); got != "https://login.microsoftonline.com/organizations/v2.0" {
-		t.Errorf("the metadata names %s", got)
-	}
+	wantEqual(t, "the metadata names", readIssuers(t, all),
+		"https://login.microsoftonline.com/organizations/v2.0")
 	for _, tenant := range []string{"", "common", "organizations", "consumers", "*",
 		"{tenantid}", "contoso.onmicrosoft.com", strings.ToUpper(tenantA)} {
 		wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraID(tenant, id) }))

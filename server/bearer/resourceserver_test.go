@@ -149,9 +149,8 @@ func TestBoundTokensAreRefused(t *testing.T) {
 			for _, proof := range []string{"", "e30.e30.e30"} {
 				r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 				r.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {proof}}
-				if got := sendRequest(g, r).StatusCode; got != http.StatusUnauthorized {
-					t.Errorf("as DPoP: status %d", got)
-				}
+				wantEqual(t, "as DPoP: status", sendRequest(g, r).StatusCode,
+					http.StatusUnauthorized)
 			}
 			for _, kind := range []string{"Bearer", "DPoP"} {
 				looksUp.says = claimsOf(nil, "active", true, "token_type", kind, "cnf", cnf)
@@ -367,5 +366,13 @@ func TestNothingPrintsTokens(t *testing.T) {
 	said := fmt.Sprintf("%v %+v %#v %s %+v", secret, &secret, secret, of.Introspection, of)
 	if strings.Contains(said, "hidden") {
 		t.Error(said)
+	}
+}
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

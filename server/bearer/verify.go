@@ -20,7 +20,11 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 	header, payload := splitJWT(token)
 	if header == nil {
 		if g.opaqueIssuer == nil {
-			return decision{err: refuse(malformed, hintOf(token), nil)}
+			what := hintOpaque
+			if strings.Count(token, ".") == 4 { // RFC 7516, section 7.1
+				what = hintEncrypted
+			}
+			return decision{err: refuse(malformed, what, nil)}
 		}
 		return g.verifyByLookUp(ctx, g.opaqueIssuer, p)
 	}
@@ -46,15 +50,6 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 			"and it has none of %s", errtext.Value(kind), strings.Join(accessClaims(), ", ")))}
 	}
 	return g.resolveIdentity(ctx, i, c, maxCacheTime)
-}
-
-// hintOf returns the hint about a token that is no JSON Web Token. An encrypted one has five parts
-// (RFC 7516, section 7.1).
-func hintOf(token string) hint {
-	if strings.Count(token, ".") == 4 {
-		return hintEncrypted
-	}
-	return hintOpaque
 }
 
 // describeIssuer returns the issuer of a token, as a cause.

@@ -16,43 +16,40 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// An Authority authenticates requests, says what they may do, and tells clients which
-// credentials they lack (basic/authorization). Its methods are called concurrently. Their
-// errors are treated as those of [Options].Authenticate.
+// An Authority authenticates and authorizes requests, and makes the challenge for missing scopes
+// (basic/authorization). Its methods are called concurrently. Their errors are treated as those of
+// [Options].Authenticate.
 type Authority interface {
-	// Identify tells who sends a request, from its headers; it must leave the body alone.
-	// An [*AuthError] chooses how the request is refused, any other error refuses it with
-	// 401. Each HTTP request is identified for itself, those of a session included. A
-	// request that a replica has passed on is identified again by the owner of its session.
+	// Identify identifies the sender of a request by its headers; it must not read the body. An
+	// [*AuthError] chooses how the request is refused, any other error refuses it with 401. Each
+	// HTTP request is identified, also those of a session. The owner of a session identifies a
+	// forwarded request again.
 	Identify(r *http.Request) (Identity, error)
-	// Challenge returns the refusal of a request that needs more scopes than its
-	// credentials have: 403, or 401 for a caller without credentials. Nil: 403 with the
-	// challenge of [RFC 6750] for the scopes, without the address of metadata.
+	// Challenge returns the refusal of a request that lacks scopes: 403, or 401 for a caller
+	// without credentials. Nil: 403 with the challenge of [RFC 6750], without the URL of metadata.
 	//
 	// [RFC 6750]: https://www.rfc-editor.org/rfc/rfc6750#section-3.1
 	Challenge(id Identity, lack *server.ScopeError) *AuthError
 }
 
-// An Identity is what an [Authority] knows of the sender of a request.
+// An Identity describes the sender of a request.
 type Identity struct {
-	// Principal is who sends the request. A session belongs to the principal that opened
-	// it, and sealed state to the principal that it was made for.
+	// Principal is the sender. Sessions and sealed state are bound to it.
 	Principal protocol.Principal
-	// Access is what this request may do. In a session each request has its own. Nil:
-	// nothing that has scopes.
+	// Access is what this request may do. In a session each request has its own. Nil: nothing that
+	// has scopes.
 	Access *server.Access
-	// Values derives the context of the request's handler, for example with the claims of
-	// a token. It must not add the token itself: a handler could pass it on to another
-	// server. Nil: no values.
+	// Values derives the context of the request's handler, for example with the claims of a token.
+	// It must not add the token itself: a handler could pass it on to another server. Nil: none.
 	Values func(context.Context) context.Context
 }
 
 // An AuthError refuses a request on behalf of [Options.Authenticate] or an
 // [Authority], and says how (basic/authorization, "Error Handling").
 type AuthError struct {
-	// Status is 401 when the request lacks valid credentials, or 403 when they do not suffice. An
-	// [Authority] may also say 400, for a request whose credentials are malformed, and 503, while
-	// it cannot check credentials. Anything else counts as 401.
+	// Status is 401 for missing or invalid credentials, and 403 if they do not suffice. An
+	// [Authority] may also return 400 for malformed credentials, and 503 while it cannot check
+	// them. Any other value is 401.
 	Status int
 	// Challenge is the value of the WWW-Authenticate header, for example
 	//
@@ -60,12 +57,10 @@ type AuthError struct {
 	//
 	// Empty: "Bearer" with status 401, which must have one, no header with others.
 	Challenge string
-	// RetryAfter is when a client that is refused with 503 may come back, rounded up to
-	// seconds. 0: after 5 seconds.
+	// RetryAfter is the Retry-After of a 503, rounded up to seconds. 0: 5 seconds.
 	RetryAfter time.Duration
-	// Err tells why. It is not sent; the observer of the server gets it with
-	// [event.RequestRefused], the request's credentials masked in its text.
-	// Nil: nothing more to say.
+	// Err is the cause, for the observer of the server ([event.RequestRefused]), with the
+	// credentials masked in its text. It is not sent. May be nil.
 	Err error
 }
 
@@ -106,8 +101,8 @@ func (e *AuthError) responseHeader() (name, value string) {
 	return "WWW-Authenticate", e.Challenge
 }
 
-// authenticate asks the hook who sends r, and notes in rw what an authority says. Without a
-// hook everybody is anonymous.
+// authenticate returns the sender of r, and sets what an authority returns in rw. Without a hook
+// everybody is anonymous.
 func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
 	switch {
 	case h.opts.Authority != nil:
@@ -211,8 +206,7 @@ func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	return status
 }
 
-// scopeChallenge returns the challenge for scopes that are lacking. It leaves out what cannot
-// be a scope.
+// scopeChallenge returns the challenge for missing scopes, without what cannot be a scope.
 func scopeChallenge(need []string) string {
 	challenge := `Bearer error="insufficient_scope"`
 	if scopes := rules.UniteScopes(need); len(scopes) > 0 {

@@ -38,14 +38,11 @@ func TestPrincipal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got server.Request
-			look := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-					got = *request
-					return next(ctx, request)
-				}
-			}
-			ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{look}}),
-				&tt.opts)
+			look := before(func(_ context.Context, r *server.Request) error {
+				got = *r
+				return nil
+			})
+			ts, _ := serve(t, newServer(t, &server.Options{Middleware: look}), &tt.opts)
 			for _, method := range []string{"tools/list", "unknown"} {
 				body := do(t, ts, "POST", headers(method, ""), body(method, "")).body
 				wantEqual(t, fmt.Sprintf("%s: got principal", method), got.Principal, tt.want)

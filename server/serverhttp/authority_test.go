@@ -235,9 +235,7 @@ func TestARequestThatLacksScopesIsChallengedBeforeItsHandlerRuns(t *testing.T) {
 				t.Run(r.what, func(t *testing.T) {
 					c.t = t
 					wantChallenge(t, c.send(ann, r.method, r.name, r.params), 403, insufficient)
-					if names := ran.take(); len(names) != 0 {
-						t.Errorf("it ran all the same: %v", names)
-					}
+					wantEqual(t, "handlers that ran", len(ran.take()), 0)
 				})
 			}
 		})
@@ -255,12 +253,8 @@ func TestARequestWithAllScopesIsServed(t *testing.T) {
 						if r.what == "tool" && c.era == "stateless" {
 							continue // the client cannot be asked for samples, which the tool needs
 						}
-						if got.status != 200 || got.Error != nil {
-							t.Errorf("%s: got status %d: %s", r.what, got.status, got.body)
-						}
-						if len(ran.take()) != 1 {
-							t.Errorf("%s did not run once", r.what)
-						}
+						wantRefusal(t, r.what, got, 200, 0)
+						wantEqual(t, r.what+": handlers that ran", len(ran.take()), 1)
 						if r.what == "tool" && got.Result.Content[0].Text != "ann may "+scopes {
 							t.Errorf("the handler has the values %s", got.body)
 						}
@@ -287,16 +281,13 @@ func TestAHandlerThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) {
 }
 
 func TestMiddlewareThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) {
-	guard := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if err := request.Access.Check("read", "write"); err != nil &&
-				request.Message.Method != "ping" {
-				return nil, err
-			}
-			return next(ctx, request)
+	guard := before(func(_ context.Context, r *server.Request) error {
+		if r.Message.Method == "ping" {
+			return nil
 		}
-	}
-	srv, _ := scopedServer(t, &server.Options{Middleware: []server.Middleware{guard}})
+		return r.Access.Check("read", "write")
+	})
+	srv, _ := scopedServer(t, &server.Options{Middleware: guard})
 	eachEra(t, srv, serverhttp.Options{Authority: &tokens{}}, "Bearer ann:read,write",
 		func(t *testing.T, c *eraClient) {
 			wantChallenge(t, c.send("Bearer ann:read", "tools/list", "", ""), 403, insufficient)
@@ -337,9 +328,7 @@ func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
 	c := openAs(t, ts, "Bearer ann:read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	got := c.call(8, "scoped", "Authorization", "Bearer ann:write,read")
-	if got.status != 200 || got.Result.Content[0].Text != "ann may write,read" {
-		t.Errorf("after a step-up: got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "after a step-up", got, "ann may write,read")
 	wantChallenge(t, c.call(7, "scoped"), 403, insufficient)
 	wantStatus(t, "another person", c.call(9, "scoped", "Authorization", "Bearer bob:all"), 404)
 	wantStatus(t, "nobody", c.call(9, "scoped", "Authorization", ""), 404)
@@ -397,9 +386,7 @@ func TestWithoutAnAuthorityWhatHasScopesIsRefused(t *testing.T) {
 			wantPart(t, "the result",
 				got.body, "this server does not know the scopes of its callers")
 		}
-		if names := ran.take(); len(names) != 0 {
-			t.Errorf("these ran: %v", names)
-		}
+		wantEqual(t, "handlers that ran", len(ran.take()), 0)
 	})
 }
 
@@ -493,9 +480,7 @@ func TestAnAuthorityThatPanicsAdmitsNobody(t *testing.T) {
 				strings.Contains(got.body, "on purpose") {
 				t.Errorf("got status %d: %s", got.status, got.body)
 			}
-			if names := ran.take(); len(names) != 0 {
-				t.Errorf("these ran: %v", names)
-			}
+			wantEqual(t, "handlers that ran", len(ran.take()), 0)
 		})
 	}
 }
@@ -543,9 +528,7 @@ func TestAForwardedRequestKeepsItsScopes(t *testing.T) {
 	wantChallenge(t, through.call(7, "scoped"), 403, insufficient)
 	wantEqual(t, "the request was identified times", authority.identifications()-before, 2)
 	got := through.call(8, "scoped", "Authorization", "Bearer ann:read,write")
-	if got.status != 200 || got.Result.Content[0].Text != "ann may read,write" {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "the result", got, "ann may read,write")
 	wantStatus(t, "another person", through.call(9, "scoped", "Authorization", "Bearer bob:all"),
 		404)
 	if len(forwards(f.all["b"])) < 3 {

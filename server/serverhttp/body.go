@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	// maxTrusted is how much is set aside on the word of a Content-Length
-	// alone. Beyond it memory is used in proportion to what the client sends,
-	// so that announcing large bodies costs nobody but the client.
+	// maxTrusted is allocated for a Content-Length alone; more only as the body arrives.
 	maxTrusted = 64 << 10
-	// pieceBytes is how much more of a body is made room for at once when that
-	// is full, or when nothing is known of the length.
+	// pieceBytes is allocated at once for a longer body, or one of unknown length.
 	pieceBytes = 64 << 10
 )
 
@@ -27,8 +24,8 @@ type piece = [pieceBytes]byte
 
 var errTooLarge = errors.New("serverhttp: body is larger than allowed")
 
-// readBody reads the whole body. The buffer is not used again: messages alias
-// it, and handlers may keep what they were given.
+// readBody reads the whole body. The buffer is not reused: messages alias it, and handlers may keep
+// them.
 func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f *fault) {
 	if r.ContentLength > h.opts.Limits.BodyBytes {
 		return nil, h.bodyTooLarge()
@@ -44,8 +41,8 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 	return body, f
 }
 
-// readBounded reads a short body into the memory where it stays. A large one is collected in
-// pieces, and put together when all of it is there, so that it costs its own size and no more.
+// readBounded reads a short body into its own buffer, and a large one in pieces that are
+// concatenated at the end.
 func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
 		body, err = readFull(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end

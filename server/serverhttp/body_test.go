@@ -67,14 +67,6 @@ func TestWrongLength(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodySize holds that a length is refused before it has arrived.
-func TestAnnouncedBodySize(t *testing.T) {
-	ts, _ := serve(t, newServer(t, nil), nil)
-	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
-		"application/json\r\nContent-Length: 999999999999\r\n\r\n"
-	wantStatus(t, "the answer", rawExchange(t, ts, request), 413)
-}
-
 // TestRefusedBodyIsRead has a client that writes all of its request before it reads anything.
 func TestRefusedBodyIsRead(t *testing.T) {
 	authenticate := func(r *http.Request) (p protocol.Principal, err error) {

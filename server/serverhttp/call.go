@@ -10,13 +10,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A call is one running request of a legacy client. It survives the disconnect of the POST that
-// brought it: its messages stay in the event log until the client comes back ("Resumability and
-// Redelivery"). Only the client's cancellation, the end of the session and a shutdown cancel it.
+// A call is a running request of a legacy client. It survives the disconnect of its POST: its
+// messages stay in the event log for a resumption. Only the client's cancellation, the end of the
+// session and a shutdown cancel it.
 type call struct {
 	task     inflight.Request
 	admitted *server.Admission // nil once it has been answered
@@ -42,8 +43,8 @@ func (c *call) SetWaiting(waiting bool) {
 	}
 }
 
-// beginCalls registers the requests of one POST, which share a stream. They belong
-// to s, nil: to no session. It reports false when the server is shutting down.
+// beginCalls registers the requests of one POST in s; nil: without a session. It reports false
+// during a shutdown.
 func (h *Handler) beginCalls(ctx context.Context, s *session,
 	requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
@@ -60,11 +61,14 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 	return calls, true
 }
 
-// runCalls runs each call on a goroutine of its own and sends their messages as the
-// response to one POST, until all have ended or the client is gone.
+// runCalls runs each call on its own goroutine and sends their messages as the response to the
+// POST.
 func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call,
 	d *legacyPost) {
-	h.reportBroken(r, d)
+	if len(d.broken) > 0 { // one event for all: a batch may have many
+		h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
+			id: d.broken[0].ID, err: d.broken[0].Error})
+	}
 	c := newStreamWriter(rw)
 	if c.batch = d.batch; !c.batch && len(calls) == 1 {
 		c.only = &calls[0]
@@ -126,8 +130,8 @@ func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	return d
 }
 
-// sideStream returns the stream for what is no response: that of the POST, or the open
-// GET stream of a client that takes only JSON in response to a POST; nil: there is none.
+// sideStream returns the stream for notifications and questions: that of the POST, or the open GET
+// stream of a client that accepts JSON alone; nil: there is none.
 func (c *call) sideStream() *replay.Stream {
 	switch {
 	case !c.jsonOnly:
@@ -146,13 +150,11 @@ func encodeResponse(response *protocol.Response) []byte {
 	return rules.AppendResponse(nil, response)
 }
 
-// A notifyChannel sends notifications on the stream of a request. It is all that a
-// client without a session gets, since its answers to questions could not be matched
-// to a call; sessionChannel adds requests.
+// A notifyChannel sends notifications on the stream of a request. A client without a session gets
+// no requests, because its answers could not be matched to a call.
 type notifyChannel struct{ *call }
 
-// Notify sends a notification on the stream of the request. That the client is
-// gone is no reason for a handler to stop, and no error.
+// Notify sends a notification. A disconnect of the client is no error: the handler goes on.
 func (b notifyChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")

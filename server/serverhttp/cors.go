@@ -10,29 +10,26 @@ import (
 )
 
 const (
-	// preflightMaxAge is how long a browser may reuse the answer to a preflight.
-	// It changes with a deployment; without it browsers ask every five seconds.
+	// preflightMaxAge is how long a browser may cache a preflight; the default is five seconds.
 	preflightMaxAge = 10 * time.Minute
-	// maxRequestHeaders is how many headers of a preflight are looked at: those
-	// of the protocol and the 64 Mcp-Param-* that a tool can have, and some.
+	// maxRequestHeaders is the number of headers of a preflight that are read: those of the
+	// protocol, the 64 Mcp-Param-* that a tool can have, and some.
 	maxRequestHeaders = 80
-	// maxParamHeader bounds the name of one. Those of tools are words.
+	// maxParamHeader bounds the name of one.
 	maxParamHeader = 128
 )
 
-// corsRequestHeaders are the headers that pages may send, beside those that need
-// no permission and Mcp-Param-*: what the protocol has, and what authenticates.
+// corsRequestHeaders are the headers that pages may send, besides Mcp-Param-* and those that need
+// no permission.
 const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, " +
 	"Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 
-// corsResponseHeaders are the headers that pages may read. Without them a client
-// in a browser could neither keep a session nor authenticate.
+// corsResponseHeaders are the headers that pages may read, for sessions and authentication.
 const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate, " +
 	rules.HeaderOutcome
 
-// addCORS adds what lets a page read the response, if its origin is one of AllowedOrigins, to the
-// letter. Others get nothing: those of the same origin need nothing. Credentials of the browser's
-// own, such as cookies, are never admitted: every page could use those.
+// addCORS adds the headers that let a page of AllowedOrigins read the response. Credentials that
+// the browser adds by itself, such as cookies, are never allowed: every page could use them.
 func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	if len(h.origins) == 0 {
 		return false
@@ -47,14 +44,13 @@ func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	return true
 }
 
-// isPreflight reports whether a browser asks whether a page may send a request
-// (Fetch standard, "CORS-preflight request").
+// isPreflight recognizes a preflight (Fetch standard, "CORS-preflight request").
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) == 1
 }
 
-// answerPreflight says what a page of a listed origin may send. It comes before authentication,
-// since browsers send no credentials with it, and tells nothing that is not the same for everybody.
+// answerPreflight answers the preflight of a listed origin, before authentication, because browsers
+// send no credentials with it. The answer is the same for everybody.
 func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Headers")
@@ -65,8 +61,7 @@ func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// appendParamHeaders adds to a list of header names those of Mcp-Param-* that a
-// page wants to send. Which of them there are is a matter of the tools.
+// appendParamHeaders adds the requested Mcp-Param-* headers to a list of header names.
 func appendParamHeaders(allowed string, requested []string) string {
 	var b strings.Builder
 	b.WriteString(allowed)
@@ -76,17 +71,13 @@ func appendParamHeaders(allowed string, requested []string) string {
 			if looked++; looked > maxRequestHeaders {
 				return b.String()
 			}
-			if name = strings.Trim(name, " \t"); isParamHeader(name) {
+			name = strings.Trim(name, " \t")
+			n := len(rules.ParamPrefix)
+			if len(name) > n && len(name) <= maxParamHeader &&
+				strings.EqualFold(name[:n], rules.ParamPrefix) && rules.IsToken(name[n:]) {
 				b.WriteString(", " + name)
 			}
 		}
 	}
 	return b.String()
-}
-
-// isParamHeader reports whether name is one of a mirrored argument.
-func isParamHeader(name string) bool {
-	n := len(rules.ParamPrefix)
-	return len(name) > n && len(name) <= maxParamHeader &&
-		strings.EqualFold(name[:n], rules.ParamPrefix) && rules.IsToken(name[n:])
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -111,12 +110,10 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	c := &cutter{Guard: store.NewMemoryGuard(0), moment: moment}
 	var effects sync.Map // by the flow, as a bank keeps them
 	var opts server.Options
-	opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
-			c.reach(ctx, "middleware")
-			return next(ctx, r)
-		}
-	}}
+	opts.Middleware = before(func(ctx context.Context, _ *server.Request) error {
+		c.reach(ctx, "middleware")
+		return nil
+	})
 	if guarded {
 		opts.Roundtrip.Guard = c
 	}
@@ -205,8 +202,8 @@ func (s *stopper) reach(moment string) {
 func TestSessionsSurviveACutConnection(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		for _, moment := range sessionMoments {
-			t.Run(fmt.Sprintf("guarded %v/%s", guarded, moment), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testCutSession(t, moment, guarded) })
+			bubble(t, fmt.Sprintf("guarded %v/%s", guarded, moment), func(t *testing.T) {
+				testCutSession(t, moment, guarded)
 			})
 		}
 	}
@@ -215,14 +212,12 @@ func TestSessionsSurviveACutConnection(t *testing.T) {
 func testCutSession(t *testing.T, moment string, guarded bool) {
 	s := &stopper{moment: moment, reached: make(chan struct{}), cut: make(chan struct{})}
 	opts := &server.Options{}
-	opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler {
-		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
-			if r.Message.Method == protocol.MethodCallTool {
-				s.reach("middleware")
-			}
-			return next(ctx, r)
+	opts.Middleware = before(func(_ context.Context, r *server.Request) error {
+		if r.Message.Method == protocol.MethodCallTool {
+			s.reach("middleware")
 		}
-	}}
+		return nil
+	})
 	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
 	if guarded {
 		opts.Roundtrip.Guard = store.NewMemoryGuard(0)

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// connDeadlines sets the deadlines of a connection whose response writer has any.
+// connDeadlines sets the deadlines of a connection.
 type connDeadlines struct {
 	w http.ResponseWriter // nil: it has none, as in tests, or behind a wrapper that hides them
 }
 
-// deadlinesOf looks at the methods of w first: an [http.ResponseController]
-// allocates an error each time it finds none.
+// deadlinesOf does not ask an [http.ResponseController], which allocates an error for none.
 func deadlinesOf(w http.ResponseWriter) connDeadlines {
 	switch w.(type) {
 	case interface{ SetWriteDeadline(time.Time) error }, interface{ Unwrap() http.ResponseWriter }:
@@ -35,10 +34,9 @@ func (d *connDeadlines) setWrite(t time.Time) {
 	}
 }
 
-// A bodyDeadline ends the reading of a body that takes too long, by a read
-// deadline in the past. It sets none in advance: that would replace the deadline
-// of the [http.Server], which may be earlier. One queue, with one timer, serves
-// the bodies of all requests, so a body that is there at once allocates nothing.
+// A bodyDeadline ends the reading of a slow body by a read deadline in the past. One set in advance
+// would replace that of the [http.Server], which may be earlier. One queue with one timer serves
+// all requests, so a body that is there at once allocates nothing.
 type bodyDeadline struct {
 	conn *connDeadlines // nil: the time is not limited
 
@@ -65,9 +63,8 @@ func (rw *responseWriter) expireBody() {
 	}
 }
 
-// stopBody is called when the body was read, as a whole or not. An expired deadline stays, so that
-// net/http does not wait for the rest of the body, unless the body became whole at the last moment:
-// the deadline would look like a client that went away.
+// stopBody is called after reading. An expired deadline stays, so that net/http does not wait for
+// the rest of the body; after a whole body it would look like a disconnect.
 func (rw *responseWriter) stopBody(whole bool) {
 	b := &rw.body
 	if b.conn == nil {

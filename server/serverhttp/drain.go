@@ -15,8 +15,7 @@ import (
 // errPrefix is what every error of this package begins with, once.
 const errPrefix errtext.Prefix = "serverhttp: "
 
-// ErrShutdown is the cause with which the contexts of requests are cancelled
-// that outlast the patience of [Handler.Shutdown].
+// ErrShutdown is the cause of the contexts that [Handler.Shutdown] cancels at its end.
 var ErrShutdown error = &shutdownError{"serverhttp: shutting down"}
 
 // A shutdownError is why something ends when a handler shuts down.
@@ -27,13 +26,11 @@ func (e *shutdownError) Error() string { return e.text }
 // Is makes it known to the funnel, which tells the caller.
 func (e *shutdownError) Is(target error) bool { return target == waiting.ErrClosing }
 
-// cancelGrace is how long cancelled requests have to send what they have to
-// say. Handlers that watch their context need milliseconds.
+// cancelGrace is how long cancelled requests have for their response.
 const cancelGrace = time.Second
 
-// beginRequest adds a request to those in flight, until endRequest, and returns the
-// context to serve it under. It reports false when the handler is shutting down.
-// listener, which may be nil, hears when the request waits for a person.
+// beginRequest adds a request to those in flight, until endRequest, and returns its context. It
+// reports false during a shutdown. listener may be nil.
 func (h *Handler) beginRequest(
 	ctx context.Context, task *inflight.Request, listener waiting.Listener,
 ) (context.Context, bool) {
@@ -50,11 +47,10 @@ func (h *Handler) endRequest(task *inflight.Request) {
 	h.requests.End(task, task)
 }
 
-// RefuseNew has what begins something get 503 with Retry-After from now on, so that a balancer
-// offers it to another replica: sessions, and requests of revision 2026-07-28 that bring no
-// requestState. Open sessions go on, as do flows. Connections close with the next response, so that
-// at the end none is idle on which a balancer may just have sent a request. [Handler.Shutdown]
-// should follow. It may be called more than once.
+// RefuseNew refuses new work from now on with 503 and Retry-After, so that a balancer sends it to
+// another replica: new sessions, and requests of revision 2026-07-28 without a requestState. Open
+// sessions and flows go on. Connections close with their next response, so that at the end a
+// balancer uses none. [Handler.Shutdown] should follow. It may be called more than once.
 func (h *Handler) RefuseNew() {
 	h.refusesNew.Store(true)
 	if h.forwarder != nil {
@@ -62,8 +58,7 @@ func (h *Handler) RefuseNew() {
 	}
 }
 
-// beginModern is beginRequest for a request of revision 2026-07-28, unless it begins something and
-// nothing may begin.
+// beginModern is beginRequest for a request of revision 2026-07-28, see RefuseNew.
 func (h *Handler) beginModern(
 	rw *responseWriter, r *http.Request, request *protocol.Request,
 ) (context.Context, bool) {
@@ -73,12 +68,12 @@ func (h *Handler) beginModern(
 	return h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 }
 
-// Shutdown ends the handler: from now on requests get 503, those that run are waited for, and
-// subscriptions end in good order; then all legacy sessions end. Calls of legacy clients that wait
-// for a person end at once, see [server.Options].ShutdownWaitsForPeople. When ctx ends first, their
-// contexts are cancelled with [ErrShutdown], they have another second to answer, and the error of
-// ctx is returned. Shutdown leaves the connections to the [http.Server], whose own Shutdown should
-// follow, and the [server.Server] to its owner. It may be called more than once.
+// Shutdown refuses requests with 503, waits for those in flight, ends subscriptions with a
+// response, and then ends all legacy sessions. Legacy calls that wait for a person end at once, see
+// [server.Options].ShutdownWaitsForPeople. When ctx ends first, the remaining requests are
+// cancelled with [ErrShutdown], have another second, and the error of ctx is returned. The Shutdown
+// of the [http.Server] should follow; the [server.Server] stays open. It may be called more than
+// once.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.refusesNew.Store(true)
 	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())
@@ -108,11 +103,10 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	return errPrefix.Errorf("shutdown: cancelled %d requests: %w", cancelled, context.Cause(ctx))
 }
 
-// Drain lets the sessions of this replica finish: it opens no more of them, serves those
-// that are open, whichever replica their requests come through, and returns when the last
-// has ended or when ctx ends, with the error of ctx. Requests of revision 2026-07-28 are
-// served meanwhile. [Handler.Shutdown] should follow. The replicas that have spoken to this
-// one go on to find it, even if the directory behind Locate of [Options].Replicas has forgotten it.
+// Drain opens no more sessions, serves the open ones, also through other replicas, and returns when
+// the last has ended, or the error of ctx when that ends. Requests of revision 2026-07-28 are
+// served meanwhile. [Handler.Shutdown] should follow. Replicas that know this one still find it,
+// even if Locate of [Options].Replicas does not.
 func (h *Handler) Drain(ctx context.Context) error {
 	if h.forwarder != nil {
 		h.forwarder.SetDraining()

@@ -42,9 +42,7 @@ func TestShutdownWaits(t *testing.T) {
 	default:
 	}
 	close(gate.open)
-	if got := <-done; got.status != 200 || got.Result.Content[0].Text != "opened" {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "the result", <-done, "opened")
 	noError(t, <-ended)
 }
 
@@ -57,9 +55,7 @@ func TestShutdownCancels(t *testing.T) {
 	wantIs(t, "the error", h.Shutdown(ctx), context.Canceled)
 	wantIs(t, "the handler's context ended with", <-gate.ended, serverhttp.ErrShutdown)
 	// The client is still there and gets what the handler made of it.
-	if got := <-done; got.status != 200 || got.Result.Content[0].Text != "ended" {
-		t.Errorf("got status %d: %s", got.status, got.body)
-	}
+	wantText(t, "the result", <-done, "ended")
 }
 
 // TestLegacyEndOfGoroutine: a handler that ends its goroutine, as FailNow of a
@@ -95,9 +91,7 @@ func TestServerCloseEndsStreams(t *testing.T) {
 		{"shutdown", func(srv *server.Server) error { return srv.Shutdown(t.Context()) }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			srv, _ := legacyServer(t, nil)
-			ts, _ := serve(t, srv, nil)
-			c := openSession(t, ts, "2025-11-25")
+			c, srv, _ := startSession(t, "2025-11-25")
 			get := c.listen("")
 			addTool(srv, "new", says("x"))
 			get.expect("list_changed")

@@ -209,10 +209,8 @@ func TestBothEras(t *testing.T) {
 // TestOneSessionBothEras holds that the era is that of the request, whatever
 // session id comes with it.
 func TestOneSessionBothEras(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
-	got := do(t, ts, "POST", headers("server/discover", "", "Mcp-Session-Id", c.session),
+	c, _, _ := startSession(t, "2025-11-25")
+	got := do(t, c.ts, "POST", headers("server/discover", "", "Mcp-Session-Id", c.session),
 		body("server/discover", ""))
 	if got.status != 200 || got.Result.ResultType != "complete" {
 		t.Errorf("modern with a session id: got status %d: %s", got.status, got.body)

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,15 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
+	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// findOrForward returns the session that a request names, which must be released. It
-// returns nil when the request has been answered: it was refused, or passed on to the
-// replica that owns the session.
+// findOrForward returns the session of a request, which must be released. Nil: the request was
+// refused, or forwarded to the replica that owns the session.
 func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) *session {
 	ids := r.Header[headerSession]
@@ -55,8 +56,7 @@ var (
 		"the client initializes again")
 )
 
-// forwardRequest passes a request on to the owner of its session. A request that was passed on
-// to this replica is not passed on again.
+// forwardRequest forwards a request to the owner of its session, unless it was forwarded before.
 func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	if rw.received != nil {
@@ -81,8 +81,8 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol
 	}
 }
 
-// sendToOwner passes r on and its response to the client. It reports false where there is none and
-// the client waits for one. patience is that of Forward.
+// sendToOwner forwards r, and the response to the client. It reports false if the client still
+// waits for a response. patience is that of Forward.
 func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	body []byte, patience time.Duration) (e event.RequestForwarded, answered bool) {
 	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body, patience)
@@ -102,9 +102,8 @@ func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp
 // unreachableRetry is when a client may come back whose owner cannot be reached.
 const unreachableRetry = 2 * time.Second
 
-// forwardFault is what a client gets in the place of the owner's response. 404 makes it
-// start anew, so it is sent only where the owner has surely not received the request:
-// what it asked for could be done twice otherwise.
+// forwardFault is sent in place of the owner's response. After 404 the client starts over, so it is
+// sent only if the owner has surely not received the request, which could run twice otherwise.
 func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
 	switch e.Outcome {
@@ -130,21 +129,13 @@ func misdirectedFault(status int) *fault {
 		err: hophttp.ErrorMisdirected()}
 }
 
-// changedBodyFault is the fault of a body that was changed between two replicas.
-func changedBodyFault() *fault {
-	return &fault{status: http.StatusBadRequest, reason: words.RefusedMisdirected,
-		cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
-			"invalid request: the body was changed between two replicas")}
-}
-
 var (
 	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
 	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
 )
 
-// receiveFromReplica answers other replicas, and takes in what they pass on. It reports
-// false for a request that is to be served. What clients send in headers that are meant for
-// replicas is removed.
+// receiveFromReplica answers other replicas, and reads the headers of what they forward. It reports
+// false for a request that is to be served. Such headers of clients are removed.
 func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
 	if h.forwarder.AnswerChallenge(rw.w, r) {
 		return true
@@ -156,15 +147,14 @@ func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answe
 	return answered
 }
 
-// AnswerChallenges returns a handler that answers the challenges by which other replicas
-// make sure of this one, and leaves all else to next. It is for hosts that authenticate in
-// a handler around h, which would refuse a challenge: put it around that handler.
+// AnswerChallenges returns a handler that answers the challenges of other replicas, and passes
+// other requests to next. It is for hosts that authenticate in a handler around h: put it around
+// that handler, which would refuse a challenge.
 func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
 	return h.forwarder.AnswerChallenges(next)
 }
 
-// A forwardWriter passes the response of the owner on. The client must take each piece
-// within the write timeout.
+// A forwardWriter forwards the response of the owner, with the write timeout for each piece.
 type forwardWriter struct {
 	http.ResponseWriter
 	rw *responseWriter
@@ -189,4 +179,153 @@ func (w *forwardWriter) Write(p []byte) (int, error) {
 func (w *forwardWriter) FlushError() error {
 	w.rw.extendWriteDeadline()
 	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+const (
+	// answerTime limits the attempts to deliver an answer to an owner that does not accept it.
+	answerTime = 5 * time.Minute
+	// maxAnswerBytes bounds all answers in flight, maxAnswerBytesPerPrincipal those of one
+	// principal: one of the largest bodies and 64 small ones. Each costs answerCost in addition.
+	maxAnswerBytes             = 64 << 20
+	maxAnswerBytesPerPrincipal = defaultMaxBodyBytes + 64*answerCost
+	answerCost                 = 4 << 10
+)
+
+// isAnswer reports whether the post is the answer to a question and nothing else. The session
+// takes no second copy of it. d may be nil.
+func (d *legacyPost) isAnswer() bool {
+	if d == nil || d.batch || len(d.others) != 1 {
+		return false
+	}
+	_, ok := d.others[0].(*protocol.Response)
+	return ok
+}
+
+// forwardAnswer forwards an answer. If the owner hangs, the client gets 202, and the delivery is
+// retried.
+func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.Principal,
+	owner hophttp.Owner, d *legacyPost) {
+	task := new(inflight.Request)
+	ctx, ok := h.beginRequest(context.WithoutCancel(r.Context()), task, nil)
+	if !ok {
+		rw.refuseRequest(shutdownFault())
+		return
+	}
+	var last event.RequestForwarded
+	delivery := hophttp.NewDelivery(func(w http.ResponseWriter, r *http.Request,
+		owner hophttp.Owner, body []byte) (event.RequestForwarded, bool) {
+		e, broken := h.forwarder.Forward(w, r, owner, body, 0)
+		h.srv.Report(r.Context(), e)
+		last = e
+		return e, broken
+	}, r, owner, d.body)
+	size := int64(answerCost + delivery.Size())
+	limit, patience := answerTime, time.After(ownerPatience)
+	refused := h.answers.Take(p, size)
+	if refused != quota.None {
+		limit, patience = ownerPatience, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer h.endRequest(task)
+		defer cancel()
+		_ = delivery.Send(ctx) // last says why it failed
+		if refused == quota.None {
+			h.answers.Give(p, size)
+		}
+	}()
+	select {
+	case <-patience:
+		rw.w.WriteHeader(http.StatusAccepted)
+	case <-ended:
+		if delivery.WriteResponse(rw.w) {
+			return
+		}
+		if refused != quota.None && last.Outcome == words.ForwardAbandoned {
+			last.Outcome = words.ForwardUnreachable // it was not waited for
+		}
+		rw.refuseRequest(forwardFault(last))
+	}
+}
+
+// OwnerToken returns the token of this replica, for states that OwnerOf of [Options] reads. It is
+// empty without Replicas.
+func (h *Handler) OwnerToken() string {
+	if h.forwarder == nil {
+		return ""
+	}
+	return h.forwarder.SealSession("owner")
+}
+
+// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for one that is to
+// be served here, also if the owner is surely gone: the handler refuses it then.
+func (h *Handler) forwardToOwner(
+	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
+	body []byte,
+) bool {
+	if h.opts.OwnerOf == nil || h.forwarder == nil || rw.received != nil {
+		return false
+	}
+	token := h.ownerToken(r.Context(), p, request)
+	owner, _ := h.forwarder.FindOwner(token)
+	if self := h.forwarder.Self(); owner.Name == "" || owner.Name == self.Name {
+		return false
+	}
+	var task inflight.Request // that of rw is the request's, which may be served here yet
+	ctx, ok := h.beginRequest(r.Context(), &task, nil)
+	if !ok {
+		rw.refuseRequest(shutdownFault())
+		return true
+	}
+	defer h.endRequest(&task)
+	hop := r.Clone(ctx)
+	hop.Header[headerSession] = []string{token} // binds the hop to the owner; it means no session
+	e, answered := h.sendToOwner(rw, hop, owner, body, ownerPatience)
+	if answered {
+		return true
+	}
+	if hophttp.IsDead(e.Err) {
+		return false
+	}
+	rw.refuseRequest(ownerFault(request, e))
+	return true
+}
+
+// ownerPatience is how long an owner may be silent before its client is told to retry: less than
+// the two seconds that hosts promise.
+const ownerPatience = 1500 * time.Millisecond
+
+// ownerToken returns the token in the state of a request, empty where there is none.
+func (h *Handler) ownerToken(
+	ctx context.Context, principal protocol.Principal, request *protocol.Request,
+) string {
+	if !protocol.MultiRoundTrip(request.Method) ||
+		!bytes.Contains(request.Params, []byte(`"requestState"`)) {
+		return ""
+	}
+	params, err := protocol.DecodeParams(request.Method, request.Params)
+	if err != nil {
+		return ""
+	}
+	retry := protocol.RetryOf(params)
+	if retry == nil {
+		return ""
+	}
+	text, _ := retry.RequestState.Text()
+	if text == "" {
+		return ""
+	}
+	return h.opts.OwnerOf(ctx, principal, text)
+}
+
+// ownerFault is sent if the owner did not answer. The state stays valid: the owner recognizes a
+// request that it had received.
+func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
+	f := busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
+		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")
+	f.id = request.ID
+	f.cause = fmt.Errorf("replica %q: %w", e.Owner, e.Err)
+	return f
 }

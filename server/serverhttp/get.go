@@ -91,7 +91,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true
 		err = s.log.Resume(firstLine(last), &c.reader)
-	} else if h.sessions.hasEnded() || isClosed(h.srv.Done()) {
+	} else if _, ended := h.sessions.refusesNew(); ended || isClosed(h.srv.Done()) {
 		rw.refuseRequest(shutdownFault())
 		return
 	} else {

@@ -12,9 +12,7 @@ const newTools = "notifications/tools/list_changed"
 // TestGetStream holds that what relates to no request reaches the client once,
 // on whichever GET stream is the newest that is open.
 func TestGetStream(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
+	c, srv, _ := startSession(t, "2025-11-25")
 	f := c.listen("")
 	addTool(srv, "a", says("x"))
 	f.expect(newTools)
@@ -30,9 +28,7 @@ func TestGetStream(t *testing.T) {
 
 // TestGetStreamKeeps holds that news wait for somebody to listen, once each.
 func TestGetStreamKeeps(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
+	c, srv, _ := startSession(t, "2025-11-25")
 	for i := range 20 {
 		addTool(srv, fmt.Sprint("a", i), says("x"))
 	}
@@ -55,9 +51,7 @@ func TestGetStreamKeeps(t *testing.T) {
 
 // TestGetStreams holds that there are only so many.
 func TestGetStreams(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-06-18")
+	c, srv, _ := startSession(t, "2025-06-18")
 	var flows []*flow
 	for range 6 {
 		flows = append(flows, c.listen(""))

@@ -88,9 +88,7 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 // TestLegacyHeadersExecuteNothing: of a batch that the headers contradict no
 // message is executed, in whatever order they come.
 func TestLegacyHeadersExecuteNothing(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-03-26")
+	c, _, steps := startSession(t, "2025-03-26")
 	for _, batch := range []string{
 		`[` + toolCall(1, "wait") + `,` + pingRequest(2) + `]`,
 		`[` + pingRequest(2) + `,` + toolCall(1, "wait") + `]`,

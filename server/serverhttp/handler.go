@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/inflight"
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
+	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -54,8 +55,10 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		srv: srv, opts: o, legacy: srv.ServesLegacy(), sessions: newSessions(&o),
-		bodies: recent.NewQueue(o.ReadTimeout, (*responseWriter).expireBody), answers: newAnswerQuota(),
-		quiet: recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
+		bodies: recent.NewQueue(o.ReadTimeout, (*responseWriter).expireBody),
+		quiet:  recent.NewQueue(o.tuning.keepAlive, (*responseWriter).breakSilence),
+		answers: quota.New(quota.Options[protocol.Principal]{Total: maxAnswerBytes,
+			Share: maxAnswerBytesPerPrincipal, Local: protocol.LocalPrincipal()}),
 	}
 	if h.origins, err = originSet(o.AllowedOrigins); err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 //	                            │                       └ response ─────────────→ 400
 //	                            └ else ────────────────────────────────────────→ serveOtherMethod
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rw := h.newResponseWriter(w, r)
+	rw := &responseWriter{w: w, h: h, r: r, deadline: deadlinesOf(w)}
 	defer h.recoverPanic(rw, r)
 	if h.refusesNew.Load() {
 		w.Header()["Connection"] = []string{"close"}
@@ -129,10 +132,13 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 		return nil
 	}
 	if rw.received != nil && !rw.received.IsBody(body) {
-		rw.refuseRequest(changedBodyFault())
+		rw.refuseRequest(&fault{status: http.StatusBadRequest, reason: words.RefusedMisdirected,
+			cause: errChangedBody, err: protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: the body was changed between two replicas")})
 		return nil
 	}
-	if h.isBatch(r.Header, body) {
+	if h.legacy && jsonx.KindOf(body) == jsonx.Array && // only legacy revisions have batches
+		rules.EraOf(false, r.Header[headerVersion]) == protocol.Legacy {
 		h.serveBatch(rw, r, principal, body)
 		return nil
 	}
@@ -154,13 +160,13 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	case *protocol.Notification:
 		h.serveNotification(rw, r, m)
 	default:
-		rw.refuseRequest(unexpectedResponse())
+		rw.refuseRequest(badRequestFault(words.RefusedMalformed,
+			"invalid request: clients send no responses"))
 	}
 	return nil
 }
 
-// refuseMessage refuses a body that is no message. An answer that cannot be read fails the question
-// of its session.
+// refuseMessage refuses an invalid message. An answer that cannot be read fails its question.
 func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal protocol.Principal,
 	message protocol.Message, err error, body []byte) {
 	f := undecodableMessage(message, err)
@@ -174,11 +180,6 @@ func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal p
 	d := singlePost(answer, body)
 	d.fault = f
 	h.serveLegacyPost(rw, r, principal, d)
-}
-
-// unexpectedResponse is the fault of a client that sends a response.
-func unexpectedResponse() *fault {
-	return badRequestFault(words.RefusedMalformed, "invalid request: clients send no responses")
 }
 
 // undecodableMessage is the fault of a body that is no message. message carries the
@@ -236,8 +237,8 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 }
 
-// admitModern admits a request of the modern era and compares it with its headers. It
-// is not inlined into serveModern, whose frame lies under each running handler.
+// admitModern admits a request of the modern era and checks its headers. It is not inlined into
+// serveModern, whose frame lies under each running handler.
 //
 //go:noinline
 func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *protocol.Request,
@@ -254,17 +255,18 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	return admitted
 }
 
-// endModern is deferred by serveModern: neither keep-alive comments nor the buffer
-// may outlive the request.
+// endModern ends the keep-alive comments and returns the buffer.
 func (h *Handler) endModern(rw *responseWriter) {
 	rw.endSilence()
-	rw.returnLoan()
+	if rw.lent != nil {
+		rw.putBuffer(rw.lent)
+		rw.lent = nil
+	}
 	rw.closeStream()
 	h.endRequest(&rw.task)
 }
 
-// withoutBody returns a copy of a request that stays for long. Params alias the
-// body, which may be much larger and is not needed.
+// withoutBody returns a copy of a request whose Params do not alias the body, which may be larger.
 func withoutBody(request *protocol.Request) *protocol.Request {
 	short := *request
 	short.Params = bytes.Clone(request.Params)
@@ -293,13 +295,11 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	rw.w.WriteHeader(http.StatusAccepted)
 }
 
-// maxKept is the longest header value that a request keeps, in bytes: a call
-// may wait for a person long after its connection is gone, and there may be
-// thousands. A longer one is no token of any issuer's.
+// maxKept bounds a header value that a request keeps, in bytes: thousands of calls may wait for
+// people. Tokens are shorter.
 const maxKept = 4 << 10
 
-// newDelivery returns what is known of who sends r: what a log may say of where the
-// request comes from, and what it must not say.
+// newDelivery describes the sender of r.
 func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) server.Delivery {
 	d := server.Delivery{

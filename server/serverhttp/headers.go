@@ -21,9 +21,8 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// checkHeaders compares the headers of a modern request with its body, and refuses the
-// request where they differ. Whoever routed the request by its headers must have seen
-// what is about to be executed.
+// checkHeaders refuses a modern request whose headers differ from its body: proxies route and
+// authorize by the headers.
 func checkHeaders(header http.Header, admitted *server.Admission) {
 	request := admitted.Request()
 	if e := vetVersion(header[headerVersion], request.Meta.Version); e != nil {
@@ -34,7 +33,7 @@ func checkHeaders(header http.Header, admitted *server.Admission) {
 		(request.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
 		return // what the other headers mean is up to a version we do not speak
 	}
-	if e := vetMethod(header[headerMethod], request.Message.Method); e != nil {
+	if e := vetHeader("Mcp-Method", header[headerMethod], request.Message.Method); e != nil {
 		admitted.ReplaceRefusal(e)
 		return
 	}
@@ -57,9 +56,8 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	}
 }
 
-// vetVersion checks the version header of a modern request. A request without
-// a version in _meta is refused for that, unless the header means that it is of
-// a version we do not speak, which explains more.
+// vetVersion checks the version header of a modern request. Without a version in _meta, it refuses
+// an unsupported version in the header only.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 	if value := trimSpace(firstLine(lines)); declared == "" && len(lines) <= 1 {
 		if value != string(protocol.V20260728) {
@@ -68,10 +66,6 @@ func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 		return nil
 	}
 	return vetHeader("MCP-Protocol-Version", lines, string(declared))
-}
-
-func vetMethod(lines []string, method string) *protocol.Error {
-	return vetHeader("Mcp-Method", lines, method)
 }
 
 func vetName(lines []string, target string) *protocol.Error {
@@ -111,8 +105,7 @@ func oneValue(name string, lines []string) (string, *protocol.Error) {
 	return value, nil
 }
 
-// checkNotificationHeaders checks the headers of a notification. Which ones it needs is
-// not defined, but those that are there must not contradict it.
+// checkNotificationHeaders checks the headers of a notification, which are optional.
 func checkNotificationHeaders(header http.Header, n *protocol.Notification) *protocol.Error {
 	version := header[headerVersion]
 	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
@@ -121,14 +114,13 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 		return protocol.UnsupportedVersion(string(v), rules.ModernRevisions())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
-		return vetMethod(lines, n.Method)
+		return vetHeader("Mcp-Method", lines, n.Method)
 	}
 	return nil
 }
 
-// checkGivenHeaders compares the headers of a legacy POST with its body. Revisions with sessions do
-// not have these headers, so none is missing. Whoever routes or authorizes by them all the same
-// must have seen what is about to be executed: they have to be true of every message of a batch.
+// checkGivenHeaders compares the headers of a legacy POST with each message of its body. These
+// revisions do not require the headers, but proxies may authorize by them.
 func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	methods, names := header[headerMethod], header[headerName]
 	if len(methods)+len(names) == 0 {
@@ -158,7 +150,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 // vetGivenBy checks the headers that are there against one message. A response has no method.
 func vetGivenBy(methods, names []string, method string, params []byte) *protocol.Error {
 	if len(methods) > 0 {
-		if e := vetMethod(methods, method); e != nil {
+		if e := vetHeader("Mcp-Method", methods, method); e != nil {
 			return e
 		}
 	}
@@ -182,9 +174,7 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	return vetName(names, target)
 }
 
-// textMember returns the member of an object that is a string, and false where there is
-// none. It serves requests whose parameters are not decoded: they are about to be
-// refused, or are decoded later.
+// textMember returns a string member of an object, for parameters that are not decoded yet.
 func textMember(object []byte, name string) (string, bool) {
 	var text string
 	found := false

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -250,6 +251,13 @@ func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) 
 	}
 }
 
+// wantText checks the text of a result.
+func wantText(t testing.TB, what string, got *reply, text string) {
+	t.Helper()
+	wantRefusal(t, what, got, 200, 0)
+	wantPart(t, what, got.body, fmt.Sprintf(`"text":%q`, text))
+}
+
 // wantEqual says what is got in place of what is wanted.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
@@ -311,4 +319,21 @@ func wantNoPart(t testing.TB, what, got, part string) {
 	if strings.Contains(got, part) {
 		t.Errorf("%s: %q is in %q", what, part, got)
 	}
+}
+
+// bubble runs a subtest in a bubble of synctest.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// before returns a middleware that calls look first, whose error refuses the request.
+func before(look func(ctx context.Context, r *server.Request) error) []server.Middleware {
+	return []server.Middleware{func(next server.Handler) server.Handler {
+		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
+			if err := look(ctx, r); err != nil {
+				return nil, err
+			}
+			return next(ctx, r)
+		}
+	}}
 }

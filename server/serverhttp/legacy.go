@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -49,13 +48,6 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	d.others = append(d.others, m)
 }
 
-// isBatch reports whether a body is a batch: an array, from a
-// client whose revision may have arrays.
-func (h *Handler) isBatch(header http.Header, body []byte) bool {
-	return h.legacy && jsonx.KindOf(body) == jsonx.Array &&
-		rules.EraOf(false, header[headerVersion]) == protocol.Legacy
-}
-
 // serveBatch answers a batch. An element that is no message gets an error response of its own.
 func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Principal,
 	body []byte) {
@@ -78,8 +70,8 @@ func singlePost(m protocol.Message, body []byte) *legacyPost {
 	return d
 }
 
-// isLegacy reports whether a message is of the legacy era, and served as such. The
-// header decides for modern clients; params are searched for a version otherwise.
+// isLegacy reports whether a message is served as one of the legacy era: neither the header nor the
+// parameters name a modern revision.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	if !h.legacy || rules.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false
@@ -94,8 +86,8 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	return !rules.NamesRevision(params)
 }
 
-// refuseLegacyRequest is the error of a server that serves modern revisions alone:
-// it names the versions that it supports (basic/versioning, "Backward Compatibility").
+// refuseLegacyRequest is the error of a server for modern revisions alone, with the supported
+// versions (basic/versioning, "Backward Compatibility").
 func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
 	requested := trimSpace(header.Get(headerVersion))
 	if method == protocol.MethodInitialize {
@@ -144,7 +136,12 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 		return
 	}
 	for _, m := range d.others {
-		deliverOneWay(rw.handlerContext(r), s, m)
+		switch m := m.(type) {
+		case *protocol.Response: // to a withdrawn question, too
+			s.core.Deliver(m)
+		case *protocol.Notification:
+			s.core.Notify(rw.handlerContext(r), m)
+		}
 	}
 	if d.fault != nil {
 		rw.refuseRequest(d.fault)
@@ -157,9 +154,8 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	h.serveSessionRequests(rw, r, s, d)
 }
 
-// mayOpenSession reports whether initialize with these session ids begins a session: there is no
-// id, or one that names no open session of the client's here. Clients that lost their session send
-// its id again.
+// mayOpenSession reports whether initialize opens a session: without an id, or with that of a lost
+// session.
 func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
 	if len(ids) == 0 {
 		return true
@@ -198,19 +194,7 @@ func batchNotAllowed(v protocol.Version) *fault {
 	return badRequestFault(words.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
-// deliverOneWay passes a notification or a response to the session. A response to
-// a question that was withdrawn is no fault of the client's.
-func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
-	switch m := m.(type) {
-	case *protocol.Response:
-		s.core.Deliver(m)
-	case *protocol.Notification:
-		s.core.Notify(ctx, m)
-	}
-}
-
-// maxInitialize is how large the parameters of initialize may be. The session
-// keeps what they say about the client.
+// maxInitialize bounds the parameters of initialize, which the session keeps.
 const maxInitialize = 16 << 10
 
 // serveInitialize opens a session.
@@ -262,7 +246,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 
 // reserveSession reserves room for a session, and evicts idle ones for it if there is none.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
-	if h.refusesNew.Load() || h.sessions.isClosed() {
+	if closed, _ := h.sessions.refusesNew(); closed || h.refusesNew.Load() {
 		return shutdownFault()
 	}
 	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)
@@ -283,8 +267,7 @@ func (s *session) sendUnrelated(_ context.Context, m protocol.Message) error {
 	return s.log.SendUnrelated(message, ok && isRepeatable(n.Method))
 }
 
-// isRepeatable reports whether a notification says no more than that something
-// changed, so that one that waits makes a second one redundant.
+// isRepeatable reports whether a queued notification makes a second one redundant.
 func isRepeatable(method string) bool {
 	switch method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
@@ -294,8 +277,8 @@ func isRepeatable(method string) bool {
 	return false
 }
 
-// serveSessionRequests answers the requests of one POST. They go on when the client disconnects: a
-// disconnect is no cancellation (basic/transports, "Sending Messages").
+// serveSessionRequests answers the requests of one POST. They survive a disconnect
+// (basic/transports, "Sending Messages").
 func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session,
 	d *legacyPost) {
 	if f := h.sessions.beginCalls(s, len(d.requests)); f != nil {
@@ -317,8 +300,7 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 	h.runCalls(rw, r, s.log, calls, d)
 }
 
-// serveStatelessPost answers a legacy POST without a session (see [Options].StatelessLegacy):
-// nothing is known of the client but what this request says.
+// serveStatelessPost answers a legacy POST without a session (see [Options].StatelessLegacy).
 func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))

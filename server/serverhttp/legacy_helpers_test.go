@@ -38,6 +38,14 @@ func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClien
 	return c
 }
 
+// startSession opens a session at an endpoint of its own.
+func startSession(t testing.TB, version string) (*legacyClient, *server.Server, *steps) {
+	t.Helper()
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	return openSession(t, ts, version), srv, steps
+}
+
 // openAs opens a session of revision 2025-11-25 with credentials.
 func openAs(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
 	t.Helper()
@@ -255,18 +263,7 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 		}
 		return server.Text("waited"), nil
 	})
-	addTool(srv, "elicit", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
-		if err != nil {
-			s.ended <- err
-			return nil, err
-		}
-		answer, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-	})
+	addTool(srv, "elicit", pushForm(func(err error) { s.ended <- err }))
 	addTool(srv, "reconnect",
 		func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 			if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
@@ -279,6 +276,23 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 			return server.Text("reconnected"), nil
 		})
 	return srv, s
+}
+
+// pushForm asks for a name by a push. failed is called if that fails.
+func pushForm(failed func(error)) rawTool {
+	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(
+			`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+		if err != nil {
+			failed(err)
+			return nil, err
+		}
+		answer, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	}
 }
 
 // readAll reads a body and closes it.

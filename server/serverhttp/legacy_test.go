@@ -16,6 +16,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -58,9 +59,7 @@ func TestLegacyLifecycle(t *testing.T) {
 }
 
 func TestLegacyStatuses(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-06-18")
+	c, _, _ := startSession(t, "2025-06-18")
 	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 	const note = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	tests := []struct {
@@ -129,11 +128,11 @@ func TestLegacyStatuses(t *testing.T) {
 	}
 	for name, change := range map[string][]string{"two sessions": {c.session, c.session},
 		"two different sessions": {c.session, "x"}} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL, strings.NewReader(ping))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", c.ts.URL, strings.NewReader(ping))
 		noError(t, err)
 		r.Header = c.header()
 		r.Header["Mcp-Session-Id"] = change
-		wantStatus(t, name, send(t, ts, r), 400)
+		wantStatus(t, name, send(t, c.ts, r), 400)
 	}
 }
 
@@ -205,9 +204,7 @@ func TestModernOnly(t *testing.T) {
 // TestLegacyDisconnect holds that a client which goes away has not cancelled,
 // in each state of the response.
 func TestLegacyDisconnect(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
+	c, _, steps := startSession(t, "2025-11-25")
 	t.Run("undecided", func(t *testing.T) {
 		leave := c.startCall(1, "steps")
 		running := <-steps.entered
@@ -281,13 +278,9 @@ func TestSessionsAreBound(t *testing.T) {
 		"DELETE":       {"DELETE", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
-			// That there is such a session must not show.
-			none := read(t, bob.do(t.Context(), request[0], request[1],
-				append(request[2:], "Mcp-Session-Id", "x")...))
-			if got.status != 404 || none.status != 404 || got.body != none.body {
-				t.Errorf("%s: got status %d: %s", name, got.status, got.body)
-			}
+			// TestLostSessionIsRecognized holds what the response says.
+			wantStatus(t, name,
+				read(t, bob.do(t.Context(), request[0], request[1], request[2:]...)), 404)
 		})
 	}
 	steps.permit(3)
@@ -422,9 +415,7 @@ func TestLegacySlowReader(t *testing.T) {
 		if used := serverhttp.EventBytes(h); used > most {
 			t.Errorf("%d bytes are kept, want at most %d", used, most)
 		}
-		if got := c.call(2, "echo"); got.Error != nil {
-			t.Errorf("got %s", got.body)
-		}
+		wantRefusal(t, "another call", c.call(2, "echo"), 200, 0)
 	})
 }
 
@@ -454,22 +445,14 @@ func TestLegacyHTTP2(t *testing.T) {
 
 // TestPanicOutsideHandlers holds that it ends the request and nothing else.
 func TestPanicOutsideHandlers(t *testing.T) {
-	srv, _ := legacyServer(t, &server.Options{Observer: panicky{}})
+	srv, _ := legacyServer(t,
+		&server.Options{Observer: panicsOn[event.HandlerPanicked]("on purpose")})
 	ts, _ := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	for range 2 {
 		if got := c.call(1, "panic"); got.code() != -32603 || string(got.ID) != "1" {
 			t.Errorf("got status %d: %s", got.status, got.body)
 		}
-	}
-}
-
-// panicky is an observer that should not have been written.
-type panicky struct{}
-
-func (panicky) Observe(_ context.Context, e event.Event) {
-	if _, ok := e.(event.HandlerPanicked); ok {
-		panic("on purpose")
 	}
 }
 
@@ -560,5 +543,82 @@ func TestBatch(t *testing.T) {
 			got := read(t, ts.post(`[`+pingRequest(1)+`]`, "MCP-Protocol-Version", version))
 			wantRefusal(t, fmt.Sprintf("%s, %s", mode, version), got, 400, -32600)
 		}
+	}
+}
+
+func TestStatelessLegacy(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		if name, ok := who.AcceptedContent(ctx); ok {
+			return server.Text("hello, " + name.Name), nil
+		}
+		return roundtrip.InputRequired(who.Elicit("Who?")), nil
+	})
+	ts, h := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
+	c := newClient(t, ts, "")
+	got := read(t, c.post(initializeBody("2025-11-25")))
+	if got.status != 200 || got.header.Get("Mcp-Session-Id") != "" ||
+		!strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
+		t.Errorf("initialize: got status %d: %s", got.status, got.body)
+	}
+	if strings.Contains(got.body, "listChanged") || strings.Contains(got.body, "subscribe") ||
+		strings.Contains(got.body, "logging") {
+		t.Errorf("initialize promises what needs a session: %s", got.body)
+	}
+	wantStatus(t, "initialized",
+		read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)), 202)
+	for _, version := range append([]string{""}, legacyVersions[:]...) {
+		got := c.call(1, "echo", "MCP-Protocol-Version", version)
+		if got.status != 200 || got.Error != nil || strings.Contains(got.body, "resultType") {
+			t.Errorf("%s: got status %d: %s", version, got.status, got.body)
+		}
+		f := c.flow("POST", toolCall(2, "notify"), "MCP-Protocol-Version", version)
+		f.expect(`"progress":0`, `"progress":1`, `"id":2,"result"`)
+		f.end()
+		if f.LastEventID() != "" {
+			t.Errorf("%s: events have ids, although nothing can be resumed", version)
+		}
+	}
+	for _, tool := range []string{"elicit", "ask"} {
+		got := c.call(1, tool, "MCP-Protocol-Version", "2025-11-25")
+		if got.status != 200 || got.Error == nil && !got.Result.IsError {
+			t.Errorf("%s: got status %d, want a refusal: %s", tool, got.status, got.body)
+		}
+	}
+	wantError(t, "the push did not fail", <-steps.ended)
+	for _, method := range []string{"resources/subscribe", "resources/unsubscribe",
+		"logging/setLevel"} {
+		if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"test://a","level":"debug"}}`)); got.code() != -32601 {
+			t.Errorf("%s: got %s", method, got.body)
+		}
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		if got := read(t, c.do(t.Context(), method, "")); got.status != 405 ||
+			got.header.Get("Allow") != "POST" {
+			t.Errorf("%s: got status %d and Allow %q", method, got.status, got.header.Get("Allow"))
+		}
+	}
+	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
+	// The other era is served as ever.
+	wantStatus(t, "modern",
+		do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")), 200)
+}
+
+// TestStatelessDisconnect holds that a request goes on without its client.
+func TestStatelessDisconnect(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	h := servertest.NewHandler(t, srv, &serverhttp.Options{StatelessLegacy: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-steps.entered
+		cancel()
+	}()
+	serveDirect(ctx, h, "POST", "", toolCall(1, "steps"))
+	steps.permit(4)
+	noError(t, h.Shutdown(t.Context()))
+	select {
+	case err := <-steps.ended:
+		t.Errorf("the handler was cancelled: %v", err)
+	default:
 	}
 }

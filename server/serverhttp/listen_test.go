@@ -222,24 +222,22 @@ func TestListenKeepAlive(t *testing.T) {
 			"comment at 1m55s, event at 2m0s"},
 		{50 * time.Second, "event at 0s, event at 40s, comment at 1m30s, event at 2m0s"},
 	} {
-		t.Run(test.interval.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := newServer(t, nil)
-				h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
-					serverhttp.Tuning{KeepAlive: test.interval}))
-				conn := servertest.ServePipe(t, h).Dial()
-				write(t, conn, listenRequest(toTools))
-				seen := arrivals(t, conn)
-				time.Sleep(40 * time.Second)
-				addTool(srv, "new", says("x"))
-				time.Sleep(80 * time.Second)
-				noError(t, h.Shutdown(t.Context()))
-				var got []string
-				for s := range seen {
-					got = append(got, s)
-				}
-				wantEqual(t, "the result", strings.Join(got, ", "), test.want)
-			})
+		bubble(t, test.interval.String(), func(t *testing.T) {
+			srv := newServer(t, nil)
+			h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
+				serverhttp.Tuning{KeepAlive: test.interval}))
+			conn := servertest.ServePipe(t, h).Dial()
+			write(t, conn, listenRequest(toTools))
+			seen := arrivals(t, conn)
+			time.Sleep(40 * time.Second)
+			addTool(srv, "new", says("x"))
+			time.Sleep(80 * time.Second)
+			noError(t, h.Shutdown(t.Context()))
+			var got []string
+			for s := range seen {
+				got = append(got, s)
+			}
+			wantEqual(t, "the result", strings.Join(got, ", "), test.want)
 		})
 	}
 }
@@ -278,46 +276,44 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 		{"anonymous callers beside others", 8, byBearer, "", 6, "principal", true},
 		{"anonymous callers where nobody authenticates", 8, nil, "", 8, "server", false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				events := &eventList{}
-				h := servertest.NewHandler(t, newServer(t,
-					&server.Options{MaxSubscriptions: tc.max, Observer: events}),
-					&serverhttp.Options{Authenticate: tc.authenticate})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer synctest.Wait()
-				defer cancel()
-				// listen returns the refusal, "" while the subscription is open.
-				listen := func(name string) string {
-					r := httptest.NewRequestWithContext(ctx, "POST", "/",
-						strings.NewReader(body(protocol.MethodListen, toTools)))
-					r.Header = headers(protocol.MethodListen, "", "Authorization", name)
-					w, done := httptest.NewRecorder(), make(chan struct{})
-					go func() { h.ServeHTTP(w, r); close(done) }()
-					synctest.Wait()
-					select {
-					case <-done:
-						return w.Body.String()
-					default:
-						return ""
-					}
+		bubble(t, tc.name, func(t *testing.T) {
+			events := &eventList{}
+			h := servertest.NewHandler(t, newServer(t,
+				&server.Options{MaxSubscriptions: tc.max, Observer: events}),
+				&serverhttp.Options{Authenticate: tc.authenticate})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer synctest.Wait()
+			defer cancel()
+			// listen returns the refusal, "" while the subscription is open.
+			listen := func(name string) string {
+				r := httptest.NewRequestWithContext(ctx, "POST", "/",
+					strings.NewReader(body(protocol.MethodListen, toTools)))
+				r.Header = headers(protocol.MethodListen, "", "Authorization", name)
+				w, done := httptest.NewRecorder(), make(chan struct{})
+				go func() { h.ServeHTTP(w, r); close(done) }()
+				synctest.Wait()
+				select {
+				case <-done:
+					return w.Body.String()
+				default:
+					return ""
 				}
-				n, refusal := 0, ""
-				for refusal = listen(tc.who); refusal == ""; refusal = listen(tc.who) {
-					n++
-				}
-				if n != tc.most ||
-					!strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
-					t.Errorf("%d subscriptions, then %s, want %d", n, refusal, tc.most)
-				}
-				if e := eventsOf[event.QuotaExceeded](events); len(e) != 1 ||
-					e[0].Resource != "subscriptions" || e[0].Limit != tc.limit {
-					t.Errorf("events %+v", e)
-				}
-				if got := listen("alice"); (got == "") != tc.fits {
-					t.Errorf("alice: %q", got)
-				}
-			})
+			}
+			n, refusal := 0, ""
+			for refusal = listen(tc.who); refusal == ""; refusal = listen(tc.who) {
+				n++
+			}
+			if n != tc.most ||
+				!strings.Contains(refusal, `"retryAfterMs":30000,"limit":"`+tc.limit+`"`) {
+				t.Errorf("%d subscriptions, then %s, want %d", n, refusal, tc.most)
+			}
+			if e := eventsOf[event.QuotaExceeded](events); len(e) != 1 ||
+				e[0].Resource != "subscriptions" || e[0].Limit != tc.limit {
+				t.Errorf("events %+v", e)
+			}
+			if got := listen("alice"); (got == "") != tc.fits {
+				t.Errorf("alice: %q", got)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package serverhttp
 import (
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/words"
@@ -15,8 +16,7 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// checkMedia refuses bodies that are not plain JSON and clients that take neither
-// kind of response, and notes which kinds this one takes.
+// checkMedia checks the media types of the request, and sets the forms that the client accepts.
 func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: words.RefusedMediaType,
@@ -45,8 +45,7 @@ func notAcceptable(id protocol.ID, types string) *fault {
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
 }
 
-// isJSON reports whether a Content-Type is JSON. Other encodings than UTF-8 do
-// not exist for it (RFC 8259), a charset that says otherwise is believed.
+// isJSON reports whether a Content-Type is JSON in UTF-8 (RFC 8259).
 func isJSON(lines []string) bool {
 	if len(lines) != 1 {
 		return false
@@ -60,4 +59,81 @@ func isJSON(lines []string) bool {
 	}
 	charset, given := params["charset"]
 	return !given || strings.EqualFold(charset, "utf-8")
+}
+
+// acceptedForms reports which forms of a response an Accept header admits. The specification
+// requires both, but hosts that list one are served in that form. Without the header any form is
+// accepted (RFC 9110, 12.5.1).
+func acceptedForms(lines []string) (json, events bool) {
+	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
+		return true, true
+	}
+	var j, e preference
+	for _, line := range lines {
+		for element := range listElements(line) {
+			media, params, err := mime.ParseMediaType(element)
+			if err != nil {
+				continue // a range that cannot be read admits nothing
+			}
+			weight := parseQuality(params)
+			j.addMatch(typeJSON, media, weight)
+			e.addMatch(typeEvents, media, weight)
+		}
+	}
+	return j.weight > 0, e.weight > 0
+}
+
+// A preference is what the most specific range says about one media type.
+type preference struct {
+	specificity int
+	weight      float64
+}
+
+func (p *preference) addMatch(media, accepted string, weight float64) {
+	specificity := 0
+	main, _, _ := strings.Cut(media, "/")
+	switch accepted {
+	case media:
+		specificity = 3
+	case main + "/*":
+		specificity = 2
+	case "*/*":
+		specificity = 1
+	}
+	if specificity > p.specificity {
+		*p = preference{specificity, weight}
+	}
+}
+
+// parseQuality returns the weight of a range. One that cannot be read is 0.
+func parseQuality(params map[string]string) float64 {
+	q, given := params["q"]
+	if !given {
+		return 1
+	}
+	weight, err := strconv.ParseFloat(q, 64)
+	if err != nil || !(weight >= 0 && weight <= 1) {
+		return 0
+	}
+	return weight
+}
+
+// listElements yields the elements of a comma-separated list with quoted strings.
+func listElements(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, quoted := 0, false
+		for i := 0; i <= len(list); i++ {
+			switch {
+			case i == len(list) || (list[i] == ',' && !quoted):
+				if element := strings.Trim(list[start:i], " \t"); element != "" && !yield(element) {
+					return
+				}
+				start = i + 1
+			case list[i] == '"':
+				quoted = !quoted
+			case list[i] == '\\' && quoted:
+				i++
+			}
+		}
+	}
 }

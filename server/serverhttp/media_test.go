@@ -1,9 +1,19 @@
 package serverhttp_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/wire/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 func TestMediaTypes(t *testing.T) {
@@ -56,5 +66,217 @@ func TestMediaTypes(t *testing.T) {
 				t.Errorf("got code %d, want -32600", got.code())
 			}
 		})
+	}
+}
+
+// One type alone, as hosts send it.
+const (
+	onlyJSON   = "application/json"
+	onlyEvents = "text/event-stream"
+)
+
+// oneResponse returns the one message that a response holds, which must have the type that was
+// accepted.
+func oneResponse(t *testing.T, got *reply, accept string) string {
+	t.Helper()
+	if media := got.header.Get("Content-Type"); got.status != 200 || media != accept {
+		t.Fatalf("got status %d and type %s, want 200 and %s: %s", got.status, media, accept,
+			got.body)
+	}
+	if accept == onlyJSON {
+		return got.body
+	}
+	events := sse.NewReader(strings.NewReader(got.body), 0)
+	var messages []string
+	for {
+		event, err := events.Next()
+		if err != nil {
+			break
+		}
+		if len(event.Data) > 0 {
+			messages = append(messages, string(event.Data))
+		}
+	}
+	if len(messages) == 0 {
+		t.Fatalf("no event: %q", got.body)
+	}
+	return messages[len(messages)-1]
+}
+
+// TestAcceptOneType holds that a client of revision 2026-07-28 that takes one type alone is
+// served in it: a list, a question and what its answer leads to.
+func TestAcceptOneType(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	addWizard(srv)
+	ts, _ := serve(t, srv, nil)
+	for _, accept := range []string{onlyJSON, onlyEvents} {
+		t.Run(accept, func(t *testing.T) {
+			post := func(method, name, params string) string {
+				t.Helper()
+				text := body(method, params)
+				text = strings.Replace(text, `Capabilities":{}`,
+					`Capabilities":{"elicitation":{}}`, 1)
+				return oneResponse(t, do(t, ts, "POST", headers(method, name, "Accept", accept),
+					text), accept)
+			}
+			wantPart(t, "tools/list", post("tools/list", "", ""), `"wizard"`)
+			// What a handler sends besides goes out where the form has room for it.
+			got := post("tools/call", "notify", `"name":"notify"`)
+			wantPart(t, "notify", got, "done")
+			asked := post("tools/call", "wizard", `"name":"wizard"`)
+			var m struct {
+				Result struct {
+					ResultType    string
+					InputRequests map[string]json.RawMessage
+					RequestState  json.RawMessage
+				}
+			}
+			if err := json.Unmarshal([]byte(asked), &m); err != nil ||
+				m.Result.ResultType != "input_required" || m.Result.InputRequests["who"] == nil {
+				t.Fatalf("got %v, %s, want the question", err, asked)
+			}
+			next := post("tools/call", "wizard", `"name":"wizard","inputResponses":{"who":`+
+				byAnn("Who?")+`},"requestState":`+string(m.Result.RequestState))
+			wantPart(t, "the result", next, "Which colour for Ann?")
+		})
+	}
+}
+
+func byAnn(message string) string { return accept(message, "Ann") }
+
+// TestAcceptCannotCarry: a subscription without a stream is refused before a handler runs.
+func TestAcceptCannotCarry(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	listen := body("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+	got := do(t, ts, "POST", headers("subscriptions/listen", "", "Accept", onlyJSON), listen)
+	if got.status != 406 || got.code() != -32600 || string(got.ID) != "7" ||
+		!strings.Contains(got.body, "text/event-stream") {
+		t.Errorf("subscriptions/listen: got status %d: %s", got.status, got.body)
+	}
+}
+
+// TestAcceptErrorStatus holds that an error keeps its status and its JSON for a client that
+// takes events alone.
+func TestAcceptErrorStatus(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	got := do(t, ts, "POST", headers("nope", "", "Accept", onlyEvents), body("nope", ""))
+	wantRefusal(t, "the answer", got, 404, -32601)
+}
+
+// openSessionAccepting opens a session whose every POST has one Accept header.
+func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *legacyClient {
+	t.Helper()
+	c := newClient(t, ts, "")
+	got := read(t, c.post(initializeBody(c.version), "Accept", accept))
+	if text := oneResponse(t, got, accept); !strings.Contains(text, "serverInfo") {
+		t.Fatalf("initialize: got %s", text)
+	}
+	c.session = got.header.Get("Mcp-Session-Id")
+	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Accept",
+		accept)); got.status != 202 {
+		t.Fatalf("initialized: got status %d: %s", got.status, got.body)
+	}
+	return c
+}
+
+const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+
+// TestAcceptOneTypeInSession holds the same in a session. With JSON alone a question goes to
+// the GET stream that is open.
+func TestAcceptOneTypeInSession(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	addWizard(srv)
+	ts, _ := serve(t, srv, nil)
+	t.Run(onlyEvents, func(t *testing.T) {
+		c := openSessionAccepting(t, ts, onlyEvents)
+		got := read(t, c.post(toolsList, "Accept", onlyEvents))
+		wantPart(t, "tools/list", oneResponse(t, got, onlyEvents), `"wizard"`)
+		f := c.flow("POST", toolCall(2, "elicit"), "Accept", onlyEvents)
+		c.answer(f.expect("elicitation/create").ID, byAnn("Who?"))
+		f.expect("accept {")
+		f.end()
+	})
+	for _, tool := range []string{"elicit", "wizard"} { // pushed, and returned
+		t.Run(onlyJSON+" "+tool, func(t *testing.T) {
+			c := openSessionAccepting(t, ts, onlyJSON)
+			got := read(t, c.post(toolsList, "Accept", onlyJSON))
+			wantPart(t, "tools/list", oneResponse(t, got, onlyJSON), `"wizard"`)
+			get := c.listen("")
+			answered := make(chan *reply, 1)
+			go func() {
+				answered <- read(t, c.post(toolCall(2, tool), "Accept", onlyJSON))
+			}()
+			for range map[string]int{"elicit": 1, "wizard": 3}[tool] {
+				m := get.expect("elicitation/create")
+				var q struct{ Params struct{ Message string } }
+				noError(t, json.Unmarshal([]byte(m.raw), &q))
+				c.answer(m.ID, byAnn(strings.Replace(q.Params.Message, "Name", "Who", 1)))
+			}
+			text := oneResponse(t, <-answered, onlyJSON)
+			if !strings.Contains(text, "Ann") || strings.Contains(text, `"isError":true`) {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+}
+
+// TestAcceptJSONWithoutStream holds that a question for which there is no way ends the call
+// before anything is sent or done, in words that name Accept.
+func TestAcceptJSONWithoutStream(t *testing.T) {
+	srv, s := legacyServer(t, nil)
+	addWizard(srv)
+	can := make(chan bool, 1)
+	addTool(srv, "can", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+		can <- roundtrip.CanAsk(ctx, protocol.KindElicitForm)
+		return server.Text("looked"), nil
+	})
+	ts, _ := serve(t, srv, nil)
+	c := openSessionAccepting(t, ts, onlyJSON)
+	for id, tool := range []string{"elicit", "wizard"} {
+		got := oneResponse(t, c.call(id+1, tool, "Accept", onlyJSON), onlyJSON)
+		if !strings.Contains(got, "nobody could be asked") || !strings.Contains(got, "Accept: ") ||
+			!strings.Contains(got, "GET stream") {
+			t.Errorf("%s: got %s, want words that name Accept", tool, got)
+		}
+	}
+	wantPart(t, "the handler", (<-s.ended).Error(), "Accept: ")
+	for i, accept := range []string{onlyJSON, onlyJSON + ", " + onlyEvents} {
+		_ = c.call(10+i, "can", "Accept", accept)
+		wantEqual(t, fmt.Sprintf("%s: CanAsk", accept), <-can, i == 1)
+	}
+}
+
+// TestAcceptJSONKeepsOneForm holds that nothing turns the response of a call into a stream for
+// a client that takes JSON alone: not progress, not a wish to reconnect, not time.
+func TestAcceptJSONKeepsOneForm(t *testing.T) {
+	srv, s := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSessionAccepting(t, ts, onlyJSON)
+	for id, tool := range []string{"notify", "reconnect"} {
+		got := oneResponse(t, c.call(id+1, tool, "Accept", onlyJSON), onlyJSON)
+		wantPart(t, tool, got, []string{"done", "cannot"}[id])
+	}
+	get := c.listen("")
+	answered := make(chan *reply, 1)
+	go func() { answered <- read(t, c.post(toolCall(3, "steps"), "Accept", onlyJSON)) }()
+	<-s.entered
+	for i := range 3 {
+		s.allow <- struct{}{}
+		get.expect(fmt.Sprintf(`"progress":%d`, i+1))
+	}
+	s.allow <- struct{}{}
+	wantPart(t, "the result", oneResponse(t, <-answered, onlyJSON), "all steps")
+}
+
+func TestAcceptedForms(t *testing.T) {
+	for header, want := range map[string]string{
+		"*/*": "true true", "application/json": "true false", "text/*": "false true",
+		"application/*;q=0.5, text/event-stream;q=0": "true false", "text/html": "false false",
+		`application/json;p="a,b\",c"`: "true false",
+		"text/event-stream;q=0, */*":   "true false", "application/json, */*;q=0": "true false",
+		"*/*;q=0": "false false", "application/json;q=2": "false false", "": "false false",
+	} {
+		json, events := serverhttp.AcceptedForms([]string{header})
+		wantEqual(t, fmt.Sprintf("%q", header), fmt.Sprint(json, " ", events), want)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// checkSource refuses requests that a web page of another origin makes, and
-// those that reach a local server under a name that is not local
-// (basic/transports/streamable-http, "Security & Endpoint").
+// checkSource refuses requests of pages of other origins, and those to a local server under a name
+// that is not local (basic/transports/streamable-http, "Security & Endpoint").
 func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
-	local := toLoopback(r)
+	tcp := localAddr(r)
+	local := tcp != nil && tcp.IP.IsLoopback()
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
 		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
@@ -49,25 +49,22 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	return nil
 }
 
-// mayBeRebound reports whether a page of the same origin may be one that has rebound its name to a
-// private address, where others than the user's browser cannot reach. It has that name in Host and
-// Origin, as an honest page has. What it cannot have is an address in place of a name, which needs
-// no lookup, or https: the certificate would have to be for its name.
+// mayBeRebound reports whether a same-origin page may have rebound its name to a private address.
+// Such a page has its name in Host and Origin; it cannot have an address there, or https, for which
+// it would need a certificate.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
 	_, noAddress := netip.ParseAddr(host.host)
 	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
-// sharesOrigin reports whether pages of origin and the endpoint at host are of
-// one origin, or both of this machine.
+// sharesOrigin reports whether origin and host are one origin, or both this machine.
 func sharesOrigin(origin string, host authority) bool {
 	from, ok := parseOrigin(origin)
 	if !ok || from.defaultPort() == "" || host.host == "" {
 		return false // not loaded over HTTP: browser extensions, say, must be listed
 	}
-	// Pages on this machine are trusted as programs on it are. A page that has
-	// rebound its name still has it in Origin.
+	// Pages on this machine are trusted like programs. A rebound page has its name in Origin.
 	if from.isLoopback() && host.isLoopback() {
 		return true
 	}
@@ -76,8 +73,7 @@ func sharesOrigin(origin string, host authority) bool {
 		cmp.Or(from.port, from.defaultPort()) == cmp.Or(host.port, from.defaultPort())
 }
 
-// forbiddenFault refuses a request for where it comes from. advice is for the
-// operator, who also gets what the request says.
+// forbiddenFault refuses a request by its source. advice is for the operator.
 func forbiddenFault(reason event.RefusalReason, r *http.Request,
 	message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
@@ -94,15 +90,7 @@ func clipSource(s string) string {
 	return errtext.Quote(s, maxQuoted)
 }
 
-// toLoopback reports whether r came over a connection to a loopback address,
-// which nobody on another machine can open.
-func toLoopback(r *http.Request) bool {
-	tcp := localAddr(r)
-	return tcp != nil && tcp.IP.IsLoopback()
-}
-
-// toPrivate reports whether r came over a connection to an address that can be reached from a part
-// of the network alone: of RFC 1918, 4193, 3927, 4291 or 6598.
+// toPrivate reports whether r came to a private address: RFC 1918, 4193, 3927, 4291 or 6598.
 func toPrivate(r *http.Request) bool {
 	tcp := localAddr(r)
 	if tcp == nil {
@@ -114,16 +102,14 @@ func toPrivate(r *http.Request) bool {
 	return tcp.IP.IsPrivate() || tcp.IP.IsLinkLocalUnicast()
 }
 
-// localAddr returns the address that the connection of r was made to, nil where
-// that is unknown or none of TCP.
+// localAddr returns the local TCP address of the connection of r, nil if it is unknown.
 func localAddr(r *http.Request) *net.TCPAddr {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp, _ := addr.(*net.TCPAddr)
 	return tcp
 }
 
-// An authority is a host, in lower case and without brackets, and a port,
-// empty when it is not given.
+// An authority is a host, in lower case and without brackets, and a port, or "".
 type authority struct{ host, port string }
 
 func parseAuthority(s string) (a authority, ok bool) {
@@ -138,7 +124,8 @@ func parseAuthority(s string) (a authority, ok bool) {
 		a.host = s
 	}
 	if rest != "" {
-		if a.port, ok = strings.CutPrefix(rest, ":"); !ok || !isDigits(a.port) {
+		a.port, ok = strings.CutPrefix(rest, ":")
+		if !ok || strings.Trim(a.port, "0123456789") != "" {
 			return authority{}, false
 		}
 	}
@@ -147,15 +134,6 @@ func parseAuthority(s string) (a authority, ok bool) {
 	}
 	a.host = strings.ToLower(a.host)
 	return a, true
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
 }
 
 // isLoopback reports whether the host is this machine by definition.

@@ -9,10 +9,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// recoverPanic is deferred around all that is done about one HTTP request. What panics beside the
-// serving of requests, which the server recovers from, is hooks of [Options] and response writers
-// that others have wrapped. The request gets an internal error, unless its response has begun: half
-// of one must not look like all of it.
+// recoverPanic recovers panics of hooks in [Options] and of wrapped response writers; the server
+// recovers those of handlers. The request gets an internal error, or if its response has begun, a
+// broken connection.
 func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -28,8 +27,8 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 		err: rules.InternalError()})
 }
 
-// reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,
-// on which [http.ErrAbortHandler] is an order to break the connection.
+// reportPanicOrAbort is logPanic for the goroutine of net/http, on which [http.ErrAbortHandler]
+// breaks the connection.
 func reportPanicOrAbort(ctx context.Context, p event.HandlerPanicked) {
 	if p.Value == http.ErrAbortHandler {
 		panic(p.Value)
@@ -37,8 +36,7 @@ func reportPanicOrAbort(ctx context.Context, p event.HandlerPanicked) {
 	logPanic(ctx, p)
 }
 
-// logPanic is told of panics on any goroutine and logs them where net/http
-// would: it may be the observer that panics.
+// logPanic logs a panic like net/http, because it may be one of the observer.
 func logPanic(ctx context.Context, p event.HandlerPanicked) {
 	hs, ok := ctx.Value(http.ServerContextKey).(*http.Server)
 	if !ok || hs.ErrorLog == nil || p.Value == http.ErrAbortHandler {

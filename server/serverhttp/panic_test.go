@@ -55,19 +55,17 @@ func fallible(value any) []panicCase {
 			panic(value)
 		}
 	})
-	fall := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			if request.Message.Method == protocol.MethodListTools {
-				return nil, errors.New("no error of the protocol")
-			}
-			return next(ctx, request)
+	fall := before(func(_ context.Context, r *server.Request) error {
+		if r.Message.Method == protocol.MethodListTools {
+			return errors.New("no error of the protocol")
 		}
-	}
+		return nil
+	})
 	return []panicCase{
 		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool,
 			"panic", 200},
-		{"observer of an error", &server.Options{Observer: observer,
-			Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
+		{"observer of an error", &server.Options{Observer: observer, Middleware: fall}, nil,
+			protocol.MethodListTools, "", 200},
 		{"Authenticate", nil,
 			&serverhttp.Options{Authenticate: func(r *http.Request) (protocol.Principal, error) {
 				if r.Header.Get("Mcp-Name") == "" {
@@ -122,10 +120,8 @@ func TestPanicsAreAnswered(t *testing.T) {
 				!strings.Contains(text.String(), "panic_test.go") {
 				t.Errorf("logged %q, want the panic and its stack", text)
 			}
-			if got := do(t, ts, "POST", headers("server/discover", ""),
-				body("server/discover", "")); got.Error != nil {
-				t.Errorf("the next request: %s", got.body)
-			}
+			wantRefusal(t, "the next request", do(t, ts, "POST", headers("server/discover", ""),
+				body("server/discover", "")), 200, 0)
 		})
 	}
 }
@@ -150,11 +146,8 @@ func TestAbortIsPassedOn(t *testing.T) {
 
 // TestPanicOnAStream: a response that has become a stream ends with the error.
 func TestPanicOnAStream(t *testing.T) {
-	srv := newServer(t, &server.Options{Observer: observerFunc(func(e event.Event) {
-		if _, ok := e.(event.HandlerPanicked); ok {
-			panic("in the observer")
-		}
-	})})
+	srv := newServer(t,
+		&server.Options{Observer: panicsOn[event.HandlerPanicked]("in the observer")})
 	addTool(srv, "fall", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		if err := call.Notify(ctx, progress(0)); err != nil {
 			t.Error(err)
@@ -206,15 +199,13 @@ func TestPanicOfInitialize(t *testing.T) {
 	}{{"answered", "on purpose"}, {"passed on", http.ErrAbortHandler}} {
 		t.Run(tc.name, func(t *testing.T) {
 			var broken atomic.Bool
-			fall := func(next server.Handler) server.Handler {
-				return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-					if broken.Load() {
-						panic("in the middleware")
-					}
-					return next(ctx, request)
+			fall := before(func(context.Context, *server.Request) error {
+				if broken.Load() {
+					panic("in the middleware")
 				}
-			}
-			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall},
+				return nil
+			})
+			srv := newServer(t, &server.Options{Middleware: fall,
 				Observer: observerFunc(func(event.Event) {
 					if broken.Load() {
 						panic(tc.value)

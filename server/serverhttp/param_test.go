@@ -30,12 +30,10 @@ func TestParamHeaders(t *testing.T) {
 		var catalog *server.Catalog
 		srv := newServer(t, &server.Options{
 			Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}},
-			Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-				return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
-					req.Catalogs = []*server.Catalog{catalog}
-					return next(ctx, req)
-				}
-			}}})
+			Middleware: before(func(_ context.Context, r *server.Request) error {
+				r.Catalogs = []*server.Catalog{catalog}
+				return nil
+			})})
 		catalog = srv.NewCatalog(nil)
 		addMirrored(catalog)
 		testParamHeaders(t, srv)

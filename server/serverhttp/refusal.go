@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/redact"
-	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
@@ -26,29 +25,16 @@ func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 	h.srv.Report(r.Context(), e)
 }
 
-// reportBroken tells the observer of the messages of a batch that are none, all
-// of them at once: a batch may hold a great many.
-func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
-	if len(d.broken) == 0 {
-		return
-	}
-	first := d.broken[0]
-	h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
-		id: first.ID, err: first.Error})
-}
-
 // maxCause is how much of the text of an authentication hook's error is kept.
 const maxCause = 1 << 10
 
-// A hookError is the error of an authentication hook, fit for a log: hooks quote the token that
-// they could not use, and a log is read by more people than may have it.
+// A hookError is the error of an authentication hook, without the credentials that it may quote.
 type hookError struct {
 	text string
 	err  error
 }
 
-// newHookError returns the error of the hook of the named option, with what the request says in
-// confidence masked.
+// newHookError masks the secrets of the request in the error of an option's hook.
 func newHookError(r *http.Request, option string, err error) error {
 	text := errorText(err)
 	if len(text) > maxCause {
@@ -71,16 +57,14 @@ func errorText(err error) (text string) {
 // Error returns the masked text.
 func (e *hookError) Error() string { return e.text }
 
-// Is and As look into the hook's error. There is no Unwrap: whoever prints the
-// chain of an error would print the text that is masked here.
+// Is and As look into the hook's error. Unwrap would reveal the text that is masked.
 func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
 
 // As is Is for types.
 func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 
-// isPlainHeader reports whether the value of a header may be repeated in a log. All
-// others are taken for credentials: hooks read those that they like, and proxies
-// that authenticate hand tokens on in headers such as X-Forwarded-Access-Token.
+// isPlainHeader reports whether a log may show the value of a header. All others may hold
+// credentials, for example X-Forwarded-Access-Token of a proxy.
 func isPlainHeader(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection",
@@ -95,8 +79,8 @@ func isPlainHeader(name string) bool {
 	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-")
 }
 
-// requestSecrets returns what must not be repeated of a request. Where that is more than can be
-// looked for it is not taken apart either: that would cost more than serving the request.
+// requestSecrets returns the secrets of a request. It does not split more than can be masked: that
+// would cost more than serving the request.
 func requestSecrets(r *http.Request) []string {
 	var secrets []string
 	total := 0

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
@@ -55,18 +56,9 @@ var errRevoked = errors.New("the key is revoked")
 // requests passed the middleware.
 func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.Handler) {
 	seen := &refusals{}
-	var mu sync.Mutex
-	passed := 0
-	count := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			mu.Lock()
-			passed++
-			mu.Unlock()
-			return next(ctx, request)
-		}
-	}
-	srv, steps := legacyServer(t,
-		&server.Options{Observer: seen, Middleware: []server.Middleware{count}})
+	var passed atomic.Int32
+	count := before(func(context.Context, *server.Request) error { passed.Add(1); return nil })
+	srv, steps := legacyServer(t, &server.Options{Observer: seen, Middleware: count})
 	ts, h := serve(t, srv, &serverhttp.Options{
 		Limits: serverhttp.Limits{BodyBytes: 32 << 10, Sessions: 2, SessionsPerPrincipal: 1,
 			RequestsPerSession: 1},
@@ -103,13 +95,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	c := newClient(t, ts, "ann")
 	c.version = "2025-03-26"
 	c.initialize()
-	return c, seen, func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		n := passed
-		passed = 0
-		return n
-	}, h
+	return c, seen, func() int { return int(passed.Swap(0)) }, h
 }
 
 // TestRefusalsAreObserved: of whatever a transport refuses before any middleware, the operator
@@ -288,17 +274,9 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 
 // TestObserverPanics: an observer that panics about a refusal costs nobody the answer.
 func TestObserverPanics(t *testing.T) {
-	srv := newServer(t, &server.Options{Observer: panicking{}})
+	srv := newServer(t, &server.Options{Observer: panicsOn[event.RequestRefused]("on purpose")})
 	ts, _ := serve(t, srv, nil)
 	wantStatus(t, "the answer", do(t, ts, "PUT", headers("", ""), ""), 405)
-}
-
-type panicking struct{}
-
-func (panicking) Observe(_ context.Context, e event.Event) {
-	if _, refused := e.(event.RequestRefused); refused {
-		panic("on purpose")
-	}
 }
 
 // TestRefusalIsCheap: whatever the headers hold, refusing a request allocates little beside them.
@@ -366,27 +344,14 @@ func TestRefusalIsCheap(t *testing.T) {
 // sender, and with what it must not say.
 func TestRefusedRequestsKeepTheirSender(t *testing.T) {
 	var got *server.Request
-	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			got = request
-			return next(ctx, request)
-		}
-	}
-	srv, err := server.New(&server.Options{Middleware: []server.Middleware{keep}})
-	noError(t, err)
-	ts, _ := serve(t, srv, nil)
+	keep := before(func(_ context.Context, r *server.Request) error { got = r; return nil })
+	ts, _ := serve(t, newServer(t, &server.Options{Middleware: keep}), nil)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL,
-		strings.NewReader(body(protocol.MethodListTools, "")))
-	noError(t, err)
-	r.Header = headers(protocol.MethodListPrompts, "") // contradicts the body
-	r.Header.Set("Authorization", "Bearer secret")
-	r.Header.Set("Traceparent", trace)
-	response, err := ts.Client().Do(r)
-	noError(t, err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusBadRequest || got == nil {
-		t.Fatalf("got status %d and the request %v, want a refusal", response.StatusCode, got)
+	h := headers(protocol.MethodListPrompts, "", // contradicts the body
+		"Authorization", "Bearer secret", "Traceparent", trace)
+	answer := do(t, ts, "POST", h, body(protocol.MethodListTools, ""))
+	if answer.status != http.StatusBadRequest || got == nil {
+		t.Fatalf("got status %d and the request %v, want a refusal", answer.status, got)
 	}
 	if got.RemoteAddr == "" || got.TraceParent != trace || got.Credential != "Bearer secret" {
 		t.Errorf("got %q, %q, %q, want address, trace and credential",

@@ -66,10 +66,6 @@ type responseWriter struct {
 	keepAliveTimer *time.Timer // runs out when a stream needs a comment, nil: never
 }
 
-func (h *Handler) newResponseWriter(w http.ResponseWriter, r *http.Request) *responseWriter {
-	return &responseWriter{w: w, h: h, r: r, deadline: deadlinesOf(w)}
-}
-
 // Notify sends a notification. The first one turns the response into a stream.
 // It blocks while the client is slow, for at most the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
@@ -144,8 +140,8 @@ func (rw *responseWriter) sendLocked(p []byte) error {
 	return rw.err
 }
 
-// giveUpLocked is called when a write failed. It cancels the request, but for that
-// of a legacy client, which survives a disconnect: its stream writer detaches.
+// giveUpLocked is called when a write failed. It cancels the request, except that of a legacy
+// client, whose stream writer detaches.
 func (rw *responseWriter) giveUpLocked() {
 	if rw.streamWriter != nil {
 		rw.streamWriter.reader.Wake()
@@ -161,8 +157,7 @@ func (rw *responseWriter) hasFailed() bool {
 	return rw.err != nil
 }
 
-// setStreamWriter leaves the response to c. A response that has not begun after
-// the keep-alive interval becomes a stream, which comments keep open.
+// setStreamWriter leaves the response to c. After the keep-alive interval it becomes a stream.
 func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -173,8 +168,7 @@ func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	}
 }
 
-// sendKeepAlive sends a comment on a stream on which nothing was sent for the
-// keep-alive interval, or begins the stream.
+// sendKeepAlive begins the stream, or sends a comment on it, after the keep-alive interval.
 func (rw *responseWriter) sendKeepAlive() {
 	if rw.streamWriter != nil && !rw.isStreaming() {
 		rw.streamWriter.reader.BeginEvents()
@@ -187,8 +181,7 @@ func (rw *responseWriter) sendKeepAlive() {
 	}
 }
 
-// breakSilence makes a stream of a response of revision 2026-07-28 that has not begun after the
-// keep-alive interval. It does not wait for the client: others are due as well.
+// breakSilence is sendKeepAlive for revision 2026-07-28, called by the queue, which must not wait.
 func (rw *responseWriter) breakSilence() {
 	go func() {
 		rw.mu.Lock()
@@ -216,9 +209,8 @@ func (rw *responseWriter) endLocked() {
 	}
 }
 
-// writeResponse writes the response: as an event if a stream has begun, or if the client
-// takes nothing else and the status is 200 (clients act on others), else as JSON with the
-// status. Goroutines that a handler left running cannot write afterwards.
+// writeResponse writes the response: as an event if a stream has begun, or if the client accepts
+// nothing else and the status is 200, else as JSON. Nothing can be written afterwards.
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -312,15 +304,17 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 	rw.writeFault(f)
 }
 
-// writeFault is refuseRequest without telling the observer. The body may not have been
-// read. Some clients read no response before they have written all of it, so the rest is
-// dropped. It gets a deadline, and the response one that is later.
+// writeFault is refuseRequest without an event. It drops the rest of the body, because some clients
+// read no response before they have written all. The body gets a deadline, and the response a later
+// one.
 func (rw *responseWriter) writeFault(f *fault) {
 	opts := &rw.h.opts
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
 	if readsOn {
 		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
-		rw.dropBody()
+		if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
+			_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
+		}
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
@@ -338,16 +332,8 @@ func (rw *responseWriter) writeFault(f *fault) {
 // maxDropped is how much of a refused body is read. Clients that send more are cut off.
 const maxDropped = 64 << 20
 
-// dropBody reads the rest of the body, unless that is long or the client waits for leave.
-func (rw *responseWriter) dropBody() {
-	if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
-		_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
-	}
-}
-
-// abandonClient ends the response without another byte: the client has
-// disconnected. The deadline keeps net/http from completing the response, which a
-// client that has closed only its sending direction would take for an answer.
+// abandonClient ends the response after a disconnect. The deadline keeps net/http from completing
+// it, which a client that has closed only its sending direction would take for an answer.
 func (rw *responseWriter) abandonClient() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -435,12 +421,4 @@ func (l *loan) holdsResult(response *protocol.Response) bool {
 	}
 	result, put := response.Result, (*l.lent)[l.head:]
 	return len(result) > 0 && len(result) == len(put) && &result[0] == &put[0]
-}
-
-// returnLoan puts the buffer back into the pool.
-func (rw *responseWriter) returnLoan() {
-	if rw.lent != nil {
-		rw.putBuffer(rw.lent)
-		rw.lent = nil
-	}
 }

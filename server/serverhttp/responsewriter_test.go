@@ -128,6 +128,15 @@ type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(_ context.Context, e event.Event) { f(e) }
 
+// panicsOn returns an observer that panics on events of one type.
+func panicsOn[T event.Event](value any) observerFunc {
+	return func(e event.Event) {
+		if _, ok := e.(T); ok {
+			panic(value)
+		}
+	}
+}
+
 // TestNoCommentAfterTheRequest: a stream whose request ends in a panic that
 // is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken
 // its memory back by then, and a comment would bring the process down.
@@ -139,44 +148,38 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 		{"panic", func() { panic("on purpose") }},
 		{"end of the goroutine", func() { runtime.Goexit() }},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv, err := server.New(&server.Options{Observer: observerFunc(func(e event.Event) {
-					if _, ok := e.(event.HandlerPanicked); ok {
-						panic(http.ErrAbortHandler)
+		bubble(t, tc.name, func(t *testing.T) {
+			srv := newServer(t, &server.Options{
+				Observer: panicsOn[event.HandlerPanicked](http.ErrAbortHandler)})
+			addTool(srv, "fall",
+				func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
+					if err := call.Notify(ctx, progress(0)); err != nil {
+						t.Error(err)
 					}
-				})})
-				noError(t, err)
-				addTool(srv, "fall",
-					func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-						if err := call.Notify(ctx, progress(0)); err != nil {
-							t.Error(err)
-						}
-						tc.tool()
-						return nil, nil
-					})
-				h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
-					serverhttp.Tuning{KeepAlive: time.Second}))
-				r := httptest.NewRequest("POST", "/mcp",
-					strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
-				r.Header = headers(protocol.MethodCallTool, "fall")
-				w := httptest.NewRecorder()
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					defer func() { _ = recover() }()
-					h.ServeHTTP(w, r)
-				}()
-				<-ended
-				sent := w.Body.String()
-				if !strings.Contains(sent, `"progress":0`) {
-					t.Fatalf("sent %q, want a notification", sent)
-				}
-				time.Sleep(10 * time.Second)
-				synctest.Wait()
-				wantEqual(t, "sent after the request had ended",
-					strings.TrimPrefix(w.Body.String(), sent), "")
-			})
+					tc.tool()
+					return nil, nil
+				})
+			h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
+				serverhttp.Tuning{KeepAlive: time.Second}))
+			r := httptest.NewRequest("POST", "/mcp",
+				strings.NewReader(body(protocol.MethodCallTool, `"name":"fall"`)))
+			r.Header = headers(protocol.MethodCallTool, "fall")
+			w := httptest.NewRecorder()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				h.ServeHTTP(w, r)
+			}()
+			<-ended
+			sent := w.Body.String()
+			if !strings.Contains(sent, `"progress":0`) {
+				t.Fatalf("sent %q, want a notification", sent)
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			wantEqual(t, "sent after the request had ended",
+				strings.TrimPrefix(w.Body.String(), sent), "")
 		})
 	}
 }

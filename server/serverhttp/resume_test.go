@@ -129,9 +129,7 @@ func TestPushSurvives(t *testing.T) {
 	question := g.expect("elicitation/create")
 	c.answer(question.ID, `{"action":"decline"}`)
 	g.expect(`"id":1,"result"`)
-	if err := <-steps.ended; err != nil {
-		t.Error(err)
-	}
+	noError(t, <-steps.ended)
 }
 
 // TestEvicted holds that what is no longer kept is refused and never replayed
@@ -210,9 +208,7 @@ func awaitIdle(t testing.TB, c *legacyClient) {
 
 // TestReconnect has the server hang up in the middle of a request.
 func TestReconnect(t *testing.T) {
-	srv, steps := legacyServer(t, nil)
-	ts, _ := serve(t, srv, nil)
-	c := openSession(t, ts, "2025-11-25")
+	c, _, steps := startSession(t, "2025-11-25")
 	f := c.callFlow(1, "reconnect")
 	if event, err := f.Next(); err != io.EOF {
 		t.Fatalf("got %s, %v, want the end of the stream", event.Data, err)
@@ -227,12 +223,10 @@ func TestReconnect(t *testing.T) {
 	g.end()
 	// Older clients would not come back.
 	for _, version := range legacyVersions[:3] {
-		if got := openSession(t, ts, version).call(1, "reconnect"); len(got.Result.Content) != 1 ||
-			got.Result.Content[0].Text != server.ErrCannotClose.Error() {
-			t.Errorf("%s: got %s", version, got.body)
-		}
+		got := openSession(t, c.ts, version).call(1, "reconnect")
+		wantPart(t, version, got.body, `"text":"`+server.ErrCannotClose.Error()+`"`)
 	}
-	got := do(t, ts, "POST", headers("tools/call", "reconnect"),
+	got := do(t, c.ts, "POST", headers("tools/call", "reconnect"),
 		body("tools/call", `"name":"reconnect"`))
 	wantPart(t, "modern", got.body, server.ErrCannotClose.Error())
 }

@@ -36,13 +36,11 @@ type session struct {
 }
 
 const (
-	// sessionCost is what a session counts beside what its client said at initialize, in bytes.
+	// sessionCost is the size of a session without the parameters of initialize, in bytes.
 	sessionCost = 4 << 10
-	// minEvictIdle is how long nothing must have happened in a session that makes
-	// room for another. Clients that work send something more often, or listen.
+	// minEvictIdle is the idle time before an eviction. Active clients send more often, or listen.
 	minEvictIdle = time.Minute
-	// eventLife is how long the events of a stream that has ended are kept for a client that has
-	// not received all of them. A client that reconnects does so within seconds.
+	// eventLife is how long the events of an ended stream are kept. Clients reconnect in seconds.
 	eventLife = 5 * time.Minute
 )
 
@@ -104,8 +102,8 @@ type eviction struct {
 	limit   quota.Limit // that was reached
 }
 
-// reserveRoom reserves room for a session that p is about to open. For that it removes idle
-// sessions from the table, which the caller has to end whether there is room now or not.
+// reserveRoom reserves room for a session of p. It removes idle sessions from the table, which the
+// caller must end.
 func (t *sessionTable) reserveRoom(p protocol.Principal,
 	cost int64) (evicted []eviction, refused *fault) {
 	t.mu.Lock()
@@ -151,8 +149,8 @@ func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked gives the room back that a session of p took, or was reserved for it. A principal
-// keeps its queue, since a session is idle after each request, until its last session ends.
+// giveRoomLocked returns the room of a session of p. A principal keeps its queue of idle sessions
+// until its last session ends.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
@@ -161,8 +159,7 @@ func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	}
 }
 
-// oldestIdleLocked returns the session that has been idle longest: of those of p
-// if there is one, or if it is p's share that is used up.
+// oldestIdleLocked returns the session to evict: of p if it has one or has used up its share.
 func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
@@ -244,8 +241,8 @@ func (t *sessionTable) addSession(s *session) bool {
 	return true
 }
 
-// acquireSession returns the session with an id, if it is the principal's, and keeps it from
-// expiring until releaseSession. A session of another principal looks like one that does not exist.
+// acquireSession returns the session with an id, which does not expire until releaseSession. A
+// session of another principal looks like one that does not exist.
 func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,8 +273,8 @@ func (t *sessionTable) releaseSession(s *session) {
 // limitSession is the bound of one session, beside those of the server and of a principal.
 const limitSession quota.Limit = "session"
 
-// beginCalls counts n calls of a session that is held, or returns the fault of too
-// many. Each call holds the session until finishCall.
+// beginCalls counts n calls of a held session, up to the limit. Each call holds the session until
+// finishCall.
 func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -306,8 +303,7 @@ func (t *sessionTable) cancelBegun(s *session, n int) {
 	}
 }
 
-// setWaiting notes that a call waits for a person, when others may run in its
-// place, or that it goes on, above the limit if it must.
+// setWaiting sets whether a call waits for a person. One that goes on may exceed the limit.
 func (t *sessionTable) setWaiting(c *call, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -322,8 +318,7 @@ func (t *sessionTable) setWaiting(c *call, waits bool) {
 	c.waits = waits
 }
 
-// finishCall ends one call of beginCalls. A goroutine that its handler left behind
-// may still wait for a person, so setWaiting can follow.
+// finishCall ends one call of beginCalls. setWaiting may follow, from a goroutine of its handler.
 func (t *sessionTable) finishCall(c *call) {
 	t.mu.Lock()
 	if !c.waits {
@@ -355,8 +350,7 @@ func (t *sessionTable) removeSession(s *session) bool {
 	return open
 }
 
-// closeForNew lets no more sessions open, and ends the GET streams, which would not
-// end by themselves.
+// closeForNew opens no more sessions, and ends the GET streams.
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed, t.ended = true, true
@@ -367,17 +361,11 @@ func (t *sessionTable) closeForNew() {
 	}
 }
 
-func (t *sessionTable) isClosed() bool {
+// refusesNew reports whether no session is opened, and whether no GET stream is opened either.
+func (t *sessionTable) refusesNew() (sessions, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.closed
-}
-
-// hasEnded reports whether GET streams are refused.
-func (t *sessionTable) hasEnded() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended
+	return t.closed, t.ended
 }
 
 // drainSessions lets no more sessions open, and returns a channel that is closed when none is left.
@@ -419,8 +407,7 @@ func (t *sessionTable) endAll() {
 	}
 }
 
-// endSession ends the streams, cancels the calls and fails pushed questions. What
-// handlers answer then is not sent any more.
+// endSession ends the streams, cancels the calls and fails pushed questions.
 func (s *session) endSession() {
 	s.log.End()
 	s.core.Close()

@@ -46,9 +46,8 @@ func retrySeconds(after time.Duration) string {
 	return strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10)
 }
 
-// statusOf returns the status of a response that is sent as JSON. Clients read
-// the body for what happened; the status tells proxies and clients of another
-// era whether the request was taken as one of this protocol.
+// statusOf returns the status of a response in JSON. It tells proxies and clients of the other era
+// whether the request was one of this protocol.
 func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Response) int {
 	if response.Error == nil {
 		return http.StatusOK

@@ -194,13 +194,8 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 func TestStreamIsFlushed(t *testing.T) {
 	gate := newGate()
 	requests := make(chan *server.Request, 1)
-	keep := func(next server.Handler) server.Handler {
-		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-			requests <- request
-			return next(ctx, request)
-		}
-	}
-	ts, _ := serve(t, gate.server(t, keep), nil)
+	keep := before(func(_ context.Context, r *server.Request) error { requests <- r; return nil })
+	ts, _ := serve(t, gate.server(t, keep...), nil)
 	response, err := ts.Client().Do(newRequest(t, ts, "POST",
 		headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
 	noError(t, err)
@@ -297,19 +292,14 @@ func TestDeadlineIsAnswered(t *testing.T) {
 			h.ServeHTTP(w, r.WithContext(ctx))
 		}))
 		got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
-		if got.status != 200 || len(got.Result.Content) != 1 ||
-			got.Result.Content[0].Text != "ended" {
-			t.Errorf("got status %d: %s", got.status, got.body)
-		}
+		wantText(t, "the result", got, "ended")
 	})
 }
 
 // TestSlowReader has clients that read nothing, in both kinds of response.
 func TestSlowReader(t *testing.T) {
 	for _, tool := range []string{"flood", "huge"} {
-		t.Run(tool, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { checkSlowReader(t, tool) })
-		})
+		bubble(t, tool, func(t *testing.T) { checkSlowReader(t, tool) })
 	}
 }
 
@@ -391,64 +381,33 @@ func TestHTTP2(t *testing.T) {
 func TestKeepAliveWithoutAWord(t *testing.T) {
 	for _, accept := range []string{"application/json, text/event-stream", onlyEvents, onlyJSON} {
 		for _, version := range []string{"2026-07-28", "2025-11-25"} {
-			t.Run(version+" "+accept, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					gate := newGate()
-					ts, _ := servePipes(t, gate.server(t), nil)
-					header := headers("tools/call", "gate", "Accept", accept)
-					text := body("tools/call", `"name":"gate"`)
-					if version == "2025-11-25" {
-						header = openSession(t, ts, version).header("Accept", accept)
-						text = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"gate"}}`
-					}
-					begun := time.Now()
-					done := make(chan *reply)
-					go func() { done <- do(t, ts, "POST", header, text) }()
-					<-gate.entered
-					time.Sleep(2*time.Minute + time.Second)
-					close(gate.open)
-					got := <-done
-					want := onlyEvents
-					comments := int(time.Since(begun) / (25 * time.Second))
-					if accept == onlyJSON {
-						want, comments = onlyJSON, 0
-					}
-					wantPart(t, "the response", oneResponse(t, got, want), `"opened"`)
-					if n := strings.Count("\n"+got.body, "\n:"); n < comments-1 ||
-						n > comments {
-						t.Errorf("got %d comments, want %d: %q", n, comments, got.body)
-					}
-				})
+			bubble(t, version+" "+accept, func(t *testing.T) {
+				gate := newGate()
+				ts, _ := servePipes(t, gate.server(t), nil)
+				header := headers("tools/call", "gate", "Accept", accept)
+				text := body("tools/call", `"name":"gate"`)
+				if version == "2025-11-25" {
+					header = openSession(t, ts, version).header("Accept", accept)
+					text = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"gate"}}`
+				}
+				begun := time.Now()
+				done := make(chan *reply)
+				go func() { done <- do(t, ts, "POST", header, text) }()
+				<-gate.entered
+				time.Sleep(2*time.Minute + time.Second)
+				close(gate.open)
+				got := <-done
+				want := onlyEvents
+				comments := int(time.Since(begun) / (25 * time.Second))
+				if accept == onlyJSON {
+					want, comments = onlyJSON, 0
+				}
+				wantPart(t, "the response", oneResponse(t, got, want), `"opened"`)
+				if n := strings.Count("\n"+got.body, "\n:"); n < comments-1 ||
+					n > comments {
+					t.Errorf("got %d comments, want %d: %q", n, comments, got.body)
+				}
 			})
 		}
 	}
-}
-
-// TestKeepAlive holds that a quiet stream gets comments, JSON none.
-func TestKeepAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gate := newGate()
-		ts, _ := servePipes(t, gate.server(t), nil)
-		response, err := ts.Client().Do(
-			newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"),
-				body("tools/call", `"name":"gate, streaming"`)))
-		noError(t, err)
-		defer response.Body.Close()
-		lines := bufio.NewScanner(response.Body)
-		for comments := 0; comments < 3 && lines.Scan(); {
-			if lines.Text() == ":" {
-				comments++
-			}
-		}
-		close(gate.open)
-		last := ""
-		for lines.Scan() {
-			if lines.Text() != "" {
-				last = lines.Text()
-			}
-		}
-		if lines.Err() != nil || !strings.Contains(last, "opened") {
-			t.Errorf("the stream ends with %q, %v, want the response", last, lines.Err())
-		}
-	})
 }

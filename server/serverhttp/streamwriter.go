@@ -52,9 +52,8 @@ func (c *streamWriter) sendAll(ctx context.Context) {
 	}
 }
 
-// releaseResponse drops the references to the response and its request. The runtime
-// keeps a stopped timer, and what that refers to, until a quarter of all timers are
-// stopped or its time comes: for long, where calls wait, which have two timers each.
+// releaseResponse drops the references to the response and its request, because the runtime keeps
+// stopped timers, and what they refer to, for long.
 func (c *streamWriter) releaseResponse() {
 	c.rw = nil
 	c.timed.Store(nil)
@@ -132,17 +131,15 @@ func (c *streamWriter) sendEvents(b replay.Batch) error {
 	return c.rw.writeEvents(*buf)
 }
 
-// codeSessionGone is the code of the answer to a request whose session has
-// ended. Revisions with sessions give it no meaning of their own.
+// codeSessionGone is the code for a lost session. These revisions do not define one.
 const codeSessionGone = -32001
 
-// textSessionGone is that answer. Clients that are widely used compare the code
-// and the beginning of the text to tell it from any other 404; it carries no id,
-// whatever was asked, as that of the TypeScript SDK.
+// textSessionGone is that answer. Widely used clients compare the code and the start of the text;
+// it has no id, like that of the TypeScript SDK.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
-// sessionGoneFault is the answer to a request whose session ended: the client must
-// open another (basic/transports, "Session Management").
+// sessionGoneFault tells the client to open another session (basic/transports, "Session
+// Management").
 func sessionGoneFault() *fault {
 	return &fault{
 		status: http.StatusNotFound, reason: words.RefusedSessionGone, text: textSessionGone,

@@ -42,17 +42,7 @@ var askingTools = []string{"push", "ask", "guard"}
 // askingServer has askingTools, and "report", which reports 1, asks and reports 2.
 func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
-	addTool(srv, "push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
-		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
-		if err != nil {
-			return nil, err
-		}
-		answer, err := protocol.DecodeElicitResult(raw)
-		if err != nil {
-			return nil, err
-		}
-		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
-	})
+	addTool(srv, "push", pushForm(func(error) {}))
 	addTool(srv, "ask", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
 		if err != nil {
@@ -133,9 +123,7 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	for _, want := range []string{"worked", "the server is closing, call again"} {
 		wantPart(t, "the result", texts, want)
 	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	noError(t, <-done)
 }
 
 // The hold of a visit ends when the server closes, and the client gets the link again, with which
@@ -165,9 +153,7 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 		answered <- call(`,"inputResponses":{"login":{"action":"accept"}},"requestState":` + state)
 	}()
 	<-holding
-	if err := h.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.Shutdown(t.Context()))
 	if got := <-answered; got.Result.ResultType != "input_required" ||
 		!strings.Contains(got.body, "Not finished yet. Sign in") {
 		t.Errorf("got %s", got.body)
@@ -199,30 +185,28 @@ func TestHeartbeatsAreNotKept(t *testing.T) {
 // answer that comes too late is nobody's.
 func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	for _, tool := range askingTools {
-		t.Run(tool, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ts, _ := servePipes(t, askingServer(t,
-					&server.Options{Roundtrip: roundtrip.Options{
-						Limits: roundtrip.Limits{Waiting: 1}}}), nil)
-				gone := openSession(t, ts, "2025-11-25")
-				f := gone.callFlow(1, tool)
-				question := f.expect("elicitation/create")
-				other := openSession(t, ts, "2025-11-25")
-				wantPart(t, "a second call may wait",
-					other.call(1, tool).body, `"retryAfterMs":5000`)
-				if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
-					t.Fatalf("delete: status %d", got.status)
-				}
-				late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
-					`,"result":{"action":"accept"}}`))
-				wantEqual(t, "a late answer: status", late.status, 404)
-				synctest.Wait() // until the handler has noticed
-				second := other.callFlow(2, tool)
-				question = second.expect("elicitation/create")
-				other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
-				second.expect("accept")
-				other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
-			})
+		bubble(t, tool, func(t *testing.T) {
+			ts, _ := servePipes(t, askingServer(t,
+				&server.Options{Roundtrip: roundtrip.Options{
+					Limits: roundtrip.Limits{Waiting: 1}}}), nil)
+			gone := openSession(t, ts, "2025-11-25")
+			f := gone.callFlow(1, tool)
+			question := f.expect("elicitation/create")
+			other := openSession(t, ts, "2025-11-25")
+			wantPart(t, "a second call may wait",
+				other.call(1, tool).body, `"retryAfterMs":5000`)
+			if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
+				t.Fatalf("delete: status %d", got.status)
+			}
+			late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
+				`,"result":{"action":"accept"}}`))
+			wantEqual(t, "a late answer: status", late.status, 404)
+			synctest.Wait() // until the handler has noticed
+			second := other.callFlow(2, tool)
+			question = second.expect("elicitation/create")
+			other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+			second.expect("accept")
+			other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
 		})
 	}
 }
@@ -327,8 +311,11 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
 			var came bodies
-			h := servertest.NewHandler(t, askingServer(t,
-				&server.Options{Middleware: []server.Middleware{came.note}}), nil)
+			note := before(func(_ context.Context, r *server.Request) error {
+				came.add(r.Message.Params) // part of the body
+				return nil
+			})
+			h := servertest.NewHandler(t, askingServer(t, &server.Options{Middleware: note}), nil)
 			session := openDirect(t.Context(), h)
 			ctx, leave := context.WithCancel(t.Context())
 			var left sync.WaitGroup
@@ -361,14 +348,6 @@ func (b *bodies) add(body []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, weak.Make(&body[0]))
-}
-
-// note adds the parameters of a request, which are part of its body.
-func (b *bodies) note(next server.Handler) server.Handler {
-	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
-		b.add(request.Message.Params)
-		return next(ctx, request)
-	}
 }
 
 // held returns how many bodies are still reachable. One collection finds that out, but for what a

@@ -13,25 +13,20 @@
 //
 // # What is refused
 //
-// A tag that is ignored is a bound that is not enforced. So [Read] refuses tags that it does not
-// support but that an author may have meant for it:
+// An ignored tag would be a bound that is not enforced. So [Read] refuses:
 //
 //   - a tag that differs from one of ours by a letter or two, or by case ("minumum", "maxlength");
 //   - a keyword of JSON Schema, or a usual short form of one, that is not among ours ("pattern",
 //     "required", "min", "maximumLength");
 //   - key=value pairs in the jsonschema tag, which is a description only;
-//   - a tag that does not go with the type of its field, or that makes no sense: a minimum above
-//     the maximum, an empty choice, a format that nothing checks, a bound that the type cannot
-//     hold.
+//   - a tag that does not fit the type of its field, or makes no sense: a minimum above the
+//     maximum, an empty choice, an unchecked format, a bound that the type cannot hold.
 //
-// # What is left alone
+// # What is ignored
 //
-// Every other tag belongs to another library: json, yaml, validate, db, env, mapstructure and so
-// on. A few keywords of JSON Schema are left alone, too. "type", "id" and "properties" are tags of
-// kong, of several mappers and of magiconair/properties, and the Go type already says what they
-// would say. Keywords whose value is a schema ("items", "if", "not") cannot be written in a tag.
-// "example" is documentation in swag, huma and others. Some libraries have tags with the refused
-// names: "required" and "min" in kong, envconfig and the AWS SDK, "description" in go-flags. They
-// are refused all the same, because on an argument the same word is far more often meant as a
-// bound.
+// All other tags belong to other libraries: json, yaml, validate, db, env and so on. Some keywords
+// of JSON Schema are ignored, too: "type", "id" and "properties" are tags of other libraries, and
+// the Go type says the same; "items", "if" and "not" have a schema as their value, which a tag
+// cannot hold; "example" is documentation. "required", "min" and "description" are refused although
+// other libraries have them, because an author of arguments more often means a bound.
 package fields

@@ -182,21 +182,15 @@ func pairIn(text string) string {
 	for i, part := range strings.Split(text, ",") {
 		part = strings.TrimSpace(part)
 		key, _, paired := strings.Cut(part, "=")
-		word := strings.IndexFunc(key, unicode.IsSpace) < 0
-		switch {
-		case !paired || !word:
-		case i == 0, isSchemaWord(key):
+		if paired && strings.IndexFunc(key, unicode.IsSpace) < 0 && (i == 0 ||
+			slices.Contains(otherWords[:], key) || slices.Contains(keywords[:], key) ||
+			mistaken(key) != "") {
 			return part
 		}
 	}
 	return ""
 }
 
-// isSchemaWord reports whether key is one that other libraries read in their jsonschema tag.
-func isSchemaWord(key string) bool {
-	switch key {
-	case "type", "example", "nullable", "oneof_required", "oneof_type", "anchor":
-		return true
-	}
-	return slices.Contains(keywords[:], key) || mistaken(key) != ""
-}
+// otherWords are further keys that other libraries read in their jsonschema tag.
+var otherWords = [...]string{"type", "example", "nullable", "oneof_required", "oneof_type",
+	"anchor"}

@@ -22,7 +22,10 @@ func Members(t reflect.Type) []Member {
 	at := map[string]int{}
 	for _, field := range reflect.VisibleFields(t) {
 		m, ok := memberOf(t, field)
-		inNamed := func(outer []int) bool { return isWithin(field.Index, outer) }
+		inNamed := func(outer []int) bool {
+			return len(field.Index) > len(outer) &&
+				slices.Equal(field.Index[:len(outer)], outer)
+		}
 		if !ok || slices.ContainsFunc(named, inNamed) {
 			continue
 		}
@@ -59,10 +62,6 @@ func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
 		m.Owner = deref(t.FieldByIndex(field.Index[:len(field.Index)-1]).Type)
 	}
 	return m, true
-}
-
-func isWithin(index, outer []int) bool {
-	return len(index) > len(outer) && slices.Equal(index[:len(outer)], outer)
 }
 
 // HasOption reports whether the json tag has that option.

@@ -268,7 +268,11 @@ func (r *reader) readDefault() error {
 	case Text, Time:
 		r.tags.Default = jsonx.AppendText(nil, s)
 	case Texts:
-		r.tags.Default = appendTexts(nil, s)
+		list := []string{}
+		if s != "" {
+			list = splitList(s)
+		}
+		r.tags.Default, _ = jsonx.Marshal(list)
 	case Boolean:
 		if s != "true" && s != "false" {
 			return r.newError("default", "is neither true nor false")
@@ -287,20 +291,6 @@ func (r *reader) readDefault() error {
 		return r.newError("default", "default does not go with %s", r.describeType())
 	}
 	return nil
-}
-
-// appendTexts appends a list of strings, which is empty for an empty text.
-func appendTexts(b []byte, s string) []byte {
-	b = append(b, '[')
-	if s != "" {
-		for i, item := range splitList(s) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = jsonx.AppendText(b, item)
-		}
-	}
-	return append(b, ']')
 }
 
 // describeType names what the field is, for an error about a tag that does not go with it.

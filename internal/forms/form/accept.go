@@ -11,14 +11,13 @@ import (
 // members get their defaults, unknown members are dropped, members are in the form's order, and
 // integers have neither fraction nor exponent.
 //
-// Members that are not required are read as people and clients send them. Null, and "" where the
-// schema refuses it, is a field that the person has emptied: absent, without its default. A string
-// that spells a number or a boolean is that value. The schema applies to what these become.
+// Optional members are read leniently. Null, or "" if the schema refuses it, means an emptied
+// field: absent, without its default. Numbers and booleans may be sent as strings. The schema
+// applies to the result.
 //
 // Empty content counts as {}. The error is an *[Error] about the first invalid field in the form's
-// order. Content that is normalized already is returned itself, so a caller that changes the result
-// must clone it. The result must not go through Accept again: an emptied field would get its
-// default.
+// order. Normalized content is returned itself, so a caller that changes the result must clone it.
+// The result must not go through Accept again: an emptied field would get its default.
 func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	return f.acceptContent(content, false)
 }

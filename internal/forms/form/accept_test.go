@@ -128,9 +128,7 @@ func TestAccept(t *testing.T) {
 func TestAcceptCase(t *testing.T) {
 	f := derive[confirmation](t)
 	_, err := f.Accept([]byte(`{"Approve":true}`))
-	if got, want := fmt.Sprint(err), `form: field "approve": is required`; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	wantEqual(t, "error", fmt.Sprint(err), `form: field "approve": is required`)
 	got, err := f.Accept([]byte(`{"approve":false,"Approve":true}`))
 	if want := `{"approve":false}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -176,9 +174,7 @@ func TestAcceptCopies(t *testing.T) {
 
 func TestAcceptManyFields(t *testing.T) {
 	f, err := form.Parse([]byte(manyFields(form.MaxFields)), form.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	got, err := f.Accept([]byte(`{"f99":"z","f0":"a","f100":"dropped"}`))
 	if want := `{"f0":"a","f99":"z"}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -194,9 +190,7 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 		`{"type":"string","format":"uuid"}`, `{"type":"integer"}`, `{"type":"number"}`, `{"type":"boolean"}`, `{"type":"array","items":{"type":"string","enum":["a"]}}`,
 	} {
 		f, err := form.ParsePeer([]byte(object(property)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, content := range []string{`{"x":"` + mark + `"}`, `{"x":["` + mark + `"]}`,
 			`{"x":{"` + mark + `":"` + mark + `"}}`, `{"x":` + mark + `}`, `"` + mark + `"`} {
 			_, err := f.Accept([]byte(content))
@@ -225,9 +219,7 @@ func TestPeerKeywords(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := form.ParsePeer([]byte(tt.schema))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_, err = f.Accept([]byte(tt.content))
 			checkError(t, "Accept", err, tt.want)
 		})
@@ -238,9 +230,7 @@ func TestConcurrentAccept(t *testing.T) {
 	f := derive[everything](t)
 	content := []byte(fullAnswer)
 	want, err := f.Accept(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -475,9 +465,7 @@ func ExampleForm_Accept() {
 // TestAcceptOneOfManyValues: a long list is searched in another way than a short one.
 func TestAcceptOneOfManyValues(t *testing.T) {
 	f, err := form.ParsePeer([]byte(object(`{"type":"array","items":{"type":"string","enum":[` + manyValues(form.MaxValues) + `]}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	last := fmt.Sprintf(`"v%d"`, form.MaxValues-1)
 	if _, err := f.Accept([]byte(`{"x":["v0",` + last + `]}`)); err != nil {
 		t.Error(err)

@@ -3,6 +3,7 @@ package form_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -39,9 +40,7 @@ type everything struct {
 func derive[T any](t testing.TB) *form.Form {
 	t.Helper()
 	f, err := form.Derive(reflect.TypeFor[T](), form.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return f
 }
 
@@ -69,12 +68,8 @@ func TestDeriveEverything(t *testing.T) {
 	for _, typ := range []reflect.Type{reflect.TypeFor[everything](),
 		reflect.TypeFor[*everything]()} {
 		f, err := form.Derive(typ, form.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(f.Schema()); got != want {
-			t.Errorf("%v:\n got %s\nwant %s", typ, got, want)
-		}
+		noError(t, err)
+		wantEqual(t, fmt.Sprint(typ), string(f.Schema()), want)
 		// What is derived must be what an author may write and what a peer reads.
 		parsed, err := form.Parse(f.Schema(), form.Options{})
 		if err != nil {
@@ -100,13 +95,9 @@ func TestDeriveEmbedded(t *testing.T) {
 	}
 	got := string(derive[person](t).Schema())
 	want := `{"type":"object","properties":{"name":{"type":"string"},"email":{"type":"string","format":"email"}},"required":["name","email"]}`
-	if got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := string(derive[struct{}](t).Schema()),
-		`{"type":"object","properties":{}}`; got != want {
-		t.Errorf("empty struct: got %s, want %s", got, want)
-	}
+	wantEqual(t, "the result", got, want)
+	wantEqual(t, "empty struct", string(derive[struct{}](t).Schema()),
+		`{"type":"object","properties":{}}`)
 }
 
 type decoding int

@@ -16,13 +16,11 @@
 //
 // # Secrets
 //
-// A form travels through the client in the clear, so the specification forbids asking for
-// credentials with it. Derive and Parse refuse a field into which a person could type something and
-// whose name or title has one of the words password, passwd, passphrase, pwd, secret, token,
-// credential, cvv, cvc, ssn, pin, otp or IBAN, or one of the pairs API key, access key, private
-// key, secret key, card number, credit card, security code, passport number, bank account. Names
-// are split at case changes, digits and punctuation, and whole words are compared: maxTokens,
-// pinned and secretary pass. So does a word that is followed by one which makes it a description
-// (token_limit, password_policy), and so do booleans and choices, which cannot carry a secret.
-// [Options.AllowSecrets] turns the check off.
+// Clients see the answers, so the specification forbids asking for credentials with a form. Derive
+// and Parse refuse a field for free text whose name or title has one of the words password, passwd,
+// passphrase, pwd, secret, token, credential, cvv, cvc, ssn, pin, otp or IBAN, or one of the pairs
+// API key, access key, private key, secret key, card number, credit card, security code, passport
+// number, bank account. Names are split at case changes, digits and punctuation, and whole words
+// are compared: maxTokens, pinned and secretary pass. So do words of a description (token_limit,
+// password_policy), booleans and choices. [Options.AllowSecrets] turns the check off.
 package form

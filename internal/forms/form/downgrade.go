@@ -27,28 +27,17 @@ func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 }
 
 func downgradeProperty(property []byte) ([]byte, error) {
-	typ, listed := "", false
-	err := jsonx.Members(property, func(key, value []byte) (err error) {
-		switch string(key) {
-		case "type":
-			typ, err = jsonx.Text(value)
-		case "enum":
-			listed = true
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	m := readMembers(property)
+	typ := m.textOf("type")
 	if typ == "array" {
 		return nil, fmt.Errorf("revision 2025-06-18 cannot ask for several choices at once")
 	}
 	out := []byte{'{'}
-	err = jsonx.Members(property, func(key, value []byte) error {
+	err := jsonx.Members(property, func(key, value []byte) error {
 		if string(key) == "default" && typ != "boolean" {
 			return nil
 		}
-		if string(key) == "oneOf" && !listed {
+		if string(key) == "oneOf" && m["enum"] == nil {
 			if values, titles, ok := splitChoices(value); ok {
 				out = appendRaw(appendRaw(out, "enum", values), "enumNames", titles)
 				return nil
@@ -64,21 +53,15 @@ func downgradeProperty(property []byte) ([]byte, error) {
 // other union.
 func splitChoices(raw []byte) (values, titles []byte, ok bool) {
 	var constants, names [][]byte
-	count := 0
-	walkElements(raw, func(choice []byte) {
-		count++
-		walkMembers(choice, func(key string, value []byte) {
-			switch {
-			case jsonx.KindOf(value) != jsonx.String:
-			case key == "const":
-				constants = append(constants, value)
-			case key == "title":
-				names = append(names, value)
-			}
-		})
-	})
-	ok = jsonx.KindOf(raw) == jsonx.Array && len(constants) == count && len(names) == count
-	return encodeList(constants), encodeList(names), ok
+	for _, choice := range elementsOf(raw) {
+		m := readMembers(choice)
+		value, title := m["const"], m["title"]
+		if jsonx.KindOf(value) != jsonx.String || jsonx.KindOf(title) != jsonx.String {
+			return nil, nil, false
+		}
+		constants, names = append(constants, value), append(names, title)
+	}
+	return encodeList(constants), encodeList(names), jsonx.KindOf(raw) == jsonx.Array
 }
 
 // rewrite copies an object, each value as f returns it.

@@ -18,21 +18,14 @@ func encode(fields []field) []byte {
 		b = fields[i].appendSchema(b)
 	}
 	b = append(b, '}')
-	first := true
+	var required []string
 	for i := range fields {
-		if !fields[i].required {
-			continue
+		if fields[i].required {
+			required = append(required, fields[i].name)
 		}
-		if first {
-			b = append(b, `,"required":[`...)
-		} else {
-			b = append(b, ',')
-		}
-		first = false
-		b = jsonx.AppendText(b, fields[i].name)
 	}
-	if !first {
-		b = append(b, ']')
+	if required != nil {
+		b = appendTexts(append(b, `,"required":`...), required)
 	}
 	return append(b, '}')
 }
@@ -74,7 +67,7 @@ func (f *field) appendChoices(b []byte, keyword string) []byte {
 		if f.kind == choices {
 			b = append(b, `"type":"string",`...)
 		}
-		return append(appendTexts(append(b, `"enum":[`...), f.values), ']')
+		return appendTexts(append(b, `"enum":`...), f.values)
 	}
 	b = append(jsonx.AppendText(b, keyword), ":["...)
 	for i, value := range f.values {
@@ -87,14 +80,10 @@ func (f *field) appendChoices(b []byte, keyword string) []byte {
 	return append(b, ']')
 }
 
+// appendTexts appends a list of valid strings.
 func appendTexts(b []byte, list []string) []byte {
-	for i, s := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonx.AppendText(b, s)
-	}
-	return b
+	text, _ := jsonx.Marshal(list)
+	return append(b, text...)
 }
 
 func appendMember(b []byte, name, value string) []byte {

@@ -74,9 +74,7 @@ func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, err := form.ParsePeer([]byte(object(test.field)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			content := `{"x":` + test.sent + `}`
 			if test.sent == "" {
 				content = `{}`
@@ -91,9 +89,7 @@ func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 			}
 			required, err := form.ParsePeer([]byte(`{"type":"object","properties":{"x":` +
 				test.field + `},"required":["x"]}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if _, err := required.Accept([]byte(content)); (err == nil) != exact {
 				t.Errorf("required: %v", err)
 			}
@@ -106,9 +102,7 @@ func TestEmptiedFieldsAmongOthers(t *testing.T) {
 	f, err := form.ParsePeer([]byte(`{"type":"object","required":["a"],"properties":{
 		"a":{"type":"string","pattern":"^a"},"b":{"type":"string","pattern":"^b"},
 		"c":{"type":"string","pattern":"^c","default":"c"},"d":{"type":"string"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for content, want := range map[string]string{
 		`{"a":"a","b":"","c":"","d":""}`: `{"a":"a","d":""}`,
 		`{"a":"","b":"","c":""}`:         `form: field "a": must match the pattern "^a"`,
@@ -145,9 +139,7 @@ func FuzzEnteredText(f *testing.F) {
 		if err != nil {
 			t.Skip(err)
 		}
-		if err := json.Unmarshal(quoted, &s); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(quoted, &s))
 		for _, name := range []string{"n", "i", "b"} {
 			got, err := parsed.Accept([]byte(`{"` + name + `":` + string(quoted) + `}`))
 			var read map[string]json.RawMessage

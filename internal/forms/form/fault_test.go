@@ -26,9 +26,7 @@ func TestExplain(t *testing.T) {
 	own := derive[all](t)
 	peer := func(property string) *form.Form {
 		f, err := form.ParsePeer([]byte(object(property)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return f
 	}
 	for _, tt := range []struct {
@@ -95,10 +93,9 @@ func TestExplain(t *testing.T) {
 			if err == nil {
 				t.Fatal("the answer is accepted")
 			}
-			if got, want := tt.form.Explain(err), (form.Fault{Field: tt.field, Rule: tt.rule,
-				Words: tt.word}); got != want {
-				t.Errorf("got  %+v\nwant %+v", got, want)
-			}
+			wantEqual(t, "the result", tt.form.Explain(err),
+				(form.Fault{Field: tt.field, Rule: tt.rule,
+					Words: tt.word}))
 		})
 	}
 }

@@ -61,9 +61,7 @@ func TestGrowth(t *testing.T) {
 	t.Run("answers", func(t *testing.T) {
 		f, err := form.ParsePeer([]byte(`{"type":"object","properties":{"text":{"type":"string","maxLength":2097152},"short":{"type":"string","maxLength":3,"pattern":"^a*$"},
 			"n":{"type":"integer"},"tags":{"type":"array","items":{"type":"string","enum":["a","b"]}}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		inputs := []testkit.GrowthInput{
 			{Name: "text", Make: testkit.Repeat(`{"text":"`, `x`, `"}`)},
 			{Name: "too long", Make: testkit.Repeat(`{"short":"`, `a`, `"}`), Refused: true},
@@ -92,9 +90,7 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 	for _, size := range []int{testkit.Small, testkit.Medium, testkit.Large} {
 		n := max(1, form.MaxValues*size/testkit.Large)
 		f, err := form.ParsePeer([]byte(object(`{"type":"array","items":{"type":"string","enum":[` + manyValues(n) + `]}}`)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		last := fmt.Sprintf(`"v%d"`, n-1)
 		contents[size] = testkit.Repeat(`{"x":[`, last+`,`, last+`]}`)(size)
 		forms[len(contents[size])] = f

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -17,88 +18,58 @@ import (
 )
 
 const (
-	// maxReferences is how many places of a schema its references may lead to.
-	maxReferences = 200
-	// maxNesting is how deep references and unions may lead into each other.
+	// maxNesting is the depth of references and unions inside each other.
 	maxNesting = 16
-	// maxKeywords is how many keywords a schema may have.
+	// maxKeywords is the number of keywords of one schema.
 	maxKeywords = 64
-	// maxResolved is how much is read of a schema, in bytes, with what its references repeat.
+	// maxResolved is the number of bytes read of a schema, repeated references included.
 	maxResolved = 4 * MaxSchema
 )
 
-// normalize returns a peer's schema, checked JSON, as the grammar of forms spells it, where it has
-// one plain reading: references and allOf are resolved, null and what is null is left out, and a
-// union of constants becomes a choice. What the grammar cannot say stays as a keyword beside it,
-// and is said in the description where a person needs it. No property takes more than before.
-// What is not flat is left to the parser to refuse.
+// normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
+// reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
+// choice. Other rules stay as keywords, and are added to the description if the person needs them.
+// No property accepts more than before.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
-	form := readMembers(raw)
-	for depth := 0; form.valueOf("$ref") != nil; depth++ {
-		place, err := n.resolveReference(form.valueOf("$ref"))
-		if err == nil && depth == maxNesting {
-			err = errNesting
-		}
-		if err == nil {
-			form.dropKeyword("$ref")
-			err = form.addKeywords(readMembers(place))
-		}
-		if err != nil {
-			return nil, &Error{Reason: err.Error()}
-		}
-	}
-	if err := form.settleType(); err != nil {
+	form, err := n.readRoot()
+	if err != nil {
 		return nil, &Error{Reason: err.Error()}
 	}
-	if form.valueOf("type") == nil {
+	if form["type"] == nil {
 		form.setText("type", "object")
 	}
 	form.dropBrokenTexts()
-	dialect, _ := jsonx.Text(form.valueOf("$schema"))
-	if !understoodDialect(dialect) {
-		form.dropKeyword("$schema")
+	dialect := form.textOf("$schema")
+	if !strings.Contains(dialect, "json-schema.org/draft") ||
+		strings.Contains(dialect, "draft-04") { // which spells bounds differently
+		delete(form, "$schema")
 	}
-	properties := form.valueOf("properties")
-	if properties == nil || string(properties) == "[]" { // as PHP writes an empty map
-		properties = []byte("{}")
+	if p := form["properties"]; p == nil || string(p) == "[]" { // an empty map of PHP
+		form["properties"] = []byte("{}")
 	}
-	if jsonx.KindOf(properties) == jsonx.Object {
-		var err error
-		properties, err = rewrite(properties, func(name string, property []byte) ([]byte, error) {
-			normal, err := n.normalizeProperty(property)
-			if err == nil {
+	if jsonx.KindOf(form["properties"]) == jsonx.Object {
+		form["properties"], err = rewrite(form["properties"],
+			func(name string, property []byte) ([]byte, error) {
+				normal, err := n.normalizeProperty(property)
+				if err != nil {
+					return nil, fieldError(name, err.Error())
+				}
 				n.left -= len(normal)
 				return normal, nil
-			}
-			return nil, fieldError(name, err.Error())
-		})
+			})
 		if err != nil {
 			return nil, err
 		}
 	}
-	form.setValue("properties", properties)
-	definitions := members{{"$defs", form.valueOf("$defs")},
-		{"definitions", form.valueOf("definitions")}}
-	form.dropKeyword("$defs")
-	form.dropKeyword("definitions")
+	whole := form.encode()
+	delete(form, "$defs")
+	delete(form, "definitions")
 	normal := form.encode()
 	if bytes.Contains(bytes.ToLower(normal), []byte(`ref"`)) { // in a keyword beside the grammar
-		for _, d := range definitions {
-			if d.value != nil {
-				form.setValue(d.key, d.value)
-			}
-		}
-		normal = form.encode()
+		return whole, nil
 	}
 	return normal, nil
-}
-
-// understoodDialect reports whether a normal form may keep its "$schema": bounds are spelled as
-// drafts do from 6 on.
-func understoodDialect(dialect string) bool {
-	return strings.Contains(dialect, "json-schema.org/draft") &&
-		!strings.Contains(dialect, "draft-04")
 }
 
 var errNesting = errors.New("refers to itself, or is too large with what it refers to")
@@ -110,7 +81,27 @@ type normalizer struct {
 	places map[string][]byte // by reference
 }
 
-// resolveReference returns the place of the schema that a reference leads to.
+// readRoot returns the keywords of the form itself.
+func (n *normalizer) readRoot() (members, error) {
+	form := readMembers(n.root)
+	for range maxNesting + 1 {
+		ref := form["$ref"]
+		if ref == nil {
+			return form, form.settleType()
+		}
+		place, err := n.resolveReference(ref)
+		if err != nil {
+			return nil, err
+		}
+		delete(form, "$ref")
+		if err := form.addKeywords(readMembers(place)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errNesting
+}
+
+// resolveReference returns the schema that a reference leads to.
 func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	ref, err := jsonx.Text(raw)
 	if err != nil || !strings.HasPrefix(ref, "#/") {
@@ -119,9 +110,6 @@ func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	}
 	if place := n.places[ref]; place != nil {
 		return place, nil
-	}
-	if len(n.places) == maxReferences {
-		return nil, fmt.Errorf("refers to more than %d places of the schema", maxReferences)
 	}
 	place := n.root
 	for step := range strings.SplitSeq(ref[2:], "/") {
@@ -132,7 +120,7 @@ func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 			step = plain
 		}
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		place = findStep(place, step)
+		place = partOf(place, step)
 	}
 	if place == nil {
 		return nil, fmt.Errorf("has the reference %s, which leads nowhere", quote([]byte(ref)))
@@ -141,143 +129,135 @@ func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	return place, nil
 }
 
-func findStep(raw []byte, step string) (found []byte) {
-	walkMembers(raw, func(key string, value []byte) {
+// partOf returns the member of an object or the element of an array that a step leads to.
+func partOf(raw []byte, step string) []byte {
+	for key, value := range membersOf(raw) {
 		if key == step {
-			found = value
+			return value
 		}
-	})
-	index := 0
-	walkElements(raw, func(value []byte) {
-		if strconv.Itoa(index) == step {
-			found = value
+	}
+	for i, value := range elementsOf(raw) {
+		if strconv.Itoa(i) == step {
+			return value
 		}
-		index++
-	})
-	return found
+	}
+	return nil
 }
 
-// flattenSchema returns the keywords of a schema together with those of the schemas that it
-// consists of. Its type is one name, or absent where any value is allowed.
+// combining are the keywords that hold further schemas for the same value.
+var combining = [...]string{"$ref", "allOf", "anyOf", "oneOf"}
+
+// flattenSchema returns the keywords of a schema and of those that it combines. The type is one
+// name, or absent if any value is allowed.
 func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	n.left -= len(raw)
 	switch {
 	case depth > maxNesting || n.left < 0:
 		return nil, errNesting
 	case string(raw) == "true":
-		return nil, nil
+		return members{}, nil
 	case string(raw) == "false":
 		return nil, errors.New("allows no value")
 	case jsonx.KindOf(raw) != jsonx.Object:
 		return nil, errors.New("must be a schema object, got " + jsonx.KindOf(raw).String())
 	}
-	own, parts := readMembers(raw), members{}
+	own := readMembers(raw)
 	if len(own) > maxKeywords {
 		return nil, fmt.Errorf("has more than %d keywords", maxKeywords)
 	}
-	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf"} {
-		if value := own.valueOf(keyword); value != nil {
-			parts = append(parts, member{keyword, value})
-			own.dropKeyword(keyword)
-		}
+	parts := maps.Clone(own)
+	for _, keyword := range combining {
+		delete(own, keyword)
 	}
-	own.dropKeyword("nullable") // of OpenAPI
+	delete(own, "nullable") // of OpenAPI
 	err := own.settleKeywords()
-	for _, part := range parts {
-		if err != nil {
-			break
+	for _, keyword := range combining {
+		if part := parts[keyword]; part != nil && err == nil {
+			err = n.addPart(own, keyword, part, depth+1)
 		}
-		err = n.addPart(&own, part, depth+1)
 	}
 	return own, err
 }
 
-func (n *normalizer) addPart(own *members, part member, depth int) error {
-	if part.key == "$ref" {
-		place, err := n.resolveReference(part.value)
+// addPart adds the keywords of the schemas in one of the combining keywords.
+func (n *normalizer) addPart(own members, keyword string, part []byte, depth int) error {
+	schemas := elementsOf(part)
+	switch {
+	case keyword == "$ref":
+		place, err := n.resolveReference(part)
 		if err != nil {
 			return err
 		}
-		return n.addSchema(own, place, depth)
+		schemas = [][]byte{place}
+	case jsonx.KindOf(part) != jsonx.Array:
+		return fmt.Errorf("%s must be an array", keyword)
+	case keyword != "allOf" && own["enum"] != nil: // which has the values already
+		return own.addKeywords(members{keyword: part})
+	case keyword != "allOf":
+		return n.addUnion(own, keyword, schemas, depth)
 	}
-	if jsonx.KindOf(part.value) != jsonx.Array {
-		return fmt.Errorf("%s must be an array", part.key)
+	for _, raw := range schemas {
+		flat, err := n.flattenSchema(raw, depth)
+		if err == nil {
+			err = own.addKeywords(flat)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if part.key != "allOf" {
-		return n.addUnion(own, part, depth)
-	}
-	return jsonx.Elements(part.value, func(_ int, value []byte) error {
-		return n.addSchema(own, value, depth)
-	})
+	return nil
 }
 
-func (n *normalizer) addSchema(own *members, raw []byte, depth int) error {
-	flat, err := n.flattenSchema(raw, depth)
-	if err != nil {
-		return err
-	}
-	return own.addKeywords(flat)
-}
-
-// addUnion adds the one schema of a union that remains beside null, the constants of a union as a
-// list to choose from, or a union within one type as it is.
-func (n *normalizer) addUnion(own *members, union member, depth int) error {
-	if own.valueOf("enum") != nil { // it has the values already
-		return own.addKeywords(members{union})
-	}
+// addUnion adds the only schema of a union besides null, the constants of a union as a choice, or a
+// union within one type as it is.
+func (n *normalizer) addUnion(own members, keyword string, union [][]byte, depth int) error {
 	var branches []members
-	nulls := false
-	err := jsonx.Elements(union.value, func(_ int, value []byte) error {
-		branch, err := n.flattenSchema(value, depth)
+	var types []string
+	nulls, constants := false, true
+	for _, raw := range union {
+		branch, err := n.flattenSchema(raw, depth)
+		if err != nil {
+			return err
+		}
 		if branch.textOf("type") == "null" {
 			nulls = true
-		} else {
-			branches = append(branches, branch)
+			continue
 		}
-		return err
-	})
+		branches = append(branches, branch)
+		types = append(types, cmp.Or(branch.textOf("type"), "any value"))
+		constants = constants && branch.isConstant()
+	}
+	switch {
+	case len(branches) == 0:
+		return fmt.Errorf("%s allows no value but null", keyword)
+	case len(branches) == 1 && (nulls || !constants):
+		return own.addKeywords(branches[0])
+	}
+	slices.Sort(types)
+	typ, err := onlyType(keyword+" of ", slices.Compact(types))
 	switch {
 	case err != nil:
 		return err
-	case len(branches) == 0:
-		return fmt.Errorf("%s allows no value but null", union.key)
-	case len(branches) == 1 && (nulls || !branches[0].isOption()):
-		return own.addKeywords(branches[0])
+	case typ == "array" || typ == "object" || typ == "any value":
+		return readingsError(keyword+" of ", types[:1])
 	}
-	typ, err := commonType(union.key, branches)
-	if err != nil {
-		return err
-	}
-	added := members{{"type", jsonx.AppendText(nil, typ)}}
-	if slices.ContainsFunc(branches, func(b members) bool { return !b.isOption() }) {
+	added := members{}
+	if constants {
+		added = readOptions(typ, branches)
+	} else {
 		encoded := [][]byte{}
 		for _, branch := range branches {
 			encoded = append(encoded, branch.encode())
 		}
-		added.setValue(union.key, encodeList(encoded))
-	} else {
-		added = append(added, readOptions(typ, branches)...)
+		added[keyword] = encodeList(encoded)
 	}
+	added.setText("type", typ)
 	return own.addKeywords(added)
 }
 
-// commonType returns the one type of which all branches of a union are.
-func commonType(keyword string, branches []members) (string, error) {
-	var types []string
-	for _, branch := range branches {
-		types = append(types, cmp.Or(branch.textOf("type"), "any value"))
-	}
-	typ, ok := onlyType(types)
-	if !ok || typ == "array" || typ == "object" || typ == "any value" {
-		slices.Sort(types)
-		return "", fmt.Errorf("has more than one reading: %s of %s", keyword,
-			errtext.Mark(strings.Join(slices.Compact(types), ", "), 64))
-	}
-	return typ, nil
-}
-
-// onlyType returns the one type of a list. An integer is a number.
-func onlyType(types []string) (string, bool) {
+// onlyType returns the one type of a list, in which an integer is a number. of begins the list in
+// an error.
+func onlyType(of string, types []string) (string, error) {
 	only := types[0]
 	for _, typ := range types {
 		switch {
@@ -285,54 +265,60 @@ func onlyType(types []string) (string, bool) {
 		case only == "integer" && typ == "number":
 			only = typ
 		default:
-			return "", false
+			return "", readingsError(of, types)
 		}
 	}
-	return only, true
+	return only, nil
 }
 
-// optionKeywords are those that a constant may have beside its value.
-var optionKeywords = [...]string{"type", "title", "description", "const", "enum", "default",
+func readingsError(of string, types []string) error {
+	return errors.New("has more than one reading: " + of +
+		errtext.Mark(strings.Join(types, ", "), 64))
+}
+
+// constantKeywords are the keywords that a constant may have.
+var constantKeywords = [...]string{"type", "title", "description", "const", "enum", "default",
 	"deprecated", "examples", "$comment"}
 
-// isOption reports whether a schema is nothing but a constant, or some.
-func (m members) isOption() bool {
-	return (m.valueOf("enum") != nil) != (m.valueOf("const") != nil) &&
-		!slices.ContainsFunc(m, func(k member) bool {
-			return !slices.Contains(optionKeywords[:], k.key)
-		})
+// isConstant reports whether a schema allows some constants and has no other rule.
+func (m members) isConstant() bool {
+	for key := range m {
+		if !slices.Contains(constantKeywords[:], key) {
+			return false
+		}
+	}
+	return (m["enum"] != nil) != (m["const"] != nil)
 }
 
-// readOptions returns the keywords of a list to choose from. Numbers have no titles in the grammar:
-// explainRules puts theirs into the description.
+// readOptions returns the keywords of a choice. In the grammar numbers have no titles: explainRules
+// adds them to the description.
 func readOptions(typ string, branches []members) members {
 	var values, names, titled [][]byte
 	hasTitles := false
 	for _, branch := range branches {
-		list := [][]byte{branch.valueOf("const")}
-		if enum := branch.valueOf("enum"); enum != nil {
-			list = nil
-			walkElements(enum, func(value []byte) { list = append(list, value) })
+		list := [][]byte{branch["const"]}
+		if enum := branch["enum"]; enum != nil {
+			list = elementsOf(enum)
 		}
-		title := branch.textOf("title")
-		hasTitles = hasTitles || len(list) == 1 && title != ""
+		title := ""
+		if len(list) == 1 {
+			title = branch.textOf("title")
+		}
+		hasTitles = hasTitles || title != ""
 		for _, value := range list {
-			values = append(values, value)
-			if len(list) != 1 || title == "" {
-				title, _ = jsonx.Text(value)
-			}
-			option := members{{"const", value}, {"title", jsonx.AppendText(nil, title)}}
-			titled = append(titled, option.encode())
-			names = append(names, jsonx.AppendText(nil, title))
+			text, _ := jsonx.Text(value)
+			name := jsonx.AppendText(nil, cmp.Or(title, text))
+			values, names = append(values, value), append(names, name)
+			titled = append(titled, members{"const": value, "title": name}.encode())
 		}
 	}
 	switch {
 	case !hasTitles:
-		return members{{"enum", encodeList(values)}}
+		return members{"enum": encodeList(values)}
 	case typ == "string":
-		return members{{"oneOf", encodeList(titled)}}
+		return members{"oneOf": encodeList(titled)}
 	}
-	return members{{"enum", encodeList(values)}, {"enumNames", encodeList(names)}}
+	return members{"enum": encodeList(values), "enumNames": encodeList(names)}
 }
 
 // normalizeProperty returns the schema of one property.
@@ -341,64 +327,65 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.valueOf("type") == nil { // any value: a text is one
-		m.setText("type", cmp.Or(typeOf(m.valueOf("default")), "string"))
+	fallback := typeOf(m["default"])
+	if m["type"] == nil { // any value: a text is one
+		m.setText("type", cmp.Or(fallback, "string"))
 	}
 	m.dropBrokenTexts()
 	typ := m.textOf("type")
-	if items := m.valueOf("items"); items != nil && typ == "array" {
+	if items := m["items"]; items != nil && typ == "array" {
 		choices, err := n.flattenSchema(items, 1)
 		if err != nil {
 			return nil, withKeyword(err, "items")
 		}
-		if titled := choices.valueOf("oneOf"); titled != nil && choices.valueOf("enum") == nil &&
-			choices.valueOf("anyOf") == nil {
-			choices.dropKeyword("oneOf")
-			choices.setValue("anyOf", titled)
+		if choices["oneOf"] != nil && choices["enum"] == nil && choices["anyOf"] == nil {
+			choices["anyOf"] = choices["oneOf"]
+			delete(choices, "oneOf")
 		}
-		m.setValue("items", choices.encode())
+		m["items"] = choices.encode()
 	}
-	fallback := typeOf(m.valueOf("default"))
 	if fallback != typ && !(fallback == "integer" && typ == "number") {
-		m.dropKeyword("default")
+		delete(m, "default")
 	}
 	m.explainRules(typ)
 	return m.encode(), nil
 }
 
-// explainRules says in the description what the grammar has no keyword for.
-func (m *members) explainRules(typ string) {
+// bounds are the keywords of bounds, and the words for an exclusive one.
+var bounds = [...]struct{ exclusive, inclusive, words string }{
+	{"exclusiveMinimum", "minimum", "more than "},
+	{"exclusiveMaximum", "maximum", "less than "},
+}
+
+// explainRules adds rules without a keyword in the grammar to the description.
+func (m members) explainRules(typ string) {
 	notes := []string{}
 	numeric := typ == "integer" || typ == "number"
 	format := m.textOf("format")
-	if typ == "string" && format != "" && !isFormat(format) && m.valueOf("enum") == nil &&
-		m.valueOf("oneOf") == nil {
+	if typ == "string" && format != "" && !isFormat(format) && m["enum"] == nil &&
+		m["oneOf"] == nil {
 		// Clients refuse a format that the grammar does not have.
-		rule := members{{"format", m.valueOf("format")}}
-		m.dropKeyword("format")
-		m.setValue("allOf", encodeList([][]byte{rule.encode()}))
+		m["allOf"] = encodeList([][]byte{members{"format": m["format"]}.encode()})
+		delete(m, "format")
 		notes = append(notes, "format: "+errtext.Mark(format, 40))
 	}
-	for _, bound := range [...]struct{ exclusive, inclusive, words string }{
-		{"exclusiveMinimum", "minimum", "more than "},
-		{"exclusiveMaximum", "maximum", "less than "},
-	} {
-		raw := m.valueOf(bound.exclusive)
-		if numeric && raw != nil {
+	for _, bound := range bounds {
+		if raw := m[bound.exclusive]; numeric && raw != nil {
 			notes = append(notes, bound.words+errtext.Mark(string(raw), 40))
-			if m.valueOf(bound.inclusive) == nil {
-				m.setValue(bound.inclusive, raw)
+			if m[bound.inclusive] == nil {
+				m[bound.inclusive] = raw
 			}
 		}
 	}
-	if values := m.valueOf("enum"); numeric && values != nil {
+	if values := m["enum"]; numeric && values != nil {
 		var list []string
-		names, _ := parseTexts(m.valueOf("enumNames"))
-		walkElements(values, func(value []byte) {
-			if list = append(list, string(value)); len(list) <= len(names) {
-				list[len(list)-1] += " " + names[len(list)-1]
+		names, _ := parseTexts(m["enumNames"])
+		for i, value := range elementsOf(values) {
+			list = append(list, string(value))
+			if i < len(names) {
+				list[i] += " " + names[i]
 			}
-		})
+		}
 		notes = append(notes, "one of: "+errtext.Values(len(list), func(i int) string {
 			return errtext.Mark(list[i], 40)
 		}))
@@ -414,7 +401,7 @@ func (m *members) explainRules(typ string) {
 	}
 }
 
-// typeOf returns the type of a value in JSON Schema, "" for null and none.
+// typeOf returns the type of a value in JSON Schema, "" for null and an absent one.
 func typeOf(raw []byte) string {
 	switch k := jsonx.KindOf(raw); k {
 	case jsonx.Number:
@@ -428,74 +415,47 @@ func typeOf(raw []byte) string {
 	return ""
 }
 
-// member is one keyword of a schema.
-type member struct {
-	key   string
-	value []byte
-}
+// members are the keywords of a schema.
+type members map[string][]byte
 
-// members are the keywords of a schema, in order.
-type members []member
-
-// valueKeywords say which values there are. Null there is not the same as no keyword: it would make
-// any text of a choice, and another value of a field that is left empty.
+// valueKeywords decide which values are allowed. There null differs from an absent keyword: any
+// text would become allowed, or an empty field would get another value.
 var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items", "default"}
 
-// readMembers returns the members of an object without those that are null: some encoders write
-// null for what is absent.
-func readMembers(raw []byte) (m members) {
-	walkMembers(raw, func(key string, value []byte) {
-		if jsonx.KindOf(value) != jsonx.Null || slices.Contains(valueKeywords[:], key) {
-			m = append(m, member{key, value})
+// readMembers returns the members of an object. It drops nulls, which some encoders write for what
+// is absent.
+func readMembers(raw []byte) members {
+	m := members{}
+	for key, value := range membersOf(raw) {
+		if !isNull(value) || slices.Contains(valueKeywords[:], key) {
+			m[key] = value
 		}
-	})
+	}
 	return m
 }
 
-func (m members) indexOf(key string) int {
-	return slices.IndexFunc(m, func(k member) bool { return k.key == key })
-}
-
-// valueOf returns the value of a keyword, nil for none.
-func (m members) valueOf(key string) []byte {
-	if i := m.indexOf(key); i >= 0 {
-		return m[i].value
-	}
-	return nil
-}
+func isNull(raw []byte) bool { return jsonx.KindOf(raw) == jsonx.Null }
 
 func (m members) textOf(key string) string {
-	s, _ := jsonx.Text(m.valueOf(key))
+	s, _ := jsonx.Text(m[key])
 	return s
 }
 
-func (m *members) setValue(key string, value []byte) {
-	if i := m.indexOf(key); i >= 0 {
-		(*m)[i].value = value
-		return
-	}
-	*m = append(*m, member{key, value})
-}
+func (m members) setText(key, value string) { m[key] = jsonx.AppendText(nil, value) }
 
-func (m *members) setText(key, value string) { m.setValue(key, jsonx.AppendText(nil, value)) }
-
-func (m *members) dropKeyword(key string) {
-	*m = slices.DeleteFunc(*m, func(k member) bool { return k.key == key })
-}
-
-// dropBrokenTexts drops what is shown where it is no text.
-func (m *members) dropBrokenTexts() {
+// dropBrokenTexts drops a title or description that is not a string.
+func (m members) dropBrokenTexts() {
 	for _, key := range []string{"title", "description"} {
-		if jsonx.KindOf(m.valueOf(key)) != jsonx.String {
-			m.dropKeyword(key)
+		if jsonx.KindOf(m[key]) != jsonx.String {
+			delete(m, key)
 		}
 	}
 }
 
 func (m members) encode() []byte {
 	b := []byte{'{'}
-	for _, k := range m {
-		b = appendRaw(b, k.key, k.value)
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		b = appendRaw(b, key, m[key])
 	}
 	return append(b, '}')
 }
@@ -504,40 +464,38 @@ func encodeList(values [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')
 }
 
-// annotations are the keywords that restrict nothing: what stands nearer to the property counts.
+// annotations are the keywords that restrict nothing: the one nearest to the property counts.
 var annotations = [...]string{"title", "description", "default", "examples", "deprecated",
 	"readOnly", "writeOnly", "$comment", "$id", "$schema"}
 
 // addKeywords adds the keywords of a schema that has to hold, too.
-func (m *members) addKeywords(other members) error {
-	for _, k := range other {
-		own := m.valueOf(k.key)
-		switch {
+func (m members) addKeywords(other members) error {
+	for _, key := range slices.Sorted(maps.Keys(other)) {
+		switch own, added := m[key], other[key]; {
 		case own == nil:
-			*m = append(*m, k)
-		case slices.Contains(annotations[:], k.key) || bytes.Equal(own, k.value):
-		case k.key == "type":
-			a, b := m.textOf("type"), other.textOf("type")
-			if _, ok := onlyType([]string{a, b}); !ok {
-				return fmt.Errorf("is of type %s and of type %s at once", quote([]byte(a)),
-					quote([]byte(b)))
+			m[key] = added
+		case slices.Contains(annotations[:], key) || bytes.Equal(own, added):
+		case key == "type":
+			types := []string{m.textOf("type"), other.textOf("type")}
+			if _, err := onlyType("", types); err != nil {
+				return fmt.Errorf("is of type %s and of type %s at once", quote([]byte(types[0])),
+					quote([]byte(types[1])))
 			}
 			m.setText("type", "integer") // the narrower of the two
 		default:
 			return fmt.Errorf("has the keyword %s twice, with different values",
-				quote([]byte(k.key)))
+				quote([]byte(key)))
 		}
 	}
 	return nil
 }
 
 // settleType makes one name of a list of types.
-func (m *members) settleType() error {
-	raw := m.valueOf("type")
-	if jsonx.KindOf(raw) != jsonx.Array {
+func (m members) settleType() error {
+	if jsonx.KindOf(m["type"]) != jsonx.Array {
 		return nil
 	}
-	types, err := parseTexts(raw)
+	types, err := parseTexts(m["type"])
 	if err != nil {
 		return withKeyword(err, `"type"`)
 	}
@@ -545,123 +503,107 @@ func (m *members) settleType() error {
 	if len(types) == 0 {
 		types = []string{"null"}
 	}
-	only, ok := onlyType(types)
-	if !ok {
-		return fmt.Errorf("has more than one reading: type of %s",
-			errtext.Mark(strings.Join(types, ", "), 64))
+	only, err := onlyType("type of ", types)
+	if err == nil {
+		m.setText("type", only)
 	}
-	m.setText("type", only)
-	return nil
+	return err
 }
 
-// settleKeywords spells type, enum, const and bounds in one way, and finds the type out where it is
-// not said.
-func (m *members) settleKeywords() error {
+// settleKeywords spells type, enum, const and bounds in one way, and infers an absent type.
+func (m members) settleKeywords() error {
 	if err := m.settleType(); err != nil {
 		return err
 	}
-	if enum := m.valueOf("enum"); jsonx.KindOf(enum) == jsonx.Array {
-		var values [][]byte
-		nulls := false
-		walkElements(enum, func(value []byte) {
-			if jsonx.KindOf(value) == jsonx.Null {
-				nulls = true
-			} else {
-				values = append(values, value)
-			}
-		})
-		if nulls {
-			m.dropKeyword("enumNames") // which counted null
-			m.setValue("enum", encodeList(values))
-		}
-		if nulls && len(values) == 0 {
+	if values := elementsOf(m["enum"]); slices.ContainsFunc(values, isNull) {
+		values = slices.DeleteFunc(values, isNull)
+		delete(m, "enumNames") // which counted null
+		m["enum"] = encodeList(values)
+		if len(values) == 0 {
 			m.setText("type", "null")
 		}
 	}
-	switch constant := m.valueOf("const"); {
+	switch constant := m["const"]; {
 	case constant == nil:
-	case jsonx.KindOf(constant) == jsonx.Null:
+	case isNull(constant):
 		m.setText("type", "null")
-	case jsonx.KindOf(constant) == jsonx.String && m.valueOf("enum") == nil:
-		m.dropKeyword("const")
-		m.setValue("enum", encodeList([][]byte{constant}))
+	case jsonx.KindOf(constant) == jsonx.String && m["enum"] == nil:
+		delete(m, "const")
+		m["enum"] = encodeList([][]byte{constant})
 	}
-	for _, bound := range [...][2]string{
-		{"exclusiveMinimum", "minimum"}, {"exclusiveMaximum", "maximum"},
-	} {
-		if raw := m.valueOf(bound[0]); jsonx.KindOf(raw) == jsonx.Bool { // as in draft 4
-			m.dropKeyword(bound[0])
-			if limit := m.valueOf(bound[1]); string(raw) == "true" && limit != nil {
-				m.setValue(bound[0], limit)
+	for _, bound := range bounds {
+		if raw := m[bound.exclusive]; jsonx.KindOf(raw) == jsonx.Bool { // as in draft 4
+			delete(m, bound.exclusive)
+			if limit := m[bound.inclusive]; string(raw) == "true" && limit != nil {
+				m[bound.exclusive] = limit
 			}
 		}
 	}
-	if m.valueOf("type") != nil {
+	types := m.inferTypes()
+	if m["type"] != nil || len(types) == 0 {
 		return nil
 	}
-	typ, err := m.inferType()
+	typ, err := onlyType("values of type ", types)
 	if typ != "" {
 		m.setText("type", typ)
 	}
 	return err
 }
 
-// keywordTypes are the types that a keyword is for.
-var keywordTypes = [...]struct {
-	typ      string
-	keywords []string
-}{
-	{"string", []string{"minLength", "maxLength", "pattern", "format"}},
-	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-		"multipleOf"}},
-	{"array", []string{"items", "minItems", "maxItems", "prefixItems"}},
-	{"object", []string{"properties"}},
+// typeOfKeyword returns the type of the values that a keyword restricts, or "".
+func typeOfKeyword(keyword string) string {
+	switch keyword {
+	case "minLength", "maxLength", "pattern", "format":
+		return "string"
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		return "number"
+	case "items", "minItems", "maxItems", "prefixItems":
+		return "array"
+	case "properties":
+		return "object"
+	}
+	return ""
 }
 
-// inferType returns the type that the values or keywords are of, "" if nothing tells.
-func (m members) inferType() (string, error) {
-	var types []string
-	if constant := m.valueOf("const"); constant != nil {
+// inferTypes returns the types of the values, sorted, or those that the keywords are for.
+func (m members) inferTypes() (types []string) {
+	if constant := m["const"]; constant != nil {
 		types = append(types, typeOf(constant))
 	}
-	walkElements(m.valueOf("enum"), func(value []byte) { types = append(types, typeOf(value)) })
+	for _, value := range elementsOf(m["enum"]) {
+		types = append(types, typeOf(value))
+	}
 	if len(types) == 0 {
-		for _, k := range keywordTypes {
-			if slices.ContainsFunc(k.keywords, func(s string) bool { return m.valueOf(s) != nil }) {
-				types = append(types, k.typ)
+		for key := range m {
+			if typ := typeOfKeyword(key); typ != "" {
+				types = append(types, typ)
 			}
 		}
 	}
-	if len(types) == 0 {
-		return "", nil
-	}
-	typ, ok := onlyType(types)
-	if !ok {
-		slices.Sort(types)
-		return "", fmt.Errorf("has more than one reading: values of type %s",
-			strings.Join(slices.Compact(types), ", "))
-	}
-	return typ, nil
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 // dropUncheckable returns a schema without the patterns that cannot be compiled here, and without
-// examples, which may be anything. Where a weaker schema takes less, it stays as it is.
+// examples, which may be anything. Where a weaker schema would accept less, it stays as it is.
 func dropUncheckable(raw []byte) []byte {
 	switch jsonx.KindOf(raw) {
 	case jsonx.Array:
-		values := [][]byte{}
-		walkElements(raw, func(value []byte) { values = append(values, dropUncheckable(value)) })
+		values := elementsOf(raw)
+		for i, value := range values {
+			values[i] = dropUncheckable(value)
+		}
 		return encodeList(values)
 	case jsonx.Object:
 		m := readMembers(raw)
-		m = slices.DeleteFunc(m, func(k member) bool {
-			text, err := jsonx.Text(k.value)
-			return k.key == "pattern" && err == nil && schema.CheckPattern(text) != nil ||
-				k.key == "examples" && jsonx.KindOf(k.value) != jsonx.Object
-		})
-		for i, k := range m {
-			if !slices.Contains([]string{"not", "if", "oneOf", "const", "enum"}, k.key) {
-				m[i].value = dropUncheckable(k.value)
+		for key, value := range m {
+			text, err := jsonx.Text(value)
+			switch {
+			case key == "pattern" && err == nil && schema.CheckPattern(text) != nil,
+				key == "examples" && jsonx.KindOf(value) != jsonx.Object:
+				delete(m, key)
+			case !slices.Contains([]string{"not", "if", "oneOf", "const", "enum"}, key):
+				m[key] = dropUncheckable(value)
 			}
 		}
 		return m.encode()

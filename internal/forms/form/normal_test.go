@@ -122,13 +122,9 @@ func TestNormalForm(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			checkNormal(t, f, published)
-			if got, want := canonical(t, f.Schema()), canonical(t, []byte(test.asked)); got != want {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
+			wantEqual(t, "normal form", canonical(t, f.Schema()), canonical(t, []byte(test.asked)))
 			if _, err := f.Accept([]byte(test.takes)); err != nil {
 				t.Errorf("%s is refused: %v", test.takes, err)
 			}
@@ -163,9 +159,7 @@ func checkNormal(t *testing.T, f *form.Form, published []*schema.Schema) {
 
 func canonical(t *testing.T, raw []byte) string {
 	out, err := jsonx.AppendCanonical(nil, raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(out)
 }
 
@@ -182,15 +176,11 @@ func publishedForms(t testing.TB) (forms []*schema.Schema) {
 		var all struct {
 			Defs map[string]json.RawMessage `json:"$defs"`
 		}
-		if err := json.Unmarshal(raw, &all); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(raw, &all))
 		var params struct {
 			Properties struct{ RequestedSchema map[string]any }
 		}
-		if err := json.Unmarshal(all.Defs["ElicitRequestFormParams"], &params); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(all.Defs["ElicitRequestFormParams"], &params))
 		whole := params.Properties.RequestedSchema
 		kept := map[string]any{}
 		for name, def := range all.Defs {
@@ -200,13 +190,9 @@ func publishedForms(t testing.TB) (forms []*schema.Schema) {
 		}
 		whole["$defs"] = kept
 		raw, err = json.Marshal(whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		compiled, err := schema.Compile(raw, schema.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		forms = append(forms, compiled)
 	}
 	return forms

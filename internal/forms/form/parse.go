@@ -32,12 +32,11 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. One that is not in the grammar is brought into
-// its normal form first, if it has one plain reading: that is what [Form.Schema] returns. Keywords
-// outside the grammar are allowed as long as the form is flat: annotations are ignored, and
-// [Form.Accept] enforces those that restrict an answer ("pattern", "additionalProperties"), except
-// patterns that cannot be compiled here. A default that the field itself does not allow is ignored.
-// Fields that ask for secrets are allowed: the person who sees the form decides.
+// ParsePeer reads the requestedSchema of a server. One outside the grammar is normalized first, if
+// it has one plain reading; [Form.Schema] returns the result. Other keywords are allowed in a flat
+// form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
+// "additionalProperties"), except patterns that cannot be compiled here. An invalid default is
+// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
 //
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
@@ -126,7 +125,8 @@ func (p *parser) parseForm(raw []byte) error {
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "type":
-			typed = isText(value, "object")
+			s, err := jsonx.Text(value)
+			typed = err == nil && s == "object"
 		case "properties":
 			properties = value
 		case "required":
@@ -207,7 +207,7 @@ func (p *parser) parseProperty(key, raw []byte) error {
 		}
 	}
 	if err == nil {
-		err = p.setDefault(&f, read.getKeyword("default"))
+		err = p.setDefault(&f, read["default"])
 	}
 	if err != nil {
 		return fieldError(name, err.Error())
@@ -222,28 +222,9 @@ var keywordNames = [...]string{
 	"items", "enum", "enumNames", "oneOf", "default",
 }
 
-// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil
-// means absent.
-type rawKeywords [len(keywordNames)][]byte
-
-func (r *rawKeywords) getKeyword(name string) []byte {
-	return r[slices.Index(keywordNames[:], name)]
-}
-
-// setKeyword reports whether name is one of keywordNames.
-func (r *rawKeywords) setKeyword(name, value []byte) bool {
-	for i := range keywordNames {
-		if keywordNames[i] == string(name) {
-			r[i] = value
-			return true
-		}
-	}
-	return false
-}
-
 // readKeywords returns the raw keywords of a property and reads title and description into f.
-func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
-	read := &rawKeywords{}
+func (p *parser) readKeywords(f *field, raw []byte) (members, error) {
+	read := members{}
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "title":
@@ -251,9 +232,10 @@ func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
 		case "description":
 			f.description, err = p.parseAnnotation("description", value)
 		default:
-			if !read.setKeyword(key, value) {
+			if !slices.Contains(keywordNames[:], string(key)) {
 				return p.refuseUnknown(f.name, key)
 			}
+			read[string(key)] = value
 		}
 		return err
 	})
@@ -270,8 +252,8 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 
 // setKind decides what the field holds from its type and from whether there is a list to choose
 // from.
-func (f *field) setKind(read *rawKeywords) error {
-	name, err := jsonx.Text(read.getKeyword("type"))
+func (f *field) setKind(read members) error {
+	name, err := jsonx.Text(read["type"])
 	if err != nil {
 		return errors.New(`"type" must be a string: one of string, number, integer, boolean, ` +
 			`or array for a multi-select`)
@@ -279,7 +261,7 @@ func (f *field) setKind(read *rawKeywords) error {
 	switch name {
 	case "string":
 		f.kind = text
-		if read.getKeyword("enum") != nil || read.getKeyword("oneOf") != nil {
+		if read["enum"] != nil || read["oneOf"] != nil {
 			f.kind = choice
 		}
 	case "integer":
@@ -305,9 +287,9 @@ type keyword struct {
 }
 
 // parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
-func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
+func (p *parser) parseKeywords(f *field, read members) error {
 	numeric := f.kind == integer || f.kind == number
-	listed := f.kind == choice && read.getKeyword("enum") != nil
+	listed := f.kind == choice && read["enum"] != nil
 	keywords := [...]keyword{
 		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
 		{"minLength", f.kind == text, limitReader(&f.minSize)},
@@ -328,7 +310,7 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 		}},
 	}
 	for _, k := range keywords {
-		raw := read.getKeyword(k.name)
+		raw := read[k.name]
 		if raw == nil {
 			continue
 		}
@@ -392,11 +374,6 @@ func readBound(to **fields.Number, raw []byte) error {
 	}
 	*to = &n
 	return nil
-}
-
-func isText(raw []byte, want string) bool {
-	s, err := jsonx.Text(raw)
-	return err == nil && s == want
 }
 
 // setDefault checks and sets the default. An invalid default of a peer is ignored, since filling it

@@ -173,9 +173,7 @@ func manyValues(n int) string {
 func TestDigest(t *testing.T) {
 	parse := func(s string) [32]byte {
 		f, err := form.Parse([]byte(s), form.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return f.Digest()
 	}
 	a := parse(object(`{"type":"string","maxLength":10}`))
@@ -210,9 +208,7 @@ func TestSpecificationExamples(t *testing.T) {
 		}
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			whole := []byte(object(string(raw)))
 			if _, err := form.Parse(whole, form.Options{}); err != nil {
 				t.Errorf("%s: Parse: %v", file, err)
@@ -233,5 +229,21 @@ func TestSpecificationExamples(t *testing.T) {
 				t.Errorf("%s: the default is not filled in: %s, %v", file, filled, err)
 			}
 		}
+	}
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEqual reports a value that is not the wanted one.
+func wantEqual[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }

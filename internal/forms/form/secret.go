@@ -1,6 +1,11 @@
 package form
 
 import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+
 	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
@@ -29,104 +34,96 @@ func (f *Form) FindSecret() Secret {
 // FindPeerSecret is [Form.FindSecret] for a schema that [ParsePeer] refuses: the properties of all
 // schemas in it count, at any depth. raw is JSON that has been checked.
 func FindPeerSecret(raw []byte) (found Secret) {
-	walkMembers(raw, func(key string, value []byte) {
-		if key == "properties" && found == (Secret{}) {
+	for key, value := range membersOf(raw) {
+		if key == "properties" {
 			found = secretOfProperties(value)
 		}
-	})
+	}
 	descend := func(value []byte) {
 		if found == (Secret{}) {
 			found = FindPeerSecret(value)
 		}
 	}
-	walkMembers(raw, func(_ string, value []byte) { descend(value) })
-	walkElements(raw, descend)
+	for _, value := range membersOf(raw) {
+		descend(value)
+	}
+	for _, value := range elementsOf(raw) {
+		descend(value)
+	}
 	return found
 }
 
 // secretOfProperties searches the names and titles of the properties of one schema.
-func secretOfProperties(properties []byte) (found Secret) {
-	walkMembers(properties, func(name string, property []byte) {
-		if found != (Secret{}) || isChoice(property) {
-			return
+func secretOfProperties(properties []byte) Secret {
+	for name, property := range membersOf(properties) {
+		if isChoice(property) {
+			continue
 		}
-		word := redact.FindSecretName(name)
-		if word == "" {
-			word = secretOfTitles(property)
-		}
+		word := cmp.Or(redact.FindSecretName(name), secretOfTitles(property))
 		if word != "" {
-			found = Secret{name, word}
-		}
-	})
-	return found
-}
-
-// secretOfTitles searches the titles of a property, and of what it consists of.
-func secretOfTitles(raw []byte) (word string) {
-	descend := func(value []byte) {
-		if word == "" {
-			word = secretOfTitles(value)
+			return Secret{name, word}
 		}
 	}
-	walkMembers(raw, func(key string, value []byte) {
-		if title, err := jsonx.Text(value); key == "title" && word == "" && err == nil {
-			word = redact.FindSecretName(title)
+	return Secret{}
+}
+
+// secretOfTitles searches the titles of a property and of its parts, except its own properties.
+func secretOfTitles(raw []byte) (word string) {
+	for key, value := range membersOf(raw) {
+		if title, err := jsonx.Text(value); key == "title" && err == nil {
+			word = cmp.Or(word, redact.FindSecretName(title))
 		}
-		if key != "properties" { // which have a turn of their own
-			descend(value)
+		if key != "properties" {
+			word = cmp.Or(word, secretOfTitles(value))
 		}
-	})
-	walkElements(raw, descend)
+	}
+	for _, value := range elementsOf(raw) {
+		word = cmp.Or(word, secretOfTitles(value))
+	}
 	return word
 }
 
-// isChoice reports whether the schema of a property cannot take a text of the person's: that of a
-// boolean, or a list of values. An empty list is none: clients may show a field for text.
-func isChoice(property []byte) (choice bool) {
-	array := false
-	walkMembers(property, func(key string, value []byte) {
-		array = array || key == "type" && string(value) == `"array"`
-	})
-	walkMembers(property, func(key string, value []byte) {
-		values, constants := 0, 0
-		walkElements(value, func(option []byte) {
-			values++
-			if jsonx.HasMember(option, "const") {
-				constants++
-			}
-		})
-		switch key {
-		case "type":
-			choice = choice || string(value) == `"boolean"`
-		case "enum":
-			choice = choice || values > 0
-		case "oneOf", "anyOf":
-			choice = choice || values > 0 && values == constants
-		case "items":
-			choice = choice || array && isChoice(value)
+// isChoice reports whether the schema of a property allows no free text: it is a boolean or a list
+// of values. An empty list does not count, since clients may show a text field for it.
+func isChoice(property []byte) bool {
+	m := readMembers(property)
+	free := func(option []byte) bool { return !jsonx.HasMember(option, "const") }
+	for _, keyword := range []string{"oneOf", "anyOf"} {
+		options := elementsOf(m[keyword])
+		if len(options) > 0 && !slices.ContainsFunc(options, free) {
+			return true
 		}
-	})
-	return choice
-}
-
-// walkMembers calls f with the members of an object, and not at all for other JSON.
-func walkMembers(raw []byte, f func(key string, value []byte)) {
-	if jsonx.KindOf(raw) != jsonx.Object {
-		return
 	}
-	_ = jsonx.Members(raw, func(key, value []byte) error {
-		f(string(key), value)
-		return nil
-	})
+	typ := string(m["type"])
+	return typ == `"boolean"` || len(elementsOf(m["enum"])) > 0 ||
+		typ == `"array"` && isChoice(m["items"])
 }
 
-// walkElements calls f with the elements of an array, and not at all for other JSON.
-func walkElements(raw []byte, f func(value []byte)) {
+// membersOf returns the members of an object, and nothing for other JSON.
+func membersOf(raw []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		if jsonx.KindOf(raw) != jsonx.Object {
+			return
+		}
+		_ = jsonx.Members(raw, func(key, value []byte) error {
+			if !yield(string(key), value) {
+				return errStop
+			}
+			return nil
+		})
+	}
+}
+
+var errStop = errors.New("stop")
+
+// elementsOf returns the elements of an array, and nil for other JSON.
+func elementsOf(raw []byte) (list [][]byte) {
 	if jsonx.KindOf(raw) != jsonx.Array {
-		return
+		return nil
 	}
 	_ = jsonx.Elements(raw, func(_ int, value []byte) error {
-		f(value)
+		list = append(list, value)
 		return nil
 	})
+	return list
 }

@@ -28,7 +28,7 @@ func (p *parser) parseItems(f *field, raw []byte) error {
 	}
 	typed := ""
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
-		if f.values != nil && (string(key) == "enum" || string(key) == "anyOf") {
+		if string(key) == "anyOf" && jsonx.HasMember(raw, "enum") {
 			return p.refuseUnknown(f.name, key) // both hold
 		}
 		switch string(key) {

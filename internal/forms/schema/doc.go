@@ -5,25 +5,17 @@
 // # What is understood
 //
 // The dialect is 2020-12 unless $schema names an older draft (04, 06, 07, 2019-09). Formats are
-// asserted, not merely noted. Patterns are RE2, which matches in linear time. $dynamicRef and
-// $recursiveRef are refused: what they cost depends on the document, and tool schemas have no use
-// for them.
-//
-// # What is never done
-//
-// Nothing is fetched. A reference that leaves the schema, whatever its scheme, fails [Compile] with
-// an error that names it.
+// asserted. Patterns are RE2, which matches in linear time. $dynamicRef and $recursiveRef are
+// refused, because their cost depends on the document. Nothing is fetched: a reference that leaves
+// the schema fails [Compile].
 //
 // # What is bounded
 //
-// A few hundred bytes of schema can describe 2^30 evaluations, through references that fan out in
-// place (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or through recursion that visits each child
-// twice. So [Schema.Validate] pays for each step before it takes it, and refuses the document past
-// [Limits.MaxSteps].
-//
-// A refusal costs little more than decoding the document: the walk over its values stops at the
-// first fault, and makes a text only for that. The validator of the compiler's library collects all
-// faults, so it is used for schemas only.
+// A few hundred bytes of schema can describe 2^30 evaluations, by references that fan out in place
+// (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or by recursion that visits each child twice. So
+// [Schema.Validate] deducts each step from a budget, and refuses the document past
+// [Limits.MaxSteps]. The walk stops at the first fault, so that a refusal costs little more than
+// decoding the document.
 //
 // # What is fast
 //
@@ -32,8 +24,8 @@
 //
 // # One set of value rules
 //
-// Lengths, bounds, choices and formats have one implementation. Package form makes its fields with
-// [Rules], which are a compiled schema like any other.
+// Lengths, bounds, choices and formats have one implementation, also for the fields of package form
+// ([Rules]).
 //
 // # Errors
 //

@@ -12,10 +12,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A flat schema is that of an object whose members are scalars or lists of scalars, which is what
-// nearly all tools and forms ask for, or of such a member. The bytes of a document are checked
-// against it without decoding them. That they are accepted is final. Otherwise the document is
-// decoded and walked, so nothing here need be done that is hard to get exactly right.
+// A flat schema is that of an object of scalars or lists of scalars, as nearly all tools and forms
+// have, or of such a member. The bytes of a document are checked against it without decoding. If
+// they are not accepted, the document is decoded and walked, so this need not be exact.
 
 // shape is what values of a schema hold at most.
 type shape int

@@ -221,9 +221,7 @@ func TestStepsOfHonestDocuments(t *testing.T) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 			var v any
-			if err := jsonx.UnmarshalNumbers([]byte(tt.doc), &v); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, jsonx.UnmarshalNumbers([]byte(tt.doc), &v))
 			if steps, _ := s.Walk(v); float64(steps) > tt.share*budget {
 				t.Errorf("%s takes %d steps, want at most %v of the budget", tt.name, steps, tt.share)
 			} else {

@@ -1,22 +1,21 @@
 package schema
 
+import "cmp"
+
 // Limits bounds what a schema may cost to compile and to apply. The zero value of each field
 // selects its default.
 type Limits struct {
 	// MaxBytes is the largest schema, in bytes. Default 256 KiB: the largest schemas published by
 	// tool authors are a tenth of it.
 	MaxBytes int
-	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's
-	// bookkeeping is quadratic in it.
+	// MaxSubschemas bounds the subschemas, in which the compiler is quadratic. Default 2000.
 	MaxSubschemas int
-	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a fifth of a
-	// second at worst: matching patterns, as most other steps take far less than 100 ns. A value of
-	// a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
-	// instructions, as for an address or a name, may go over 300 KB of text.
+	// MaxSteps bounds the steps of a whole document. Default 2.5 million, at worst (patterns) about
+	// a fifth of a second. That is an array of a million numbers, or 300 KB of text for a pattern
+	// of 100 instructions, as for an address or a name.
 	MaxSteps int
-	// BoundIntegers takes for integers only those that decoders take: spelled with an exponent, an
-	// integer has at most 21 digits. Without it a number of any size without a fraction is one, as
-	// in JSON Schema.
+	// BoundIntegers accepts only integers that decoders accept: spelled with an exponent, at most
+	// 21 digits. Without it any number without a fraction is one, as in JSON Schema.
 	BoundIntegers bool
 }
 
@@ -29,41 +28,32 @@ const (
 	// with it the stack of a walk. People write single digits.
 	maxInPlaceDepth = 64
 
-	// maxPattern is the longest regular expression, in bytes, and maxProgram the largest compiled
-	// one, in instructions: counted repetition turns a short pattern into a long program
-	// (x{1000}{…}), and matching costs program size times text length.
+	// maxPattern bounds a regular expression, in bytes, and maxProgram the compiled one, in
+	// instructions: x{1000}{…} is a long program, and matching costs its size times the text.
 	maxPattern, maxProgram = 1 << 10, 4 << 10
 
-	// maxPrograms is what all regular expressions of a schema may take together, in instructions of
-	// about 100 bytes. Each counts twice, as the compiler first checks and then compiles it.
+	// maxPrograms bounds all regular expressions of a schema, in instructions of about 100 bytes.
+	// Each counts twice, as the compiler first checks and then compiles it.
 	maxPrograms = 200 << 10
 
-	// maxNestedValues is how many arrays and objects an enumeration may hold. The compiler compares
-	// them all with each other if they are made to look alike to it; people enumerate strings.
+	// maxNestedValues bounds the arrays and objects of an enumeration, which the compiler may
+	// compare with each other.
 	maxNestedValues = 100
 
-	// maxTypes is how many types a list may name: JSON Schema has seven.
+	// maxTypes bounds a list of types: JSON Schema has seven.
 	maxTypes = 10
 
-	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number
-	// of a million digits.
+	// maxExponent and maxDigits bound a number: validation is exact, and 1e1000000 has a million
+	// digits.
 	maxExponent, maxDigits = 400, 800
 
-	// maxCount is what a length or item count that a schema names must be below; more than any
-	// document holds. Its type is fixed, as it does not fit an int of 32 bits.
+	// maxCount bounds a length or item count in a schema. It does not fit an int of 32 bits.
 	maxCount int64 = 1 << 31
 )
 
 func (l Limits) withDefaults() Limits {
-	l.MaxBytes = orDefault(l.MaxBytes, defaultMaxBytes)
-	l.MaxSubschemas = orDefault(l.MaxSubschemas, defaultMaxSubschemas)
-	l.MaxSteps = orDefault(l.MaxSteps, defaultMaxSteps)
+	l.MaxBytes = cmp.Or(max(l.MaxBytes, 0), defaultMaxBytes)
+	l.MaxSubschemas = cmp.Or(max(l.MaxSubschemas, 0), defaultMaxSubschemas)
+	l.MaxSteps = cmp.Or(max(l.MaxSteps, 0), defaultMaxSteps)
 	return l
-}
-
-func orDefault(n, fallback int) int {
-	if n <= 0 {
-		return fallback
-	}
-	return n
 }

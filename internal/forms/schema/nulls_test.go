@@ -20,9 +20,7 @@ func TestDropNulls(t *testing.T) {
 			"list":{"type":"array","items":{"properties":{"may":{"type":"string"}}}}},
 		"additionalProperties":{"properties":{"may":{"type":"string"}}},
 		"$defs":{"s":{"type":"string"}}}`), schema.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, tt := range []struct{ name, doc, want string }{ // want: empty: the document itself
 		{"optional", `{"must":"x","may":null}`, `{"must":"x"}`},
 		{"escaped name", `{"m\u0061y":null,"must":"x"}`, `{"must":"x"}`},

@@ -32,11 +32,6 @@ type number struct {
 	small   int64
 }
 
-func newNumber(text json.Number) number {
-	small, ok := smallInt(text)
-	return number{text, ok, small}
-}
-
 // smallInt returns text as an integer if it is small and spelled as one.
 func smallInt(text json.Number) (n int64, ok bool) {
 	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {

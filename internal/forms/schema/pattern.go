@@ -34,18 +34,16 @@ const (
 	// classCost is what a class of Unicode takes: a table of hundreds of ranges is copied.
 	classCost = 256
 
-	// lastFold is the last character that has another case. To fold a range, the parser goes over
-	// each character up to it, foldsPerInstruction of them in the time of an instruction.
+	// lastFold is the last character that has another case. The parser folds each character of a
+	// range, foldsPerInstruction of them in the time of an instruction.
 	lastFold, foldsPerInstruction = 0x1e943, 16
 
-	// runesPerInstruction is how many bounds of ranges of characters take the memory of an
-	// instruction.
+	// runesPerInstruction is the number of bounds of ranges in the memory of an instruction.
 	runesPerInstruction = 25
 )
 
-// parseCost returns an upper bound, in instructions, of what parsing s takes beyond its length. A
-// few bytes can describe a table of Unicode, or a range of 100,000 characters of which each has its
-// case folded.
+// parseCost returns an upper bound, in instructions, of the cost of parsing s beyond its length. A
+// few bytes can describe a table of Unicode, or a case-folded range of 100,000 characters.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
 	if !foldFlag.MatchString(s) {
@@ -83,9 +81,8 @@ var (
 		" instructions, of which classes of characters count for many")
 )
 
-// engine is the compiler's regular expression engine. While a schema is compiled it is used by one
-// goroutine and keeps a budget; afterwards, when ready is set, documents are checked for the format
-// regex with it, by any number of goroutines.
+// engine is the compiler's regular expression engine, with a budget while a schema is compiled.
+// Afterwards, when ready is set, it checks the format regex, concurrently.
 type engine struct {
 	left  int // instructions
 	ready bool

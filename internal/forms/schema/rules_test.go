@@ -33,9 +33,7 @@ func TestRulesAreTheirSchema(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			compiled, err := schema.Compile([]byte(test.schema), schema.Limits{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			rules, accepted := test.rules.Compile(), 0
 			for _, value := range []string{
 				`null`, `true`, `0`, `1.50`, `2`, `2.0`, `4.1`, `1e1`, `12345678901234567890`,

@@ -17,9 +17,7 @@ import (
 func compile(t testing.TB, raw string) *schema.Schema {
 	t.Helper()
 	s, err := schema.Compile([]byte(raw), schema.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 
@@ -411,7 +409,13 @@ func BenchmarkFanOut(b *testing.B) {
 func decode(t testing.TB, doc []byte) {
 	t.Helper()
 	var v any
-	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
+	noError(t, jsonx.UnmarshalNumbers(doc, &v))
+}
+
+// noError ends the test if err is not nil.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

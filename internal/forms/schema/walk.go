@@ -78,9 +78,8 @@ func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	return f == nil
 }
 
-// evaluate returns the first fault of v, nil if there is none or no schema: of the value itself,
-// then of the schemas for the same value, then of what is in the value. With noted, what of v was
-// evaluated is left on w.notes.
+// evaluate returns the first fault of v, nil if there is none or no schema: of the value, then of
+// the schemas for the same value, then of its parts. With noted, w.notes keeps what was evaluated.
 func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	if s == nil {
 		return nil
@@ -103,7 +102,8 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	case json.Number:
 		if s.MultipleOf != nil || s.Minimum != nil || s.Maximum != nil ||
 			s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
-			f = w.checkNumber(s, newNumber(v))
+			small, ok := smallInt(v)
+			f = w.checkNumber(s, number{v, ok, small})
 		}
 	case map[string]any:
 		f = w.checkSize(s, len(v), s.MinProperties, "minProperties",
@@ -330,8 +330,7 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 	return nil
 }
 
-// checkMembers goes by name over the members for which there is a schema. A required member that is
-// missing, and one that is not allowed, has its place among them.
+// checkMembers checks the members by name, including those that are missing or not allowed.
 func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
 	w.left -= 3
 	if w.payForNames(members); w.left < 0 {
@@ -364,8 +363,8 @@ func (w *walker) payForNames(members map[string]any) {
 	}
 }
 
-// collectNames puts on w.names, sorted, the members that checkMember has to see. Of those that are
-// not allowed it is the first by name: to sort them all would take longer than decoding them did.
+// collectNames adds to w.names, sorted, the members that checkMember has to check. Of those that
+// are not allowed it adds the first only: sorting all would take longer than decoding them.
 func (w *walker) collectNames(s *jsonschema.Schema, members map[string]any, noted bool) {
 	allowed, isBool := s.AdditionalProperties.(bool)
 	all := len(s.PatternProperties) > 0 || s.PropertyNames != nil ||
@@ -504,8 +503,8 @@ var everything = step{index: -2}
 // noteSteps is what a note costs.
 const noteSteps = 3
 
-// note notes that a member or item was evaluated, for unevaluatedProperties and unevaluatedItems.
-// noted is whether somebody asks.
+// note records, if noted, an evaluated member or item for unevaluatedProperties and
+// unevaluatedItems.
 func (w *walker) note(noted bool, in step) {
 	if !noted {
 		return

@@ -112,9 +112,7 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 		return decoded
 	}
 	var v any
-	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, jsonx.UnmarshalNumbers(doc, &v))
 	_, fault := s.Walk(v)
 	reference := s.Reference(v)
 	// Beside another fault, what the schema does not evaluate for it is no fault of its own. The

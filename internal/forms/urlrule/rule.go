@@ -1,11 +1,8 @@
-// Package urlrule says which URLs a person may be asked to visit (client/elicitation of the
-// specification, "Safe URL Handling"). Servers, gateways and clients keep to the same rule: what
-// one of them would not open, another does not send.
+// Package urlrule checks the URLs that a person is asked to visit (client/elicitation of the
+// specification, "Safe URL Handling"), with the same rule for servers, gateways and clients.
+// [Parse] applies always, [CheckSecure] by default: https, or http to the machine of the person.
 //
-// The rule has two parts. [Parse] holds for everybody. [CheckSecure] is what holds unless somebody
-// decides otherwise: https, and http to the machine of the person.
-//
-// Errors say what is wrong and never repeat the URL, which often holds a secret.
+// Errors never repeat the URL, which often holds a secret.
 package urlrule
 
 import (
