@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -161,16 +160,14 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 		announced: !p.funnel.silent, soon: r.ladder != nil && p.isTooSoon(ctx, waited),
 	}
 	_, a.mark.Invalid = r.faultOfLocked(q.key)
-	mark := a.mark
+	reported := *a
 	if !r.hideUnseen(a) {
 		r.recordAnswerLocked(a)
 	}
 	r.mu.Unlock()
 	r.noteForm(true)
-	if !p.funnel.silent {
-		p.reportAnswered(ctx, &claims.Question{Key: q.key, Kind: q.request.Kind(),
-			Digest: q.formDigest(), Mark: mark}, outcome, waited)
-	}
+	p.reportAnswered(ctx, &reported, &pushed.responses[0].Result,
+		event.Answered{Where: p.where, Asked: q.request, Waited: waited})
 	return true
 }
 
@@ -206,7 +203,7 @@ func (p *questioner) describeInPlace(
 	}
 	return event.InputRequested{
 		Where: p.where, Kinds: requestKinds(requests),
-		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
+		Questions: askedQuestions([]Question{*missing}, requests...), RoundsLeft: roundsLeft,
 		Principal: &p.call.Principal, Client: p.call.Client,
 	}
 }
