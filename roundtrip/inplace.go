@@ -130,7 +130,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 	if err != nil {
 		return false, err
 	}
-	return r.acceptInPlace(ctx, p, missing, pushed), nil
+	return r.acceptInPlace(ctx, p, missing, requests, pushed), nil
 }
 
 // acceptInPlace records the answer and reports it to the observer. It reports whether it could
@@ -138,7 +138,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 //
 //go:noinline
 func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
-	pushed *pushedAnswers) (usable bool) {
+	sent protocol.InputRequests, pushed *pushedAnswers) (usable bool) {
 	waited := pushed.took[0].waited
 	outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), pushed.responses[0].Result,
 		waited)
@@ -167,7 +167,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	r.mu.Unlock()
 	r.noteForm(true)
 	p.reportAnswered(ctx, &reported, &pushed.responses[0].Result,
-		event.Answered{Where: p.where, Asked: q.request, Waited: waited})
+		event.Answered{Where: p.where, Asked: sent[0].Request, Waited: waited})
 	return true
 }
 
