@@ -46,8 +46,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, c := range consents {
-		paid := c.Answer.Matches(c.Answer.Salt(private), []byte(`{"amount": 5}`))
-		fmt.Printf("%s: %s, by %s; 5: %t\n", c.Question.Message, c.Answer.Decision, c.Answer.Way, paid)
+		a := c.Answer
+		paid := a.Matches(a.Salt(private), []byte(`{"amount": 5}`))
+		fmt.Printf("%s: %s, by %s; 5: %t\n", c.Question.Message, a.Decision, a.Way, paid)
 	}
 	table[0][40] ^= 1
 	_, err = consent.Verify([]ed25519.PublicKey{public}, table...)

@@ -61,20 +61,18 @@ type Record struct {
 
 // Salt returns the salt of the answer. Who knows it can guess this answer and no other. The key is
 // that of the recorder.
-func (r *Record) Salt(key ed25519.PrivateKey) []byte { return saltOf(key, r.Nonce) }
+func (r *Record) Salt(key ed25519.PrivateKey) []byte {
+	salt, err := hkdf.Key(sha256.New, key.Seed(), r.Nonce, "rondo consent answer 1", sha256.Size)
+	if err != nil {
+		panic(err) // of a length that is a constant
+	}
+	return salt
+}
 
 // Matches reports whether content is what the person entered. The order of members and white space
 // do not count.
 func (r *Record) Matches(salt, content []byte) bool {
 	return r.AnswerDigest != nil && hmac.Equal(digestAnswer(salt, content), r.AnswerDigest)
-}
-
-func saltOf(key ed25519.PrivateKey, nonce []byte) []byte {
-	salt, err := hkdf.Key(sha256.New, key.Seed(), nonce, "rondo consent answer 1", sha256.Size)
-	if err != nil {
-		panic(err) // of a length that is a constant
-	}
-	return salt
 }
 
 func digestAnswer(salt, content []byte) []byte {

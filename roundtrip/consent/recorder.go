@@ -58,7 +58,7 @@ func (r *Recorder) Observe(ctx context.Context, e event.Event) {
 	switch e := e.(type) {
 	case event.InputRequested:
 		for _, q := range e.Questions {
-			record := newRecord(Asked, e.Where, q.Key, q.Kind, e.Way)
+			record := newRecord(Asked, e.Where, q.Key, q.Kind, e.Way, q.Request)
 			record.Digest = q.Digest.String()
 			if e.Principal != nil {
 				record.Principal = e.Principal.Key()
@@ -66,23 +66,21 @@ func (r *Recorder) Observe(ctx context.Context, e event.Event) {
 			if e.Client != nil {
 				record.Client = e.Client.Name
 			}
-			record.describeQuestion(q.Request)
 			r.storeRecord(ctx, record)
 		}
 	case event.Answered:
 		if e.Unsolicited {
 			return
 		}
-		record := newRecord(Answered, e.Where, e.Key, e.Kind, e.Way)
+		record := newRecord(Answered, e.Where, e.Key, e.Kind, e.Way, e.Asked)
 		record.Digest, record.Principal = e.QuestionDigest.String(), e.Principal.Key()
 		record.Decision, record.Waited = e.Decision, e.Waited
-		record.describeQuestion(e.Asked)
 		if e.Decision == event.Accepted && e.Kind == protocol.KindElicitForm {
 			r.addAnswer(record, e.Content)
 		}
 		r.storeRecord(ctx, record)
 	case event.AnswerInvalid:
-		r.storeRecord(ctx, newRecord(Invalid, e.Where, e.Key, protocol.KindElicitForm, ""))
+		r.storeRecord(ctx, newRecord(Invalid, e.Where, e.Key, protocol.KindElicitForm, "", nil))
 	}
 }
 
@@ -108,17 +106,14 @@ func (r *Recorder) addAnswer(record *Record, sent any) {
 	}
 }
 
+// newRecord returns a record with the question, unless that is nil.
 func newRecord(kind string, w event.Where, key string, asked protocol.InputKind, way event.Way,
-) *Record {
+	q protocol.InputRequest) *Record {
 	if asked == protocol.KindElicitForm && kind != Invalid {
 		way = cmp.Or(way, words.WayForm)
 	}
-	return &Record{Type: kind, Time: time.Now().UTC(), Flow: w.Flow, Request: w.Request,
+	r := &Record{Type: kind, Time: time.Now().UTC(), Flow: w.Flow, Request: w.Request,
 		Round: w.Round, Method: w.Method, Target: w.Target, Key: key, Kind: asked, Way: way}
-}
-
-// describeQuestion adds the question, unless it is nil.
-func (r *Record) describeQuestion(q protocol.InputRequest) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		r.Message, r.Form = q.Message, q.Schema
@@ -128,6 +123,7 @@ func (r *Record) describeQuestion(q protocol.InputRequest) {
 			r.Origin = u.Scheme + "://" + u.Host
 		}
 	}
+	return r
 }
 
 // envelope is a signed record.

@@ -23,12 +23,13 @@ type Consent struct {
 
 // Verify returns the answers of records, in their order, each with its question. It takes all
 // records of the flows in question, and with [Options].Chain all of the recorder, in any order.
-// Duplicates do not count. The error names the record that is wrong by its index: one that was
-// changed or is signed by none of keys, an answer whose question is missing, or one of a chain
-// that follows a missing one.
+// Duplicates do not count. An answer is recorded twice if the run that reads it is repeated, as
+// when a call becomes a task. The error names the record that is wrong by its index: one that was
+// changed or is signed by none of keys, an answer whose question is missing, or one of a chain that
+// follows a missing one.
 func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
-	opened, asked := make([]*Record, len(records)), map[place]*Record{}
-	present := map[[sha256.Size]byte]bool{} // by digest
+	opened, asked := make([]*Record, len(records)), map[string]*Record{}
+	present := map[string]bool{} // by digest
 	for i, line := range records {
 		record, digest, err := openRecord(keys, line)
 		if err != nil {
@@ -39,7 +40,7 @@ func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 		}
 		opened[i], present[digest] = record, true
 		if record.Type == Asked {
-			asked[record.place(record.Round)] = record
+			asked[record.nameQuestion(record.Round)] = record
 		}
 	}
 	var consents []Consent
@@ -47,7 +48,7 @@ func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 		if record == nil {
 			continue
 		}
-		if b := record.Before; b != nil && (len(b) != sha256.Size || !present[[sha256.Size]byte(b)]) {
+		if record.Before != nil && !present[string(record.Before)] {
 			return nil, fmt.Errorf("consent: records[%d]: the record before it is missing", i)
 		}
 		if record.Type != Answered {
@@ -55,7 +56,7 @@ func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 		}
 		question := record
 		if record.Form == nil && record.Origin == "" {
-			if question = asked[record.place(record.Round-1)]; question == nil {
+			if question = asked[record.nameQuestion(record.Round-1)]; question == nil {
 				return nil, fmt.Errorf("consent: records[%d]: its question is missing", i)
 			}
 		}
@@ -69,14 +70,10 @@ func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 	return consents, nil
 }
 
-// A place is where the answer to a question belongs. The round is that of the question.
-type place struct {
-	flow, method, target, principal, key, digest string
-	round                                        int
-}
-
-func (r *Record) place(round int) place {
-	return place{r.Flow, r.Method, r.Target, r.Principal, r.Key, r.Digest, round}
+// nameQuestion names a question that went out in a round.
+func (r *Record) nameQuestion(round int) string {
+	return fmt.Sprintf("%q %d", []string{r.Flow, r.Method, r.Target, r.Principal, r.Key, r.Digest},
+		round)
 }
 
 // invalidate marks the answer that r is about: the last one under its key before it.
@@ -95,23 +92,26 @@ func (r *Record) invalidate(consents []Consent) {
 	}
 }
 
-// openRecord checks the signature of a record and decodes it. digest is what the next one of a chain has.
-func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest [sha256.Size]byte, err error) {
+// openRecord checks the signature of a record and decodes it. digest is what the next one of a
+// chain has.
+func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest string, err error) {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {
-		return nil, digest, err
+		return nil, "", err
 	}
 	signature, err := base64.RawURLEncoding.Strict().DecodeString(e.Signature)
 	if err != nil || e.Protected != header || !slices.ContainsFunc(keys,
 		func(key ed25519.PublicKey) bool {
-			return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, e.signedText(), signature)
+			return len(key) == ed25519.PublicKeySize &&
+				ed25519.Verify(key, e.signedText(), signature)
 		}) {
-		return nil, digest, errors.New("no record that one of the keys has signed")
+		return nil, "", errors.New("no record that one of the keys has signed")
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(e.Payload)
 	if err != nil {
-		return nil, digest, err
+		return nil, "", err
 	}
 	r = &Record{}
-	return r, sha256.Sum256(e.signedText()), json.Unmarshal(payload, r)
+	sum := sha256.Sum256(e.signedText())
+	return r, string(sum[:]), json.Unmarshal(payload, r)
 }
