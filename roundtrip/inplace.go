@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -131,7 +130,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 	if err != nil {
 		return false, err
 	}
-	return r.acceptInPlace(ctx, p, missing, pushed), nil
+	return r.acceptInPlace(ctx, p, missing, requests, pushed), nil
 }
 
 // acceptInPlace records the answer and reports it to the observer. It reports whether it could
@@ -139,7 +138,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 //
 //go:noinline
 func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
-	pushed *pushedAnswers) (usable bool) {
+	sent protocol.InputRequests, pushed *pushedAnswers) (usable bool) {
 	waited := pushed.took[0].waited
 	outcome, content, err := p.interpretAfter(ctx, q.request.Kind(), pushed.responses[0].Result,
 		waited)
@@ -161,16 +160,14 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 		announced: !p.funnel.silent, soon: r.ladder != nil && p.isTooSoon(ctx, waited),
 	}
 	_, a.mark.Invalid = r.faultOfLocked(q.key)
-	mark := a.mark
+	reported := *a
 	if !r.hideUnseen(a) {
 		r.recordAnswerLocked(a)
 	}
 	r.mu.Unlock()
 	r.noteForm(true)
-	if !p.funnel.silent {
-		p.reportAnswered(ctx, &claims.Question{Key: q.key, Kind: q.request.Kind(),
-			Digest: q.formDigest(), Mark: mark}, outcome, waited)
-	}
+	p.reportAnswered(ctx, &reported, &pushed.responses[0].Result,
+		event.Answered{Where: p.where, Asked: sent[0].Request, Waited: waited})
 	return true
 }
 
@@ -206,7 +203,7 @@ func (p *questioner) describeInPlace(
 	}
 	return event.InputRequested{
 		Where: p.where, Kinds: requestKinds(requests),
-		Questions: askedQuestions([]Question{*missing}), RoundsLeft: roundsLeft,
+		Questions: askedQuestions([]Question{*missing}, requests...), RoundsLeft: roundsLeft,
 		Principal: &p.call.Principal, Client: p.call.Client,
 	}
 }

@@ -346,26 +346,26 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	if err != nil {
 		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
 	}
-	r.recordOtherWay(ctx, q, outcome, content, way)
+	r.recordOtherWay(ctx, q, outcome, content, way, &open.answer)
 	return open, nil
 }
 
 // recordOtherWay records what the person said to a form by another way than the client's form.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
-	content json.RawMessage, way event.Way) {
+	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
 		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
 	if q.carryForm && !q.mark.Set {
 		a.schema = q.form.Schema()
 	}
+	reported := *a
 	r.mu.Lock()
 	r.recordAnswerLocked(a)
 	r.forgetAnswerLocked(q.key + linkSuffix)
 	where := r.where
 	r.mu.Unlock()
-	r.observe(ctx, event.Answered{Where: where, Key: q.key, Kind: a.kind, Way: way,
-		Decision: outcome.toDecision(), Principal: r.call.Principal,
-		QuestionDigest: claims.DigestQuestion(a.kind, q.key, a.digest, a.mark)})
+	r.reportAnswered(ctx, &reported, result,
+		event.Answered{Where: where, Way: way, Asked: q.request})
 }
 
 func (r *run) forgetAnswerLocked(key string) {
@@ -460,7 +460,7 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	case agreed == nil:
 		return nil
 	case agreed.outcome != Accepted:
-		r.recordOtherWay(ctx, q, agreed.outcome, nil, way)
+		r.recordOtherWay(ctx, q, agreed.outcome, nil, way, nil)
 		return nil
 	}
 	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {

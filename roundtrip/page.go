@@ -8,7 +8,7 @@ import (
 )
 
 // A QuestionPage puts questions to people in a browser, where their client does not show them.
-// visit.Questions is one. Calls may overlap.
+// Package visit has one. Calls may overlap.
 type QuestionPage interface {
 	// AskOnPage returns the answer that the person has given on the page and takes it: another
 	// Taker gets none of it. Where there is no answer it opens the question, once, and returns the

@@ -36,7 +36,9 @@ func (r responder) pushReturned(
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
-	pushed, err := r.pushAll(ctx, asks.InputRequests, r.wait.requested)
+	asked := r.wait.requested
+	r.wait.requested = nil // which is not kept while the call waits
+	pushed, err := r.pushAll(ctx, asks.InputRequests, asked)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = waiting.Sleep(ctx, statePause)
 	}

@@ -163,7 +163,7 @@ func (r responder) buildInputRequired(ctx context.Context,
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
-			Questions: askedQuestions(d.questions), StateBytes: len(text), RoundsLeft: left,
+			Questions: askedQuestions(d.questions, requests...), StateBytes: len(text), RoundsLeft: left,
 			Principal: &r.call.Principal, Client: r.call.Client}
 		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
@@ -171,12 +171,17 @@ func (r responder) buildInputRequired(ctx context.Context,
 		Meta: asks.Meta}, nil
 }
 
-func askedQuestions(questions []Question) []event.AskedQuestion {
+// askedQuestions returns questions as events have them. What differs of those that were sent, such
+// as a reason in front, is in sent.
+func askedQuestions(questions []Question, sent ...protocol.KeyedRequest) []event.AskedQuestion {
 	list := make([]event.AskedQuestion, len(questions))
 	for i := range questions {
 		q := &questions[i]
-		kind := q.request.Kind()
-		list[i] = event.AskedQuestion{Key: q.key, Kind: kind,
+		kind, request := q.request.Kind(), q.request
+		if i < len(sent) && sent[i].Key == q.key {
+			request = sent[i].Request
+		}
+		list[i] = event.AskedQuestion{Key: q.key, Kind: kind, Request: request,
 			Digest: claims.DigestQuestion(kind, q.key, q.formDigest(), q.mark)}
 	}
 	return list

@@ -1,6 +1,7 @@
 package roundtrip
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -48,7 +50,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 			if r.took != nil {
 				waited = r.took[i].waited
 			}
-			r.acceptAnswer(ctx, q, response.Result, waited)
+			r.acceptAnswer(ctx, q, &r.responses[i].Result, waited)
 		case unsolicited > 0:
 			unsolicited--
 			r.answers = append(r.answers, &answer{
@@ -99,9 +101,9 @@ func (r *run) findAsked(key string) *claims.Question {
 
 // acceptAnswer records and reports an answer to q, which the run before asked and which took the
 // time waited. An answer without the shape that the kind of q requires is dropped.
-func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.RawMessage,
+func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json.RawMessage,
 	waited time.Duration) {
-	outcome, content, err := r.interpretAfter(ctx, q.Kind, result, waited)
+	outcome, content, err := r.interpretAfter(ctx, q.Kind, *result, waited)
 	if err != nil {
 		r.dropAnswer(q.Key, words.DropMalformed)
 		return
@@ -119,22 +121,22 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result json.
 	if !r.hideUnseen(a) {
 		r.answers = append(r.answers, a)
 	}
-	if !r.funnel.silent {
-		r.reportAnswered(ctx, q, outcome, waited)
-	}
+	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited})
 }
 
-func (p *questioner) reportAnswered(ctx context.Context, q *claims.Question, outcome Outcome,
-	waited time.Duration) {
-	way := event.Way("")
-	if q.Kind == protocol.KindElicitForm {
-		way = words.WayForm
+// reportAnswered reports an answer, which the client sent as result. The rest of e is set.
+func (p *questioner) reportAnswered(ctx context.Context, a *answer, result *json.RawMessage,
+	e event.Answered) {
+	if p.funnel.silent {
+		return
 	}
-	p.observe(ctx, event.Answered{
-		Where: p.where, Key: q.Key, Kind: q.Kind, Decision: outcome.toDecision(), Way: way,
-		Principal:      p.call.Principal,
-		QuestionDigest: claims.DigestQuestion(q.Kind, q.Key, q.Digest, q.Mark), Waited: waited,
-	})
+	if a.kind == protocol.KindElicitForm {
+		e.Way = cmp.Or(e.Way, words.WayForm)
+	}
+	e.Content = (*rpc.Answer)(result)
+	e.Key, e.Kind, e.Decision, e.Principal = a.key, a.kind, a.outcome.toDecision(), p.call.Principal
+	e.QuestionDigest = claims.DigestQuestion(a.kind, a.key, a.digest, a.mark)
+	p.observe(ctx, e)
 }
 
 // dropAnswer notes that an answer is not used; matchAnswers reports all of them at once.

@@ -21,6 +21,7 @@ var layers = map[string][]string{
 	"roundtrip/sqlstore":        {"protocol", "roundtrip/store"},
 	"roundtrip": {"protocol", "roundtrip/event", "roundtrip/keys",
 		"roundtrip/store"},
+	"roundtrip/consent": {"protocol", "roundtrip/event"},
 	"roundtrip/visit":   withRoundtrip("protocol"),
 	"server":            withRoundtrip("protocol"),
 	"server/tasks":      withRoundtrip("protocol", "server"),

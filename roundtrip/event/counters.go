@@ -14,6 +14,7 @@ const (
 	kinds = protocol.KindElicitForm + " " + protocol.KindElicitURL + " " +
 		protocol.KindCreateMessage + " " + protocol.KindListRoots
 	decisions = Accepted + " " + Declined + " " + Cancelled + " " + Unseen
+	ways      = "form link text task"
 	rules     = Rule(form.RuleRequired + " " + form.RuleType + " " + form.RuleMinimum + " " +
 		form.RuleMaximum + " " + form.RuleLength + " " + form.RuleItems + " " + form.RuleEnum + " " +
 		form.RuleFormat + " " + form.RulePattern + " " + form.RuleRange + " " + form.RuleShape)
@@ -59,7 +60,7 @@ func stateBuckets() []float64 {
 // first when something is wrong with the configuration.
 func samples() []Event {
 	list := []Event{StateRejected{}, AnswersDropped{Dropped: make([]Dropped, 1)}, Resumed{},
-		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{},
+		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{Way: words.WayForm},
 		AnswerInvalid{}, DeclineIgnored{}, FlowEnded{},
 		CapabilityRefused{Missing: protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
 		HandlerFailed{}, HandlerPanicked{}, ServerBug{}, QuotaExceeded{}, PushFailed{}, CutOff{},

@@ -52,6 +52,7 @@ func TestEveryWordIsDocumentedAndCounted(t *testing.T) {
 		{"Reason", "reason.go", "Reason", "state_rejections_total"},
 		{"Drop", "reason.go", "DropReason", "dropped_answers_total"},
 		{"End", "event.go", "FlowEnd", "flows_ended_total"},
+		{"Way", "event.go", "Way", "form_answers_total"},
 		{"Forward", "forwarded.go", "ForwardOutcome", "forwarded_requests_total"},
 		{"Refused", "refused.go", "RefusalReason", "line_refusals_total"},
 	} {

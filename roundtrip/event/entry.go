@@ -170,6 +170,10 @@ func (e Answered) countMetrics(c counter) {
 	c.add(row{name: "answers_total",
 		help:  "What people decided on questions, and clients on those for them.",
 		first: oneOf("kind", e.Kind, kinds), second: oneOf("outcome", e.Decision, decisions)}, 1)
+	if e.Way != "" {
+		c.add(row{name: "form_answers_total", help: "What people decided on forms, by the way in " +
+			"which the form reached them.", first: oneOf("way", e.Way, ways)}, 1)
+	}
 }
 
 func (e Answered) addFields(f Fields) {

@@ -68,6 +68,8 @@ type AskedQuestion struct {
 	Key    string
 	Kind   protocol.InputKind
 	Digest QuestionDigest
+	// Request is the question in its words, not to be changed. Logs do not have it.
+	Request protocol.InputRequest
 }
 
 // A QuestionDigest identifies what a person was asked, for an audit: it is the same in
@@ -81,9 +83,8 @@ func (d QuestionDigest) String() string {
 	return string(hex.AppendEncode(make([]byte, 0, 32), d[:]))
 }
 
-// Answered: the client answered a question. The content of the answer is not reported. There is
-// one event for each answer that the flow accepts, including invalid ones, and none for dropped
-// answers.
+// Answered: the client answered a question. There is one event for each answer that the flow
+// accepts, including invalid ones, and none for dropped answers.
 type Answered struct {
 	Where
 	Key      string
@@ -93,6 +94,11 @@ type Answered struct {
 	Principal protocol.Principal
 	// QuestionDigest is zero for an unsolicited answer.
 	QuestionDigest QuestionDigest
+	// Asked is the question in its words, not to be changed. It is nil for an unsolicited answer,
+	// and where a round before asked: [InputRequested] had the words.
+	Asked protocol.InputRequest
+	// Content is for the recorder of package consent. Nobody else can read the answer in it.
+	Content any `json:"-"`
 	// Way is that of a form, empty for other questions and for unsolicited answers.
 	Way Way
 	// Waited is the time from the question to the answer.

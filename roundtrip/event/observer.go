@@ -2,10 +2,11 @@ package event
 
 import "context"
 
-// An Observer receives the events of a funnel, for logs and metrics. Events carry no answers, state
-// or secrets, except that Err of [HandlerFailed] and Value of [HandlerPanicked] hold what the
-// handler put there. Observe is called on the goroutine of the request, with a context that holds
-// the request's values; it must return soon. Calls may overlap. New event types may come.
+// An Observer receives the events of a funnel, for logs and metrics. They carry no answers that it
+// can read, and neither state nor secrets, except that Err of [HandlerFailed] and Value of
+// [HandlerPanicked] hold what the handler put there. Observe is called on the goroutine of the
+// request, with a context that holds the request's values; it must return soon. Calls may overlap.
+// New event types may come.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }

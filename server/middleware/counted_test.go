@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
@@ -18,6 +19,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 		"rondo_input_required_total":      event.InputRequested{Kinds: []protocol.InputKind{""}},
 		"rondo_state_bytes":               event.InputRequested{StateBytes: 1},
 		"rondo_answers_total":             event.Answered{},
+		"rondo_form_answers_total":        event.Answered{Way: words.WayForm},
 		"rondo_invalid_answers_total":     event.AnswerInvalid{},
 		"rondo_ignored_declines_total":    event.DeclineIgnored{},
 		"rondo_flows_ended_total":         event.FlowEnded{},

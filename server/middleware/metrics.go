@@ -60,6 +60,7 @@ import (
 //	rondo_sessions_evicted_total
 //	rondo_forwarded_requests_total{outcome}    to the replica that owns the session
 //	rondo_answers_total{kind,outcome}          what people decided
+//	rondo_form_answers_total{way}              decisions on forms: form, link, text, task
 //	rondo_invalid_answers_total{rule}          accepted answers that did not fit
 //	rondo_ignored_declines_total               completed, and nobody had looked
 //	rondo_handler_failures_total               without those of clients that have gone

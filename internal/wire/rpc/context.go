@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"math/rand/v2"
 	"strings"
 )
@@ -58,6 +59,11 @@ func LogTarget(method, target string) string {
 	digest := TaskDigest(target)
 	return hex.EncodeToString(digest[:4])
 }
+
+// An Answer is the result with which a client answered a question. Events have a pointer to it.
+// Outside this module nobody can name the type, and a pointer is printed as an address, so that it
+// does not get into logs.
+type Answer json.RawMessage
 
 type errorSinkKey struct{}
 
