@@ -48,6 +48,13 @@
 // An effect that happens in two rounds of a flow fails the test. [Run] logs repeated reads by
 // round: the cost of replay.
 //
+// # Links
+//
+// With Subject.Browser, a flow is also played with clients that show no forms: the kit opens the
+// links to the page of the server and fills in its forms. [Attack] then forges tokens, opens links
+// as another user, and uses answers twice or for other arguments. Make a server for each
+// connection: one that has been attacked no longer asks this client.
+//
 // # Transcripts
 //
 // With Flow.Golden the questions, answers and result are compared with a file. Set

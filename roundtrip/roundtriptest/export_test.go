@@ -17,8 +17,8 @@ func RunAttack(t testing.TB, subject Subject, flow Flow,
 	return victim.Attack(subject.forJudge(t), name)
 }
 
-// AttackNames are the names of all attacks.
-func AttackNames() []string { return attack.Names() }
+// AttackNames are the names of all attacks on servers without a page.
+func AttackNames() []string { return new(attack.Target).AttackNames() }
 
 // FindProblems is what Run finds wrong with a flow.
 func FindProblems(t testing.TB, subject Subject, flow Flow) []error {

@@ -17,6 +17,9 @@ import (
 // to the store, the second, and so on, and another that goes on. Questions are matched by key and
 // order; what is fresh in each flow, such as a nonce in a URL, may differ.
 //
+// With Subject.Browser it also plays those of forms with a client that shows links only, and with
+// one that shows nothing: the person answers on the page.
+//
 // With Subject.Effects it logs what replay costs: what leaves the handler in each round.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
@@ -54,6 +57,18 @@ func runFlow(t *testing.T, subject Subject, flow Flow) {
 	}
 	if subject.servesEra(protocol.Modern) && subject.Tasks != nil {
 		t.Run("task", func(t *testing.T) { runTask(t, subject, judged, modern) })
+	}
+	for _, way := range []string{"link", "text"} {
+		if subject.Browser == nil || !subject.servesEra(protocol.Modern) || !modern.CanUsePage() {
+			break
+		}
+		t.Run(way, func(t *testing.T) {
+			played, err := subject.forJudge(t).PlayPage(judged, modern, way == "link")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reportProblems(t, played.CheckResult(judged))
+		})
 	}
 	if flow.Golden != "" {
 		compareGolden(t, flow.Golden, modern.Transcript())
@@ -108,11 +123,12 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 // field of the subject which is not set are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
 	t.Helper()
-	victim, err := attack.NewVictim(subject.forJudge(t), flow.forJudge())
+	target := subject.forJudge(t)
+	victim, err := attack.NewVictim(target, flow.forJudge())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range attack.Names() {
+	for _, name := range target.AttackNames() {
 		t.Run(name, func(t *testing.T) {
 			problems, skipped := victim.Attack(subject.forJudge(t), name)
 			if skipped != "" {

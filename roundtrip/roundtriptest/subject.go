@@ -1,6 +1,7 @@
 package roundtriptest
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +41,11 @@ type Subject struct {
 	// that members that are repeated, or in another case, cannot be recognized.
 	Lossy bool
 
+	// Browser returns a browser in which the user of a connection is logged in to the pages of the
+	// server. [Run] then also plays flows with clients that show only links, and nothing, which
+	// needs a roundtrip.Options.Page; [Attack] attacks the links. Nil: there is no page.
+	Browser func(user string) *http.Client
+
 	// reasons has what the server says of its own mistakes, nil if that is not known.
 	reasons *reasons
 }
@@ -57,6 +63,9 @@ func (s *Subject) forJudge(t testing.TB) *attack.Target {
 		target.Connect = func(user string) (protocol.Peer, error) {
 			return s.Connect(t, user), nil
 		}
+	}
+	if s.Browser != nil {
+		target.Browser = func(user string) attack.Browser { return openBrowser(s.Browser(user)) }
 	}
 	if s.Effects != nil {
 		target.Effects = &s.Effects.seen

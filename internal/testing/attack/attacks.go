@@ -76,7 +76,10 @@ func (v *Victim) listAttacks() []attack {
 		return "Subject." + field + " is not set, and this attack needs it"
 	}
 	singleUse := unset("SingleUse", v.target.SingleUse)
-	accept, arguments := "the last round accepts no form and no link", ""
+	accept, arguments, noPage := "the last round accepts no form and no link", "", ""
+	if !v.honest.CanUsePage() {
+		noPage = "a question of the flow has no page"
+	}
 	for _, r := range v.honest.next.responses {
 		if accepts(r.Result) {
 			accept = ""
@@ -85,7 +88,7 @@ func (v *Victim) listAttacks() []attack {
 	if v.flow.Request.Method == protocol.MethodReadResource {
 		arguments = "a resource has no arguments"
 	}
-	return []attack{
+	attacks := []attack{
 		{"tamper", "", tamperedStates()},
 		{"expire", unset("Later", v.target.Later != nil), []step{
 			{"an expired state", expireState, refused}}},
@@ -120,6 +123,12 @@ func (v *Victim) listAttacks() []attack {
 		{"wrong key", "", wrongKeys("", "constructor", "__proto__", "toString")},
 		{"wrong content", accept, v.wrongContents()},
 	}
+	if v.target.Browser != nil {
+		attacks = append(attacks, attack{"link", noPage, attackLinks()},
+			attack{"link of another user", cmp.Or(unset("TwoUsers", v.target.TwoUsers), noPage),
+				[]step{attackLinkOfOther()}})
+	}
+	return attacks
 }
 
 // edit returns a forge that only changes the leg.

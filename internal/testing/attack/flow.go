@@ -26,6 +26,7 @@ type Target struct {
 	SingleUse bool
 	Later     func(time.Duration)
 	Lossy     bool
+	Browser   func(user string) Browser
 
 	Timeout time.Duration // bounds a flow that hangs, 0: a minute
 }

@@ -125,7 +125,7 @@ func (j *judge) runAttacks() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range Names() {
+	for _, name := range j.target.AttackNames() {
 		problems, skipped := victim.Attack(j.target, name)
 		if skipped != "" {
 			j.verdict.Skipped = append(j.verdict.Skipped, name+": "+skipped)

@@ -41,9 +41,10 @@ func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	return nil, errors.New("the flow of an attack " + why + ": play it with Run only")
 }
 
-// Names returns the names of the attacks.
-func Names() (names []string) {
-	for _, a := range (&Victim{target: &Target{}, honest: &Played{}}).listAttacks() {
+// AttackNames returns the names of the attacks on the target. Those on links are for one with a
+// Browser.
+func (s *Target) AttackNames() (names []string) {
+	for _, a := range (&Victim{target: s, honest: &Played{}}).listAttacks() {
 		names = append(names, a.name)
 	}
 	return names
@@ -108,10 +109,16 @@ const answerTimeout = 5 * time.Second
 func (s *attempt) runStep(st step) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.target.timeout())
 	defer cancel()
+	if s.target.Browser != nil { // a server with a page gives up on forms that nobody answers
+		if err := s.connect(""); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.restartFlow(ctx); err != nil {
 		return nil, err
 	}
 	s.want = st.want
+	defer func(honest *connection) { s.conn = honest }(s.conn)
 	if err := st.forge(ctx, s); err != nil {
 		return nil, err
 	}

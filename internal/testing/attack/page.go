@@ -1,0 +1,276 @@
+package attack
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// This file plays and attacks flows whose client shows no forms: the person answers on a page of
+// the server, to which links lead.
+
+// A pageLink is a link and the question that stands beside it.
+type pageLink struct{ url, words string }
+
+// A Browser sends a request as somebody's browser does, with form if it is a POST. It keeps
+// cookies.
+type Browser func(method, link string, form url.Values) (status int, page string, err error)
+
+// A tab is one of a browser that has the form behind a link open.
+type tab struct {
+	browser Browser
+	link    string
+	hidden  url.Values
+}
+
+const (
+	statusOK      = 200
+	statusInvalid = 422
+)
+
+var (
+	hiddenInput = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]+)">`)
+	linkLine    = regexp.MustCompile(`(?m)^https?://\S+$`)
+)
+
+// links returns those in a result that asks for the same call again.
+func (o outcome) links() (links []pageLink) {
+	text := o.resultText()
+	for _, at := range linkLine.FindAllStringIndex(text, -1) {
+		if !o.isComplete() {
+			links = append(links, pageLink{text[at[0]:at[1]], strings.TrimSpace(text[at[1]:])})
+		}
+	}
+	return links
+}
+
+// openTab opens a link in a new browser of a user.
+func (s *Target) openTab(user, link string) (*tab, error) {
+	t := &tab{browser: s.Browser(user), link: link, hidden: url.Values{}}
+	status, page, err := t.browser("GET", link, nil)
+	if err != nil || status != statusOK {
+		return nil, cmp.Or(err, fmt.Errorf("the link gets status %d", status))
+	}
+	for _, found := range hiddenInput.FindAllStringSubmatch(page, -1) {
+		t.hidden.Set(found[1], found[2])
+	}
+	return t, nil
+}
+
+// answer fills the form in, and sends it. The status of what fits is 200.
+func (t *tab) answer(result json.RawMessage) (int, error) {
+	given, err := protocol.DecodeElicitResult(result)
+	if err != nil {
+		return 0, err
+	}
+	var content map[string]any
+	if err := json.Unmarshal(contentOf(result), &content); err != nil {
+		return 0, err
+	}
+	form := url.Values{"action": {string(given.Action)}}
+	for name, value := range content {
+		list, ok := value.([]any)
+		if !ok {
+			list = []any{value}
+		}
+		for _, v := range list {
+			form.Add("field."+name, fmt.Sprint(v))
+		}
+	}
+	for name, values := range t.hidden {
+		form[name] = append(values, form[name]...)
+	}
+	status, _, err := t.browser("POST", t.link, form)
+	return status, err
+}
+
+// CanUsePage reports whether a page can put all questions of the flow, and take all its answers.
+func (p *Played) CanUsePage() bool {
+	return !slices.ContainsFunc(p.asked, func(a askedQuestion) bool {
+		given, err := protocol.DecodeElicitResult(a.answer.Result)
+		return err != nil || a.question.Kind() != protocol.KindElicitForm ||
+			given.Action == protocol.ActionCancel
+	})
+}
+
+func (p *Played) findByWords(words string) (askedQuestion, error) {
+	for _, a := range p.asked {
+		if strings.HasPrefix(words, strings.TrimPrefix(a.description, "form: ")) {
+			return a, nil
+		}
+	}
+	return askedQuestion{}, fmt.Errorf("the page asks what the client was not asked: %q", words)
+}
+
+// PlayPage plays the flow with a client that shows links only, or else nothing: then the same call
+// is made again after each answer. modern is how the flow goes with forms.
+func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, error) {
+	peer, err := s.Connect("")
+	if err != nil {
+		return nil, err
+	}
+	defer peer.Close() // the connection is of no more use
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
+	defer cancel()
+	flow.Capabilities = &protocol.ClientCapabilities{}
+	if showsLinks {
+		flow.Capabilities.Elicitation = &protocol.ElicitationCapability{URL: true}
+	}
+	s.startFlow()
+	p, err := newPlayed(flow, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, first := s.newConnection(peer, flow), p.next
+	for p.legs = 1; p.legs <= maxLegs; p.legs++ {
+		if p.out, err = c.sendLeg(ctx, p.next); err != nil {
+			return nil, err
+		}
+		p.next = first
+		links := p.out.links()
+		if asks := p.out.asks; asks != nil {
+			p.next.state = asks.RequestState
+			for _, q := range asks.InputRequests {
+				visit, ok := q.Request.(*protocol.ElicitURL)
+				if !ok {
+					return nil, fmt.Errorf("the client cannot be asked for %s", q.Key)
+				}
+				links = append(links, pageLink{visit.URL, visit.Message})
+				p.next.responses = append(p.next.responses, protocol.KeyedResponse{Key: q.Key,
+					Result: json.RawMessage(`{"action":"accept"}`)})
+			}
+		}
+		if len(links) == 0 {
+			return p, nil
+		}
+		for _, link := range links {
+			if err := s.answerLink(link, modern, p.answers); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, fmt.Errorf("the flow has not ended after %d legs: the last one %s", maxLegs, p.out)
+}
+
+// answerLink answers as the flow does, again where the page refuses what does not fit.
+func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]Answer) error {
+	asked, err := modern.findByWords(link.words)
+	if err != nil {
+		return err
+	}
+	a, ok := answers[asked.key]
+	if !ok {
+		a = asked.answer
+	}
+	for {
+		t, err := s.openTab("", link.url)
+		if err != nil {
+			return err
+		}
+		status, err := t.answer(a.Result)
+		if status == statusInvalid && a.Next != nil {
+			a = *a.Next
+			continue
+		}
+		if err != nil || status != statusOK {
+			return cmp.Or(err, fmt.Errorf("the page answers to %s with status %d", a.Result, status))
+		}
+		return nil
+	}
+}
+
+// attackLink forges what happens behind the link of the last question, with a client that shows
+// nothing: tab has it open. The call after that must not complete.
+func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
+	return step{what, func(ctx context.Context, s *attempt) error {
+		nothing := *s.conn
+		nothing.caps = &protocol.ClientCapabilities{}
+		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
+		last := s.honest.asked[len(s.honest.asked)-1]
+		for range maxLegs { // the first ones take what an attack before this one has left
+			out, err := s.conn.sendLeg(ctx, s.last)
+			if err != nil {
+				return err
+			}
+			for _, link := range out.links() {
+				asked, err := s.honest.findByWords(link.words)
+				switch {
+				case err == nil && asked.key == last.key:
+					t, err := s.target.openTab("", link.url)
+					if err == nil {
+						err = forge(ctx, s, t)
+					}
+					s.before = s.target.Effects.copyCounts()
+					return err
+				case err == nil:
+					err = s.target.answerLink(link, s.honest, nil)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return errors.New("no call has got the link of the last question")
+	}, failed}
+}
+
+// answerIn sends the answer of the flow to the last question, and wants it to be taken or not.
+func (s *attempt) answerIn(t *tab, taken bool) error {
+	a := s.honest.asked[len(s.honest.asked)-1].answer
+	for a.Next != nil {
+		a = *a.Next
+	}
+	status, err := t.answer(a.Result)
+	if err == nil && taken != (status == statusOK) {
+		err = fmt.Errorf("the page answers with status %d", status)
+	}
+	return err
+}
+
+func attackLinks() []step {
+	return []step{
+		attackLink("a link that was fetched only", func(_ context.Context, _ *attempt, t *tab) error {
+			_, _, err := t.browser("HEAD", t.link, nil)
+			return err
+		}),
+		attackLink("a forged token", func(_ context.Context, s *attempt, t *tab) error {
+			for name := range t.hidden {
+				t.hidden.Set(name, tamper(t.hidden.Get(name))[2])
+			}
+			return s.answerIn(t, false)
+		}),
+		attackLink("a form that was declined in another tab",
+			func(_ context.Context, s *attempt, t *tab) error {
+				if _, err := t.answer(json.RawMessage(decline)); err != nil {
+					return err
+				}
+				return s.answerIn(t, false)
+			}),
+		attackLink("an answer for other arguments",
+			func(ctx context.Context, s *attempt, t *tab) error {
+				return cmp.Or(s.answerIn(t, true), changeArguments(ctx, s))
+			}),
+		attackLink("an answer that was used", func(ctx context.Context, s *attempt, t *tab) error {
+			return cmp.Or(s.answerIn(t, true), sendFirst(ctx, s))
+		}),
+	}
+}
+
+func attackLinkOfOther() step {
+	return attackLink("the browser of another user",
+		func(_ context.Context, s *attempt, t *tab) error {
+			other, err := s.target.openTab("other", t.link)
+			if err != nil {
+				return nil
+			}
+			return s.answerIn(other, false)
+		})
+}

@@ -1,0 +1,153 @@
+package roundtriptest_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+type transfer struct {
+	To string `json:"to"`
+}
+
+type pin struct {
+	Amount int      `json:"amount" minimum:"1"`
+	Sure   bool     `json:"sure"`
+	Labels []string `json:"labels" enum:"rent,food,fun"`
+}
+
+type reason struct {
+	Reason string `json:"reason" minLength:"3"`
+}
+
+func move(ctx context.Context, _ *server.ToolCall, in transfer) (protocol.CallToolOutcome, error) {
+	how, err := roundtrip.Ask[pin](ctx, "pin", "How much to "+in.To+"?")
+	if err != nil {
+		return nil, err
+	}
+	why, err := roundtrip.Ask[reason](ctx, "reason", "Why to "+in.To+"?")
+	if err != nil {
+		return nil, err
+	}
+	return server.Text(time.Duration(how.Amount).String() + " moved: " + why.Reason), nil
+}
+
+// bank is a subject of two users whose server has a page, which goes through a function.
+func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) roundtriptest.Subject {
+	t.Helper()
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	who := func(r *http.Request) protocol.Principal {
+		return protocol.Principal{Issuer: "https://id.example", Subject: "user" +
+			r.Header.Get("X-User")}
+	}
+	page, err := visit.NewQuestions(web.URL+"/page", &visit.QuestionOptions{Options: visit.Options{
+		Visitor: func(_ http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
+			return who(r), true
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("/page", page)
+	connect := func(t testing.TB, user string) protocol.Peer {
+		srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1,
+			Page: through(page)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.AddTool(srv, server.Tool{Name: "move"}, move)
+		web := httptest.NewServer(servertest.NewHandler(t, srv, &serverhttp.Options{
+			Authenticate: func(r *http.Request) (protocol.Principal, error) { return who(r), nil }}))
+		t.Cleanup(func() { web.Close(); _ = srv.Close() })
+		peer, err := clienthttp.New(web.URL,
+			&clienthttp.Options{Header: http.Header{"X-User": {user}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer
+	}
+	browser := func(user string) *http.Client { return &http.Client{Transport: as(user)} }
+	return roundtriptest.Subject{Connect: connect, TwoUsers: true, Browser: browser}
+}
+
+// as adds the login of a user.
+type as string
+
+func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-User", string(a))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func isPage(p *visit.Questions) roundtrip.QuestionPage { return p }
+
+var (
+	moved = roundtriptest.Flow{
+		Name:    "moved",
+		Request: roundtriptest.Tool("move", transfer{"Ada"}),
+		Answers: roundtriptest.Answers{
+			"pin": roundtriptest.Accept(map[string]any{"amount": 0, "sure": true}).Then(
+				roundtriptest.Accept(pin{5, true, []string{"rent", "fun"}})),
+			"reason": roundtriptest.Accept(reason{"as agreed"}),
+		},
+		Want: "5ns moved: as agreed",
+	}
+	declined = roundtriptest.Flow{
+		Name:    "declined",
+		Request: roundtriptest.Tool("move", transfer{"Bob"}),
+		Answers: roundtriptest.Answers{"pin": roundtriptest.Decline()},
+		Fails:   "declined: pin",
+	}
+)
+
+// TestLinks: flows go on the page as they go with forms, and nobody gets an answer from a link that
+// the person did not give for that call.
+func TestLinks(t *testing.T) {
+	subject := bank(t, isPage)
+	roundtriptest.Run(t, subject, moved, declined)
+	roundtriptest.Attack(t, subject, moved)
+}
+
+// A loosePage has one answer for all calls that ask in words which begin alike.
+type loosePage struct{ roundtrip.QuestionPage }
+
+func (p loosePage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
+	*roundtrip.PageReply, error) {
+	return p.QuestionPage.AskOnPage(ctx, loosen(q))
+}
+
+func (p loosePage) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
+	answer json.RawMessage) error {
+	return p.QuestionPage.ReturnAnswer(ctx, loosen(q), answer)
+}
+
+func loosen(q *roundtrip.PageQuestion) *roundtrip.PageQuestion {
+	loose := *q
+	loose.Binding = sha256.Sum256([]byte(q.Message[:3]))
+	return &loose
+}
+
+// TestLoosePage: the kit finds a page whose answers are good for other calls.
+func TestLoosePage(t *testing.T) {
+	subject := bank(t, func(p *visit.Questions) roundtrip.QuestionPage { return loosePage{p} })
+	problems, why := roundtriptest.RunAttack(t, subject, moved, "link")
+	if len(problems) != 1 || why != "" ||
+		!strings.Contains(problems[0].Error(), "an answer for other arguments: got 5ns moved") {
+		t.Errorf("%v %s", problems, why)
+	}
+}
