@@ -174,18 +174,19 @@ func (c *taskPlayer) move() error {
 func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	k, rests := c.target.Tasks, 0
 	for p.legs < maxLegs*maxLegs {
+		moves := c.life.Err() != nil // and has the next process go on at once
 		if err := c.move(); err != nil {
 			return err
 		}
 		k.mu.Lock()
 		now := k.rests
 		k.mu.Unlock()
-		if now == rests {
+		if now == rests && !moves {
 			select {
 			case <-k.rested:
 			case <-c.life.Done():
 			case <-ctx.Done():
-				return errors.New("the task got stuck: no other process has gone on with it. " +
+				return errors.New("the task got stuck: no other process has got further with it. " +
 					"Does Connect make a server of its own, which Tasks were added to?")
 			}
 			continue
