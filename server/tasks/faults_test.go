@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,8 @@ type faultyStore struct {
 	applied bool          // it fails after it was carried out
 	outage  time.Duration // and all calls for this time
 	until   time.Time
-	dead    bool // the process is
+	dead    bool   // the process is
+	broken  string // calls of this name fail
 }
 
 var errBroken = errors.New("the store is broken")
@@ -46,7 +48,7 @@ func (s *faultyStore) do(name string, call func() error) error {
 	if fails {
 		s.until = time.Now().Add(s.outage)
 	}
-	fails = fails || s.dead || time.Now().Before(s.until)
+	fails = fails || s.dead || name == s.broken || time.Now().Before(s.until)
 	applied := s.applied && !s.dead
 	s.mu.Unlock()
 	if fails && !applied {
@@ -63,6 +65,13 @@ func (s *faultyStore) kill(dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = dead
+}
+
+// breakCalls has all calls of a name fail, empty: none.
+func (s *faultyStore) breakCalls(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = name
 }
 
 func (s *faultyStore) count(name string) int {
@@ -352,26 +361,61 @@ func canceled() context.Context {
 	return ctx
 }
 
-// TestShutdownHandsOver has the next poll, on another replica, go on with the task.
+// TestLostLease: a handler whose run has lost its task is stopped at once where the same process
+// takes the task over.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs, now atomic.Int64
+		w, s := replicas(t, tasks.Options{}, taskTool,
+			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				runs.Add(1)
+				now.Add(1)
+				defer now.Add(-1)
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}))
+		id := w[0].call("work", "")
+		s[0].breakCalls("renew")
+		time.Sleep(31 * time.Second)
+		w[0].get(id)
+		synctest.Wait()
+		if runs.Load() != 2 || now.Load() != 1 {
+			t.Errorf("%d of %d handlers run", now.Load(), runs.Load())
+		}
+	})
+}
+
+// TestShutdownHandsOver has the next poll, on another replica, go on with the task. One that was
+// cancelled meanwhile is over at once, and one that is begun later never runs here.
 func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
+		runs, stays := 0, true
 		w, _ := replicas(t, tasks.Options{}, taskTool,
 			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-				if runs++; runs == 1 {
+				if runs++; stays {
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				}
 				return server.Text("done"), nil
 			}))
-		id := w[0].call("work", "")
+		id, cancelled := w[0].call("work", ""), w[0].call("work", "")
 		synctest.Wait()
+		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, cancelled, declared))
 		if err := w[0].tasks.Shutdown(canceled()); err == nil {
 			t.Error("no error although the context had ended")
 		}
-		w[1].get(id)
+		w[1].want(cancelled, "cancelled")
+		stays = false
+		late := w[0].call("work", "")
 		synctest.Wait()
-		w[1].want(id, "completed")
+		if runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+		for _, id := range []string{id, late} {
+			w[1].get(id)
+			synctest.Wait()
+			w[1].want(id, "completed")
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
@@ -15,12 +16,15 @@ import (
 // TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
 func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := make(chan bool)
+		end, come := make(chan bool), false
 		w, s := replicas(t, tasks.Options{}, taskTool,
 			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				select {
 				case <-end:
-					return server.Text("done"), nil
+					err := roundtrip.AwaitEvent(ctx, "e", func(context.Context) (bool, error) {
+						return come, nil
+					})
+					return server.Text("done"), err
 				case <-ctx.Done():
 					return nil, context.Cause(ctx)
 				}
@@ -45,6 +49,9 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 		want(1, "runs", "from a process that ended", "1")
 		close(end)
 		synctest.Wait()
+		want(1, "waits", "from a process that ended", "1")
+		come = true
+		time.Sleep(time.Minute)
 		want(1, "completed", "from a process that ended", "1")
 		s[0].kill(false)
 	})

@@ -169,6 +169,24 @@ func TestRunsHaveShares(t *testing.T) {
 	}
 }
 
+// Tasks for which a process has no room begin in it when it has, and do not wait for its next look.
+func TestTasksBeyondTheRoomAreNotForgotten(t *testing.T) {
+	for who, runs := range map[string]int{"": 1, "ann": 4} { // one slot each
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &tasks.Options{Runs: runs, Sweep: 1000 * time.Hour})
+			g := newGauge(w)
+			time.Sleep(time.Minute)
+			for range 10 {
+				w.take(who, 1)
+			}
+			time.Sleep(11 * time.Second)
+			if done, _ := g.read(); done != 10 {
+				t.Errorf("%q: %d of 10 tasks are done", who, done)
+			}
+		})
+	}
+}
+
 // Two principals with 45 long tasks each hold up nobody else's, neither where they began them nor
 // in a process that takes everything over, and neither new tasks nor those that wait for an event.
 func TestLongTasksHoldUpNobodyElse(t *testing.T) {
