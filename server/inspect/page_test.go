@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -44,7 +45,7 @@ func TestFlowsOfBothErasAreShownWithoutAnswers(t *testing.T) {
 			flow := s.get(t, "flows?id="+id)
 			want(t, flow, "mcp.input_required", "questions=confirm ", "questions=twice ",
 				"mcp.answered", "outcome=accepted")
-			wantNone(t, list+flow, secret, "Sure?", "prod")
+			wantNone(t, list+flow, secret, "Sure?", "prod", "00:00:00.000")
 		})
 	}
 }
@@ -130,13 +131,13 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 		page.Observe(t.Context(), event.InputRequested{Where: where,
 			Client:    &protocol.Implementation{Name: f.client},
 			Principal: &protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
-		if i == 0 {
+		if i == 1 {
 			page.Observe(t.Context(), event.FlowEnded{Where: where, How: words.EndComplete})
 		}
 	}
 	for query, flows := range map[string]string{
-		"": "012", "who=ANN": "01", "who=desk": "02", "tool=del": "1", "state=asks": "12",
-		"who=ann&state=asks": "1", "who=ann&tool=deploy&state=complete": "0", "who=nobody": "",
+		"": "012", "who=ANN": "01", "who=desk": "02", "tool=del": "1", "state=asks": "02",
+		"who=ann&state=asks": "0", "who=ann&tool=delete&state=complete": "1", "who=nobody": "",
 	} {
 		body := localGet(page, "/flows?"+query)
 		for i := range 3 {
@@ -145,8 +146,54 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 				t.Errorf("%s: flow %d is listed: %t", query, i, listed)
 			}
 		}
-		want(t, body, ">asks</option>", ">complete</option>")
+		if asks, all := strings.Count(body, ">asks</option>"), strings.Count(body, "</option>"); asks != 1 ||
+			all != 3 {
+			t.Errorf("%s: %d states to choose from, %d times asks", query, all, asks)
+		}
 	}
+	one := localGet(page, "/flows?id=flow-0")
+	want(t, one, "<code>flow-0</code>")
+	wantNone(t, one, "flow-1", "flow-2")
+}
+
+// A part says what a function reports.
+type part func(*inspection.Report)
+
+func (p part) Inspect(ctx context.Context) { p(inspection.From(ctx)) }
+
+func TestLimitsAreShownForPeople(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Show(srv, part(func(r *inspection.Report) {
+		r.AddLimit("ten of", "o", 10, 100)
+		r.AddLimit("nine of", "o", 9, 100)
+		r.AddBytes("bytes of", "o", 1023, 1024)
+		r.AddBytes("more of", "o", 3<<29, 256<<20)
+		r.AddBytes("most of", "o", 1536, 5<<40)
+		r.AddLimit("any of", "o", 7, -1)
+	}))
+	body := strings.ReplaceAll(localGet(page, "/"), "\n", "")
+	full, rest, _ := strings.Cut(body, "<details>")
+	cells := func(name, used, bound, percent string) string {
+		return name + `</th><td class="n">` + used + `</td><td class="n">` + bound +
+			`</td><td class="n">` + percent
+	}
+	meter := func(name, n string) string {
+		return `<meter min="0" max="100" high="80" value="` + n + `" aria-label="` + name + ": " + n +
+			` % full"></meter> ` + n + " %"
+	}
+	want(t, full, cells("ten of", "10", "100", meter("ten of", "10")),
+		cells("bytes of", "1023 B", "1 KiB", meter("bytes of", "99")),
+		cells("more of", "1.5 GiB", "256 MiB", meter("more of", "600")))
+	want(t, rest, cells("nine of", "9", "100", meter("nine of", "9")),
+		cells("most of", "1.5 KiB", "5120 GiB", meter("most of", "0")),
+		cells("any of", "7", "no limit", "–"))
 }
 
 // localGet looks at a page as a browser of this machine.
@@ -215,6 +262,7 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 		Retry:     protocol.Retry{RequestState: protocol.StateText("forged")}})
 	page := s.get(t, "refusals")
 	want(t, page, "mcp.request_refused", "reason=origin", "mcp.state_rejected", "reason=malformed")
+	want(t, s.get(t, "flows"), "There was none yet") // what is refused is no flow
 	wantNone(t, page, secret)
 }
 
@@ -345,6 +393,17 @@ func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
 	token := tokenField.FindStringSubmatch(s.get(t, "state"))[1]
 	cookie := s.browser.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1",
 		Path: "/debug/rondo/"})[0].Value
+	r, _ := http.NewRequest(http.MethodGet, s.URL+"/debug/rondo/state", nil)
+	r.AddCookie(&http.Cookie{Name: "rondo_inspect", Value: cookie[:25]})
+	response, err := (&http.Client{}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if fresh := response.Cookies(); len(fresh) != 1 || len(fresh[0].Value) != 26 ||
+		!fresh[0].HttpOnly || fresh[0].SameSite != http.SameSiteStrictMode {
+		t.Errorf("in place of a short cookie: %v", fresh)
+	}
 	for _, c := range []struct {
 		name, token, cookie, origin string
 		want                        int
@@ -354,6 +413,7 @@ func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
 		{"neither cookie nor token", "", "", s.URL, 403},
 		{"no token", "", cookie, s.URL, 403},
 		{"the token of another browser", token, strings.Repeat("A", 26), s.URL, 403},
+		{"a short cookie", token, cookie[:25], s.URL, 403},
 		{"no origin", token, cookie, "", 403},
 		{"another origin", token, cookie, "https://evil.example", 403},
 		{"another port", token, cookie, "http://127.0.0.1:1", 403},
@@ -393,6 +453,13 @@ func TestEveryResponseForbidsScripts(t *testing.T) {
 			strings.Contains(policy, "script-src") ||
 			!strings.Contains(policy, "frame-ancestors 'none'") {
 			t.Errorf("%s: policy %q", tab, policy)
+		}
+		for header, want := range map[string]string{"Referrer-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+			"Cache-Control": "no-store"} {
+			if got := response.Header.Get(header); got != want {
+				t.Errorf("%s: %s is %q", tab, header, got)
+			}
 		}
 		if want := tab == "none"; (response.StatusCode == http.StatusNotFound) != want {
 			t.Errorf("%s: got %s", tab, response.Status)
