@@ -219,6 +219,32 @@ func TestWireKeys(t *testing.T) {
 	})
 }
 
+// TestQuestionsThatWaitTogether: an answer to one of them changes nothing for the other.
+func TestQuestionsThatWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		w := newWorld(t, nil)
+		w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			runs++
+			a, isA := roundtrip.AcceptedContent[name](ctx, "a")
+			b, isB := roundtrip.AcceptedContent[name](ctx, "b")
+			if !isA || !isB {
+				return roundtrip.InputRequired(roundtrip.Elicit[name]("a", "?"),
+					roundtrip.Elicit[name]("b", "?")), nil
+			}
+			return server.Text(a.Name + b.Name), nil
+		})
+		id := w.call("work", "")
+		synctest.Wait()
+		w.update(id, `{"a":{"action":"accept","content":{"name":"x"}}}`)
+		synctest.Wait()
+		w.answerKey(id, "b")
+		if w.want(id, "completed"); runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+	})
+}
+
 // TestUndeclaredComesFirst refuses clients that have not declared the extension, whatever the id is
 // and however the parameters look, before the store is asked.
 func TestUndeclaredComesFirst(t *testing.T) {
