@@ -120,32 +120,28 @@ func TestFormsShowTheirSchema(t *testing.T) {
 		"e":{"type":"string","enum":["x","y"],"enumNames":["Ex"],"default":"y"},
 		"o":{"type":"string","oneOf":[{"const":"1","title":"one"}]},
 		"m":{"type":"array","items":{"type":"string","enum":["p","q"]},"default":["q"]}}}`)
-	lines := func(s, i, b, e, m string) string {
-		return `field.s "s" "string" ` + s + ` true false []
+	for want, given := range map[string]url.Values{`field.s "s" "string" "z" true false []
 field.d "d" "date" "" false false []
-field.i "How many" "integer" ` + i + ` false false []
+field.i "How many" "integer" "3" false false []
 field.n "n" "Any." "" false false []
-field.b "b" "boolean" ` + b + `
-field.e "e" "" ` + e + `
+field.b "b" "boolean" "true" false false [{true yes true} {false no false}]
+field.e "e" "" "y" false false [{x Ex false} {y y true}]
 field.o "o" "" "" false false [{1 one false}]
-field.m "m" "" ` + m + "\n"
-	}
-	for _, c := range []struct {
-		name  string
-		given url.Values
-		want  string
-	}{
-		{"defaults", nil, lines(`"z"`, `"3"`, `"true" false false [{true yes true} {false no false}]`,
-			`"y" false false [{x Ex false} {y y true}]`,
-			`"q" false true [{p p false} {q q true}]`)},
-		{"as entered", url.Values{"field.s": {"<i>"}, "field.m": {"p"}}, lines(`"<i>"`, `""`,
-			`"" false false [{true yes false} {false no false}]`,
-			`"" false false [{x Ex false} {y y false}]`, `"p" false true [{p p true} {q q false}]`)},
-	} {
-		if got, flat := inspect.RenderForm(schema, c.given); got != c.want || !flat {
-			t.Errorf("%s: flat %t\n%s\nwant\n%s", c.name, flat, got, c.want)
+field.m "m" "" "q" false true [{p p false} {q q true}]
+`: nil, `field.s "s" "string" "<i>" true false []
+field.d "d" "date" "" false false []
+field.i "How many" "integer" "" false false []
+field.n "n" "Any." "" false false []
+field.b "b" "boolean" "" false false [{true yes false} {false no false}]
+field.e "e" "" "" false false [{x Ex false} {y y false}]
+field.o "o" "" "" false false [{1 one false}]
+field.m "m" "" "p" false true [{p p true} {q q false}]
+`: {"field.s": {"<i>"}, "field.m": {"p"}}} {
+		if got, flat := inspect.RenderForm(schema, given); got != want || !flat {
+			t.Errorf("%v: flat %t\n%s\nwant\n%s", given, flat, got, want)
 		}
 	}
+	bare := bytes.ReplaceAll(schema, []byte(`"default"`), []byte(`"examples"`))
 	for _, c := range []struct{ field, value, want string }{
 		{"s", "7", `{"s":"7"}`}, {"s", "true", `{"s":"true"}`}, {"i", "7", `{"s":"x","i":7}`},
 		{"i", "", `{"s":"x"}`}, {"i", "seven", "error"}, {"n", "1.5", `{"s":"x","n":1.5}`},
@@ -154,7 +150,6 @@ field.m "m" "" ` + m + "\n"
 	} {
 		given := url.Values{"field.s": {"x"}}
 		given.Set("field."+c.field, c.value)
-		bare := bytes.ReplaceAll(schema, []byte(`"default"`), []byte(`"examples"`))
 		_, content, err := inspect.FillForm(bare, given)
 		got := string(content)
 		if err != nil {
