@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,60 +309,80 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 }
 
 // TestDeaths lets the process of each run die: five times without getting further are enough,
-// whatever the run says meanwhile, but those that were only queued do not count.
+// whatever the run says meanwhile, but those that were only queued do not count. In any order of
+// runs nothing but a memo that is new counts as getting further.
 func TestDeaths(t *testing.T) {
-	for _, how := range []string{"silent", "talks", "queued"} {
-		queued := how == "queued"
-		synctest.Test(t, func(t *testing.T) {
-			memory, ring := store.NewMemoryTaskStore(), testRing(t)
-			runs, id, told := 0, "", &changes{}
-			var last *world
-			for range 6 {
-				s := newFaultyStore(memory)
-				w := newServerWorld(t, server.Options{Observer: told},
-					&tasks.Options{Store: s, Keys: ring, Runs: 1})
-				add := func(name string, note func()) {
-					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
-						inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-							note()
-							if how == "talks" {
-								tasks.StatusMessage(ctx, "nearly there")
-							}
-							<-ctx.Done()
-							return nil, context.Cause(ctx)
-						}))
+	scripts := []string{"......", "tttttt", "qqqqqq"} // nothing, talks, queued
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		script := ""
+		for range 14 {
+			script += string("m.t."[random.IntN(4)]) // m: a new memo
+		}
+		scripts = append(scripts, script)
+	}
+	for _, script := range scripts {
+		synctest.Test(t, func(t *testing.T) { testDeaths(t, script) })
+	}
+}
+
+func testDeaths(t *testing.T, script string) {
+	memory, ring := store.NewMemoryTaskStore(), testRing(t)
+	runs, id, told := 0, "", &changes{}
+	var last *world
+	for range script {
+		s := newFaultyStore(memory)
+		w := newServerWorld(t, server.Options{Observer: told},
+			&tasks.Options{Store: s, Keys: ring, Runs: 1})
+		block := func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		server.AddRawTool(w.srv, server.Tool{Name: "block", Task: server.TaskMust}, inTask(block))
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+			runs++
+			for i, how := range script[:runs] {
+				if how == 'm' {
+					_, _ = roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
+						return i, nil
+					})
 				}
-				add("block", func() {})
-				add("die", func() { runs++ })
-				if queued {
-					w.call("block", "")
-					synctest.Wait()
-				}
-				if last = w; id == "" {
-					id = w.call("die", "")
-				} else {
-					w.get(id) // takes over
-				}
-				synctest.Wait()
-				s.kill(true)
-				time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
-				s.kill(false)
-				w.tasks.Shutdown(canceled())
 			}
-			state := last.get(id).State
-			failed, ok := state.(protocol.TaskFailed)
-			switch {
-			case queued && (ok || runs > 0):
-				t.Errorf("%s: %+v after %d runs", how, state, runs)
-			case !queued && (!ok || runs != 5 ||
-				!strings.Contains(failed.Error.Message, "5 times")):
-				t.Errorf("%s: %+v after %d runs", how, state, runs)
+			if script[runs-1] == 't' {
+				tasks.StatusMessage(ctx, "nearly there")
 			}
-			if !queued {
-				told.want(t, map[string]int{"begun": 1, "runs": 5, "stops": 5, "taken_over": 4,
-					"died": 1, "failed": 0})
-			}
+			return block(ctx, c)
 		})
+		if script[0] == 'q' {
+			w.call("block", "")
+			synctest.Wait()
+		}
+		if last = w; id == "" {
+			id = w.call("work", "")
+		} else {
+			w.get(id) // takes over
+		}
+		synctest.Wait()
+		s.kill(true)
+		time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
+		s.kill(false)
+		w.tasks.Shutdown(canceled())
+	}
+	want, deaths := 0, 0
+	for want < len(script) && deaths < 5 && script[0] != 'q' {
+		if script[want] == 'm' {
+			deaths = 0
+		}
+		deaths, want = deaths+1, want+1
+	}
+	failed, stopped := last.get(id).State.(protocol.TaskFailed)
+	if stopped != (deaths == 5 && want < len(script)) || runs != want ||
+		stopped && !strings.Contains(failed.Error.Message, "5 times") {
+		t.Errorf("%s: %+v after %d runs, want %d", script, last.get(id).State, runs, want)
+	}
+	if stopped {
+		told.want(t, map[string]int{"begun": 1, "runs": want, "stops": want,
+			"taken_over": want - 1, "died": 1, "failed": 0})
 	}
 }
 
