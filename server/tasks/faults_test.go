@@ -393,7 +393,8 @@ func canceled() context.Context {
 }
 
 // TestLostLease: a run outlives a store that fails for a moment. One that has lost its task is
-// stopped at once where the same process takes the task over.
+// stopped at once where the same process takes the task over, and one that was cancelled elsewhere
+// within a second.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, now atomic.Int64
@@ -428,6 +429,22 @@ func TestLostLease(t *testing.T) {
 		want(1)
 		time.Sleep(31 * time.Second)
 		want(2)
+		cancel := func(replica int) *protocol.Response {
+			return w[replica].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+		}
+		s[0].breakCalls("put")
+		if resp := cancel(0); resp.Error == nil ||
+			resp.Error.Code != protocol.CodeInternalError {
+			t.Errorf("a cancellation that cannot be stored: %v", resp.Error)
+		}
+		s[0].breakCalls("")
+		if resp := cancel(1); resp.Error != nil {
+			t.Error(resp.Error)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if now.Load() != 0 {
+			t.Error("it runs on, and was cancelled on another replica")
+		}
 	})
 }
 

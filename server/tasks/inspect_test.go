@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,5 +55,30 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		want(1, "completed", "from a process that ended", "1")
 		s[0].kill(false)
+	})
+}
+
+// TestAnOperatorSeesWhichTasksWait for their turn, which is not while they run.
+func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &tasks.Options{Runs: 1})
+		newGauge(w)
+		w.take("ann", 10)
+		synctest.Wait()
+		w.take("bob", 10)
+		for _, want := range []string{"runs, waits for its turn", "completed, runs",
+			"completed, completed"} {
+			synctest.Wait()
+			report, seen := &inspection.Report{}, []string{}
+			w.tasks.Inspect(inspection.With(t.Context(), report))
+			for _, row := range report.Tables[0].Rows {
+				seen = append(seen, row[4])
+			}
+			slices.Sort(seen)
+			if got := strings.Join(seen, ", "); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			time.Sleep(10*time.Second + time.Millisecond)
+		}
 	})
 }
