@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
@@ -420,6 +421,16 @@ func TestTasksAreAddedOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	if again, err := tasks.New(w.srv, nil); err == nil || again != nil {
 		t.Errorf("a second time: %v", err)
+	}
+	memory := store.NewMemoryTaskStore()
+	for _, o := range []tasks.Options{{Store: memory}, {Store: memory,
+		Keys: keys.EphemeralKeyring()}, {RunTimeout: -1}, {Runs: -1}, {TasksPerPrincipal: -1},
+		{Lease: -1}, {Sweep: -1}, {Inline: -1}} {
+		_, err := tasks.New(w.srv, &o)
+		if text := fmt.Sprint(err); !strings.Contains(text, "must not be negative") &&
+			!strings.Contains(text, "needs keys") {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 	bugs := bugCount(0)
 	srv, err := server.New(&server.Options{Observer: &bugs,

@@ -420,13 +420,12 @@ func TestStatusMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaultyStore(store.NewMemoryTaskStore())
 		w := newWorld(t, &tasks.Options{Store: s, Keys: testRing(t)})
-		total := 3.0
 		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
 			for _, say := range []func() error{
-				func() error { tasks.StatusMessage(ctx, "a\x00\u0080\u009fé\u00a0~\x7f"); return nil },
+				func() error { tasks.StatusMessage(ctx, "a\x00\u0080\u009f\u00a0\x7f"); return nil },
 				func() error { tasks.StatusMessage(ctx, strings.Repeat("é", 600)); return nil },
-				func() error { return c.Progress(ctx, 1, total, "one") },
-				func() error { return c.Progress(ctx, 2, total, "") },
+				func() error { return c.Progress(ctx, 1, 3, "one") },
+				func() error { return c.Progress(ctx, 2, 3, "") },
 				func() error { return c.Progress(ctx, 2.5, 0, "") },
 			} {
 				if err := say(); err != nil {
@@ -441,7 +440,7 @@ func TestStatusMessages(t *testing.T) {
 			return server.Text("done"), nil
 		})
 		id := w.call("work", "")
-		for _, want := range []string{"a   é\u00a0~ ", strings.Repeat("é", 512), "one", "2 of 3",
+		for _, want := range []string{"a   \u00a0 ", strings.Repeat("é", 512), "one", "2 of 3",
 			"2.5", "0"} {
 			synctest.Wait()
 			if got := w.get(id); got.Message != want || got.IsOver() {
@@ -458,8 +457,8 @@ func TestStatusMessages(t *testing.T) {
 }
 
 // TestCancelOfABusyRun cancels on one replica while the run on the other stores something all the
-// time, which fails for a while: what it stores does not undo the cancellation, also where it cannot
-// read it, for want of the newest key.
+// time, which fails for a while: what it stores does not undo the cancellation, also where it
+// cannot read it, for want of the newest key.
 func TestCancelOfABusyRun(t *testing.T) {
 	for _, ring := range []*keys.Keyring{newRing(t, "a"), newRing(t, "b", "a")} {
 		synctest.Test(t, func(t *testing.T) {

@@ -108,8 +108,8 @@ func (p *Played) WasStopped() bool {
 func (p *Played) IsTask() bool { return p.task != "" }
 
 // PlayTask plays the flow as a client that knows of tasks, and kills the process after a number of
-// writes to the store, 0: never, or in [EachRun]; another process goes on then. It reports whether it
-// came to that. The questions are compared with those of modern, unless that is nil.
+// writes to the store, 0: never, or in [EachRun]; another process goes on then. It reports whether
+// it came to that. The questions are compared with those of modern, unless that is nil.
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()

@@ -2,8 +2,8 @@
 // store, clients call them, and meanwhile processes are killed, the store too, and connections cut.
 //
 // [RunFlows] has flows charged, whose last request is sent several times: each must be charged once
-// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice. [RunDeaths] has one
-// that ends each process which runs it.
+// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice. [RunDeaths] has
+// one that ends each process which runs it.
 package chaos
 
 import (
