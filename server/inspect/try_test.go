@@ -141,6 +141,9 @@ field.m "m" "" "p" false true [{p p true} {q q false}]
 			t.Errorf("%v: flat %t\n%s\nwant\n%s", given, flat, got, want)
 		}
 	}
+	if lines, flat := inspect.RenderForm([]byte(`{"type":"object"}`), nil); lines != "" || !flat {
+		t.Errorf("without properties: flat %t\n%s", flat, lines)
+	}
 	bare := bytes.ReplaceAll(schema, []byte(`"default"`), []byte(`"examples"`))
 	for _, c := range []struct{ field, value, want string }{
 		{"s", "7", `{"s":"7"}`}, {"s", "true", `{"s":"true"}`}, {"i", "7", `{"s":"x","i":7}`},
