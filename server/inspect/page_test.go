@@ -254,7 +254,11 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 		Arguments: json.RawMessage(`{"env":"prod"}`),
 		Retry:     protocol.Retry{RequestState: protocol.StateText("forged")}})
 	page := s.get(t, "refusals")
-	want(t, page, "mcp.request_refused", "reason=origin", "mcp.state_rejected", "reason=malformed")
+	want(t, page, "mcp.request_refused", "reason=origin", "status=403", "mcp.state_rejected",
+		"reason=malformed")
+	if strings.Index(page, "mcp.state_rejected") > strings.Index(page, "mcp.request_refused") {
+		t.Error("the oldest is the first")
+	}
 	want(t, s.get(t, "flows"), "There was none yet") // what is refused is no flow
 	wantNone(t, page, secret)
 }
@@ -452,9 +456,24 @@ func TestEveryResponseForbidsScripts(t *testing.T) {
 				t.Errorf("%s: %s is %q", tab, header, got)
 			}
 		}
+		if media := response.Header.Get("Content-Type"); strings.HasPrefix(media, "text/css") !=
+			(tab == "style.css") {
+			t.Errorf("%s is %s", tab, media)
+		}
 		if want := tab == "none"; (response.StatusCode == http.StatusNotFound) != want {
 			t.Errorf("%s: got %s", tab, response.Status)
 		}
+	}
+}
+
+func TestOtherMethodsAreRefused(t *testing.T) {
+	s := newSite(t, nil)
+	r := httptest.NewRequest(http.MethodPut, "http://localhost/state", nil)
+	r.RemoteAddr = "127.0.0.1:9"
+	w := httptest.NewRecorder()
+	s.page.ServeHTTP(w, r)
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD, POST" {
+		t.Errorf("got %d, %v", w.Code, w.Header())
 	}
 }
 
