@@ -3,6 +3,7 @@ package sqltest_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,9 +43,10 @@ func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
 	return s, nil
 }
 
-// TestTasksOutliveReplicas kills the processes that run tasks on one file of SQLite.
-func TestTasksOutliveReplicas(t *testing.T) {
-	address := "file:" + filepath.Join(t.TempDir(), "tasks.db") +
+// newTaskFile returns the address of a file of SQLite with the tables, for several processes.
+func newTaskFile(t *testing.T) (address string) {
+	t.Helper()
+	address = "file:" + filepath.Join(t.TempDir(), "tasks.db") +
 		"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
 	db, err := sql.Open("sqlite", address)
 	if err != nil {
@@ -52,6 +54,21 @@ func TestTasksOutliveReplicas(t *testing.T) {
 	}
 	defer db.Close()
 	createTables(t, db, sqlstore.SQLite)
-	chaos.RunTasks(t, chaos.TaskPlan{Tasks: 20, Questions: 2, Store: address,
+	return address
+}
+
+// TestTasksOutliveReplicas kills the processes that run tasks on one file of SQLite.
+func TestTasksOutliveReplicas(t *testing.T) {
+	chaos.RunTasks(t, chaos.TaskPlan{Tasks: 20, Questions: 2, Store: newTaskFile(t),
 		Every: 700 * time.Millisecond, Length: 12 * time.Second})
+}
+
+// TestATaskThatAlwaysDiesIsStopped, whatever it says of itself before it ends its process.
+func TestATaskThatAlwaysDiesIsStopped(t *testing.T) {
+	for _, talks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("talks %t", talks), func(t *testing.T) {
+			t.Parallel() // it waits for leases
+			chaos.RunDeaths(t, newTaskFile(t), talks)
+		})
+	}
 }

@@ -14,8 +14,9 @@ import (
 // Run plays each flow in every era that the subject serves, in subtests, and expects the same
 // questions and results in all. With Subject.Tasks it also plays those as tasks that become one:
 // once as they are, and then again and again, with a process that is killed after the first write
-// to the store, the second, and so on, and another that goes on. Questions are matched by key and
-// order; what is fresh in each flow, such as a nonce in a URL, may differ.
+// to the store, the second, and so on, and another that goes on; and once with every process killed
+// that runs the task, until it is over or stopped. Questions are matched by key and order; what is
+// fresh in each flow, such as a nonce in a URL, may differ.
 //
 // With Subject.Browser it also plays those of forms with a client that shows links only, and with
 // one that shows nothing: the person answers on the page.
@@ -84,6 +85,8 @@ func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Pla
 		when := "not killed"
 		if writes > 0 {
 			when = fmt.Sprintf("killed after write %d", writes)
+		} else if writes == attack.EachRun {
+			when = "killed in each run"
 		}
 		t.Errorf("as a task, %s: %v", when, problem)
 	}) {
@@ -95,16 +98,18 @@ func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Pla
 // whether the flow becomes one.
 func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 	report func(writes int, problem error)) bool {
-	for writes := range maxKills {
+	for writes := attack.EachRun; writes < maxKills; writes++ {
 		played, killed, err := target.PlayTask(flow, modern, writes)
 		switch {
 		case err != nil:
 			report(writes, err)
 			continue
-		case writes == 0 && !played.IsTask():
+		case writes <= 0 && !played.IsTask():
 			return false
 		case writes > 0 && !killed:
 			return true
+		case writes == attack.EachRun && played.WasStopped():
+			continue
 		}
 		for _, problem := range append(played.CheckResult(flow),
 			target.Compare(flow, played, modern)...) {

@@ -15,10 +15,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
 // newReindexing returns a server whose tool asks in the foreground, keeps a memo, begins a task,
-// asks twice and commits.
+// asks twice and commits. It says how far it is in each run, which is no progress.
 func newReindexing(mode server.TaskMode, effects *roundtriptest.Effects) (*server.Server, error) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -33,6 +34,7 @@ func newReindexing(mode server.TaskMode, effects *roundtriptest.Effects) (*serve
 			if err := roundtrip.BeginTask(ctx); err != nil {
 				return nil, err
 			}
+			tasks.StatusMessage(ctx, "begun")
 			n, err := roundtrip.Memo(ctx, "count", func(context.Context) (int, error) {
 				effects.Mark("count")
 				return 42, nil

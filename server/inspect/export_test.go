@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 )
 
@@ -26,4 +27,14 @@ func ReadWire(pieces ...[]byte) (texts []string, sizes []int) {
 		texts, sizes = append(texts, line.Text), append(sizes, line.Size)
 	}
 	return texts, sizes
+}
+
+// RenderForm describes the inputs of a form, one a line.
+func RenderForm(schema []byte, given url.Values) (lines string, flat bool) {
+	fields, flat := readFields(schema, given)
+	for _, f := range fields {
+		lines += fmt.Sprintf("%s %q %q %q %t %t %v\n", f.Name, f.Label, f.Help, f.Value, f.Required,
+			f.Multiple, f.Options)
+	}
+	return lines, flat
 }

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bytes"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -60,6 +61,12 @@ func FuzzWire(f *testing.F) {
 		n := bytes.Count(data, []byte("\n"))
 		if len(whole) != min(n, 64) || len(again) != len(sizes) {
 			t.Errorf("%d messages of %d are kept", len(whole), n)
+		}
+		if lines := strings.Split(string(data), "\n"); utf8.Valid(data) && len(data) <= 4096 {
+			lines = lines[max(0, n-64):n]
+			if !slices.Equal(lines, whole) {
+				t.Errorf("%q is kept of %q", whole, lines)
+			}
 		}
 		for _, text := range whole {
 			if len(text) > 3*4096+3 || !utf8.ValidString(text) {

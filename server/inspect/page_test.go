@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/inspection"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -44,7 +46,7 @@ func TestFlowsOfBothErasAreShownWithoutAnswers(t *testing.T) {
 			flow := s.get(t, "flows?id="+id)
 			want(t, flow, "mcp.input_required", "questions=confirm ", "questions=twice ",
 				"mcp.answered", "outcome=accepted")
-			wantNone(t, list+flow, secret, "Sure?", "prod")
+			wantNone(t, list+flow, secret, "Sure?", "prod", "00:00:00.000")
 		})
 	}
 }
@@ -130,13 +132,13 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 		page.Observe(t.Context(), event.InputRequested{Where: where,
 			Client:    &protocol.Implementation{Name: f.client},
 			Principal: &protocol.Principal{Issuer: "https://login.example", Subject: f.who}})
-		if i == 0 {
+		if i == 1 {
 			page.Observe(t.Context(), event.FlowEnded{Where: where, How: words.EndComplete})
 		}
 	}
 	for query, flows := range map[string]string{
-		"": "012", "who=ANN": "01", "who=desk": "02", "tool=del": "1", "state=asks": "12",
-		"who=ann&state=asks": "1", "who=ann&tool=deploy&state=complete": "0", "who=nobody": "",
+		"": "012", "who=ANN": "01", "who=desk": "02", "tool=del": "1", "state=asks": "02",
+		"who=ann&state=asks": "0", "who=ann&tool=delete&state=complete": "1", "who=nobody": "",
 	} {
 		body := localGet(page, "/flows?"+query)
 		for i := range 3 {
@@ -145,7 +147,45 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 				t.Errorf("%s: flow %d is listed: %t", query, i, listed)
 			}
 		}
+		_, states, _ := strings.Cut(body, ">all</option>")
 		want(t, body, ">asks</option>", ">complete</option>")
+		if n := strings.Count(states, "</option>"); n != 2 {
+			t.Errorf("%s: %d states to choose from", query, n)
+		}
+	}
+	one := localGet(page, "/flows?id=flow-0")
+	want(t, one, "<code>flow-0</code>")
+	wantNone(t, one, "flow-1", "flow-2")
+}
+
+// A part says what a function reports.
+type part func(*inspection.Report)
+
+func (p part) Inspect(ctx context.Context) { p(inspection.From(ctx)) }
+
+func TestLimitsAreShownForPeople(t *testing.T) {
+	page, err := inspect.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Show(srv, part(func(r *inspection.Report) {
+		r.AddLimit("ten of", "o", 10, 100)
+		r.AddLimit("nine of", "o", 9, 100)
+		r.AddBytes("bytes of", "o", 1023, 1024)
+		r.AddBytes("more of", "o", 3<<29, 256<<20)
+		r.AddBytes("most of", "o", 1536, 5<<40)
+		r.AddLimit("any of", "o", 7, -1)
+	}))
+	full, rest, _ := strings.Cut(localGet(page, "/"), "<details>")
+	for part, rows := range map[string][]string{full: {"ten of 10 100 10 % o",
+		"bytes of 1023 B 1 KiB 99 % o", "more of 1.5 GiB 256 MiB 600 % o"}, rest: {
+		"nine of 9 100 9 % o", "most of 1.5 KiB 5120 GiB 0 % o", "any of 7 no limit – o"}} {
+		part = regexp.MustCompile("<[^>]*>").ReplaceAllString(part, " ")
+		want(t, strings.Join(strings.Fields(part), " "), rows...)
 	}
 }
 
@@ -214,7 +254,12 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 		Arguments: json.RawMessage(`{"env":"prod"}`),
 		Retry:     protocol.Retry{RequestState: protocol.StateText("forged")}})
 	page := s.get(t, "refusals")
-	want(t, page, "mcp.request_refused", "reason=origin", "mcp.state_rejected", "reason=malformed")
+	want(t, page, "mcp.request_refused", "reason=origin", "status=403", "mcp.state_rejected",
+		"reason=malformed")
+	if strings.Index(page, "mcp.state_rejected") > strings.Index(page, "mcp.request_refused") {
+		t.Error("the oldest is the first")
+	}
+	want(t, s.get(t, "flows"), "There was none yet") // what is refused is no flow
 	wantNone(t, page, secret)
 }
 
@@ -345,6 +390,15 @@ func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
 	token := tokenField.FindStringSubmatch(s.get(t, "state"))[1]
 	cookie := s.browser.Jar.Cookies(&url.URL{Scheme: "http", Host: "127.0.0.1",
 		Path: "/debug/rondo/"})[0].Value
+	r := httptest.NewRequest(http.MethodGet, "http://localhost/state", nil)
+	r.RemoteAddr = "127.0.0.1:9"
+	r.AddCookie(&http.Cookie{Name: "rondo_inspect", Value: cookie[:25]})
+	w := httptest.NewRecorder()
+	s.page.ServeHTTP(w, r)
+	if fresh := w.Header().Get("Set-Cookie"); !strings.HasSuffix(fresh, "; SameSite=Strict") ||
+		!strings.Contains(fresh, "; HttpOnly") {
+		t.Errorf("in place of a short cookie: %q", fresh)
+	}
 	for _, c := range []struct {
 		name, token, cookie, origin string
 		want                        int
@@ -354,6 +408,7 @@ func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
 		{"neither cookie nor token", "", "", s.URL, 403},
 		{"no token", "", cookie, s.URL, 403},
 		{"the token of another browser", token, strings.Repeat("A", 26), s.URL, 403},
+		{"a short cookie", token, cookie[:25], s.URL, 403},
 		{"no origin", token, cookie, "", 403},
 		{"another origin", token, cookie, "https://evil.example", 403},
 		{"another port", token, cookie, "http://127.0.0.1:1", 403},
@@ -394,9 +449,31 @@ func TestEveryResponseForbidsScripts(t *testing.T) {
 			!strings.Contains(policy, "frame-ancestors 'none'") {
 			t.Errorf("%s: policy %q", tab, policy)
 		}
+		for header, want := range map[string]string{"Referrer-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+			"Cache-Control": "no-store"} {
+			if got := response.Header.Get(header); got != want {
+				t.Errorf("%s: %s is %q", tab, header, got)
+			}
+		}
+		if media := response.Header.Get("Content-Type"); strings.HasPrefix(media, "text/css") !=
+			(tab == "style.css") {
+			t.Errorf("%s is %s", tab, media)
+		}
 		if want := tab == "none"; (response.StatusCode == http.StatusNotFound) != want {
 			t.Errorf("%s: got %s", tab, response.Status)
 		}
+	}
+}
+
+func TestOtherMethodsAreRefused(t *testing.T) {
+	s := newSite(t, nil)
+	r := httptest.NewRequest(http.MethodPut, "http://localhost/state", nil)
+	r.RemoteAddr = "127.0.0.1:9"
+	w := httptest.NewRecorder()
+	s.page.ServeHTTP(w, r)
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD, POST" {
+		t.Errorf("got %d, %v", w.Code, w.Header())
 	}
 }
 

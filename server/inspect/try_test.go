@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func TestAToolIsTriedInBothEras(t *testing.T) {
 	s := newSite(t, &inspect.Options{Try: asOperator})
 	form := s.get(t, "try?tool=deploy")
 	want(t, form, hostile, `value="2"`, ">staging</option>", "env (required)")
-	wantNone(t, form)
+	wantNone(t, form, "http-equiv")
 	if n := s.passed.Load(); n != 0 {
 		t.Fatalf("a GET called %d tools", n)
 	}
@@ -96,10 +97,81 @@ func TestAToolIsTriedInBothEras(t *testing.T) {
 	s.answer(t, trial, 0, 1, "accept", url.Values{"field.name": {hostile}, "field.level": {"5"}})
 	s.eventually(t, trial, "Question 2 in 2026-07-28")
 	s.answer(t, trial, 0, 2, "accept", url.Values{"json": {`{"name":"x"}`}})
+	s.eventually(t, trial, "It is done.")
+	for side := -1; side < 3; side++ { // no other side or question than its own
+		s.answer(t, trial, side, 9, "cancel", url.Values{})
+	}
+	s.answer(t, trial, -1, 1, "cancel", url.Values{})
+	s.answer(t, trial, 2, 1, "cancel", url.Values{})
 	s.answer(t, trial, 1, 1, "decline", url.Values{})
 	page = s.eventually(t, trial, "It is done.", "3 to prod 5"+hostile, "The result is an error.")
-	wantNone(t, page)
+	wantNone(t, page, "http-equiv", `"action":"cancel"`)
 	want(t, page, `"action":"decline"`, `"level":5`)
+}
+
+// TestFormsShowTheirSchema, what was entered before, and else the defaults.
+func TestFormsShowTheirSchema(t *testing.T) {
+	schema := []byte(`{"type":"object","required":["s"],"properties":{
+		"s":{"type":"string","default":"z"},
+		"d":{"type":"string","format":"date"},
+		"i":{"type":"integer","title":"How many","default":3},
+		"n":{"type":"number","description":"Any."},
+		"b":{"type":"boolean","default":true},
+		"e":{"type":"string","enum":["x","y"],"enumNames":["Ex"],"default":"y"},
+		"o":{"type":"string","oneOf":[{"const":"1","title":"one"}]},
+		"m":{"type":"array","items":{"type":"string","enum":["p","q"]},"default":["q"]}}}`)
+	for want, given := range map[string]url.Values{`field.s "s" "string" "z" true false []
+field.d "d" "date" "" false false []
+field.i "How many" "integer" "3" false false []
+field.n "n" "Any." "" false false []
+field.b "b" "boolean" "true" false false [{true yes true} {false no false}]
+field.e "e" "" "y" false false [{x Ex false} {y y true}]
+field.o "o" "" "" false false [{1 one false}]
+field.m "m" "" "q" false true [{p p false} {q q true}]
+`: nil, `field.s "s" "string" "<i>" true false []
+field.d "d" "date" "" false false []
+field.i "How many" "integer" "" false false []
+field.n "n" "Any." "" false false []
+field.b "b" "boolean" "" false false [{true yes false} {false no false}]
+field.e "e" "" "" false false [{x Ex false} {y y false}]
+field.o "o" "" "" false false [{1 one false}]
+field.m "m" "" "p" false true [{p p true} {q q false}]
+`: {"field.s": {"<i>"}, "field.m": {"p"}}} {
+		if got, flat := inspect.RenderForm(schema, given); got != want || !flat {
+			t.Errorf("%v: flat %t\n%s\nwant\n%s", given, flat, got, want)
+		}
+	}
+	if lines, flat := inspect.RenderForm([]byte(`{"type":"object"}`), nil); lines != "" || !flat {
+		t.Errorf("without properties: flat %t\n%s", flat, lines)
+	}
+	bare := bytes.ReplaceAll(schema, []byte(`"default"`), []byte(`"examples"`))
+	for _, c := range []struct{ field, value, want string }{
+		{"s", "7", `{"s":"7"}`}, {"s", "true", `{"s":"true"}`}, {"i", "7", `{"s":"x","i":7}`},
+		{"i", "", `{"s":"x"}`}, {"i", "seven", "error"}, {"n", "1.5", `{"s":"x","n":1.5}`},
+		{"b", "false", `{"s":"x","b":false}`}, {"m", "p", `{"s":"x","m":["p"]}`},
+		{"e", "z", "error"}, {"s", "", "error"}, {"o", "1", `{"s":"x","o":"1"}`},
+	} {
+		given := url.Values{"field.s": {"x"}}
+		given.Set("field."+c.field, c.value)
+		_, content, err := inspect.FillForm(bare, given)
+		got := string(content)
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("%s is %q: got %s, %v, want %s", c.field, c.value, got, err, c.want)
+		}
+	}
+}
+
+func TestATrialThatRunsIsLookedAtAgain(t *testing.T) {
+	s := newSite(t, &inspect.Options{Try: asOperator})
+	trial := s.try(t, "work", url.Values{"era": {"modern"}})
+	want(t, s.eventually(t, trial, "It runs."), `http-equiv="refresh" content="1"`)
+	close(s.release)
+	wantNone(t, s.eventually(t, trial, "It is done."), "http-equiv")
+	page, _ := s.post(t, "try", url.Values{"do": {"start"}, "tool": {"work"}})
+	want(t, page, `role="alert"`, "choose an era at least")
 }
 
 func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
@@ -189,6 +261,7 @@ func TestTrialsEndWithTheServer(t *testing.T) {
 	s.eventually(t, trial, "Question 1 in 2026-07-28")
 	_ = s.server.Shutdown(context.Background())
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
+	want(t, s.get(t, "try"), `role="alert"`) // the tools cannot be listed
 }
 
 // TestATrialIsOfWhoMadeIt: nobody looks at the calls of others, or answers in their name.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +31,8 @@ type faultyStore struct {
 	applied bool          // it fails after it was carried out
 	outage  time.Duration // and all calls for this time
 	until   time.Time
-	dead    bool // the process is
+	dead    bool   // the process is
+	broken  string // calls of this name fail
 }
 
 var errBroken = errors.New("the store is broken")
@@ -46,7 +49,7 @@ func (s *faultyStore) do(name string, call func() error) error {
 	if fails {
 		s.until = time.Now().Add(s.outage)
 	}
-	fails = fails || s.dead || time.Now().Before(s.until)
+	fails = fails || s.dead || name == s.broken || time.Now().Before(s.until)
 	applied := s.applied && !s.dead
 	s.mu.Unlock()
 	if fails && !applied {
@@ -63,6 +66,13 @@ func (s *faultyStore) kill(dead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead = dead
+}
+
+// breakCalls has all calls of a name fail, empty: none.
+func (s *faultyStore) breakCalls(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = name
 }
 
 func (s *faultyStore) count(name string) int {
@@ -114,8 +124,18 @@ func (s *faultyStore) DueTasks(ctx context.Context, limit int) (ids [][32]byte, 
 
 func testRing(t testing.TB) *keys.Keyring {
 	t.Helper()
+	return newRing(t, "a")
+}
+
+// newRing returns a ring whose keys have the ids, the primary first. One id is always one key.
+func newRing(t testing.TB, ids ...string) *keys.Keyring {
+	t.Helper()
+	var list []string
+	for _, id := range ids {
+		list = append(list, id+":"+strings.Repeat("MDEyMzQ1Njc4OTAx", 3)+"MDEyMzQ1Njc=")
+	}
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) {
-		return "a:" + strings.Repeat("MDEyMzQ1Njc4OTAx", 3) + "MDEyMzQ1Njc=", true
+		return strings.Join(list, ","), true
 	}, "KEYS")
 	if err != nil {
 		t.Fatal(err)
@@ -289,60 +309,80 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 }
 
 // TestDeaths lets the process of each run die: five times without getting further are enough,
-// whatever the run says meanwhile, but those that were only queued do not count.
+// whatever the run says meanwhile, but those that were only queued do not count. In any order of
+// runs nothing but a memo that is new counts as getting further.
 func TestDeaths(t *testing.T) {
-	for _, how := range []string{"silent", "talks", "queued"} {
-		queued := how == "queued"
-		synctest.Test(t, func(t *testing.T) {
-			memory, ring := store.NewMemoryTaskStore(), testRing(t)
-			runs, id, told := 0, "", &changes{}
-			var last *world
-			for range 6 {
-				s := newFaultyStore(memory)
-				w := newServerWorld(t, server.Options{Observer: told},
-					&tasks.Options{Store: s, Keys: ring, Runs: 1})
-				add := func(name string, note func()) {
-					server.AddRawTool(w.srv, server.Tool{Name: name, Task: server.TaskMust},
-						inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-							note()
-							if how == "talks" {
-								tasks.StatusMessage(ctx, "nearly there")
-							}
-							<-ctx.Done()
-							return nil, context.Cause(ctx)
-						}))
+	scripts := []string{"......", "tttttt", "qqqqqq"} // nothing, talks, queued
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		script := ""
+		for range 14 {
+			script += string("m.t."[random.IntN(4)]) // m: a new memo
+		}
+		scripts = append(scripts, script)
+	}
+	for _, script := range scripts {
+		synctest.Test(t, func(t *testing.T) { testDeaths(t, script) })
+	}
+}
+
+func testDeaths(t *testing.T, script string) {
+	memory, ring := store.NewMemoryTaskStore(), testRing(t)
+	runs, id, told := 0, "", &changes{}
+	var last *world
+	for range script {
+		s := newFaultyStore(memory)
+		w := newServerWorld(t, server.Options{Observer: told},
+			&tasks.Options{Store: s, Keys: ring, Runs: 1})
+		block := func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		server.AddRawTool(w.srv, server.Tool{Name: "block", Task: server.TaskMust}, inTask(block))
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+			runs++
+			for i, how := range script[:runs] {
+				if how == 'm' {
+					_, _ = roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
+						return i, nil
+					})
 				}
-				add("block", func() {})
-				add("die", func() { runs++ })
-				if queued {
-					w.call("block", "")
-					synctest.Wait()
-				}
-				if last = w; id == "" {
-					id = w.call("die", "")
-				} else {
-					w.get(id) // takes over
-				}
-				synctest.Wait()
-				s.kill(true)
-				time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
-				s.kill(false)
-				w.tasks.Shutdown(canceled())
 			}
-			state := last.get(id).State
-			failed, ok := state.(protocol.TaskFailed)
-			switch {
-			case queued && (ok || runs > 0):
-				t.Errorf("%s: %+v after %d runs", how, state, runs)
-			case !queued && (!ok || runs != 5 ||
-				!strings.Contains(failed.Error.Message, "5 times")):
-				t.Errorf("%s: %+v after %d runs", how, state, runs)
+			if script[runs-1] == 't' {
+				tasks.StatusMessage(ctx, "nearly there")
 			}
-			if !queued {
-				told.want(t, map[string]int{"begun": 1, "runs": 5, "stops": 5, "taken_over": 4,
-					"died": 1, "failed": 0})
-			}
+			return block(ctx, c)
 		})
+		if script[0] == 'q' {
+			w.call("block", "")
+			synctest.Wait()
+		}
+		if last = w; id == "" {
+			id = w.call("work", "")
+		} else {
+			w.get(id) // takes over
+		}
+		synctest.Wait()
+		s.kill(true)
+		time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
+		s.kill(false)
+		w.tasks.Shutdown(canceled())
+	}
+	want, deaths := 0, 0
+	for want < len(script) && deaths < 5 && script[0] != 'q' {
+		if script[want] == 'm' {
+			deaths = 0
+		}
+		deaths, want = deaths+1, want+1
+	}
+	failed, stopped := last.get(id).State.(protocol.TaskFailed)
+	if stopped != (deaths == 5 && want < len(script)) || runs != want ||
+		stopped && !strings.Contains(failed.Error.Message, "5 times") {
+		t.Errorf("%s: %+v after %d runs, want %d", script, last.get(id).State, runs, want)
+	}
+	if stopped {
+		told.want(t, map[string]int{"begun": 1, "runs": want, "stops": want,
+			"taken_over": want - 1, "died": 1, "failed": 0})
 	}
 }
 
@@ -352,26 +392,93 @@ func canceled() context.Context {
 	return ctx
 }
 
-// TestShutdownHandsOver has the next poll, on another replica, go on with the task.
+// TestLostLease: a run outlives a store that fails for a moment. One that has lost its task is
+// stopped at once where the same process takes the task over, and one that was cancelled elsewhere
+// within a second.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs, now atomic.Int64
+		id := ""
+		w, s := replicas(t, tasks.Options{}, taskTool,
+			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				runs.Add(1)
+				now.Add(1)
+				defer now.Add(-1)
+				time.Sleep(time.Second)
+				if _, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) {
+					return 1, nil
+				}); err != nil {
+					return nil, err
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}))
+		want := func(n int64) {
+			t.Helper()
+			w[0].get(id)
+			synctest.Wait()
+			if runs.Load() != n || now.Load() != 1 {
+				t.Errorf("%d of %d handlers run, want 1 of %d", now.Load(), runs.Load(), n)
+			}
+		}
+		id = w[0].call("work", "")
+		s[0].breakCalls("put")
+		time.Sleep(5 * time.Second)
+		s[0].breakCalls("renew")
+		time.Sleep(2 * time.Second)
+		want(1)
+		time.Sleep(31 * time.Second)
+		want(2)
+		cancel := func(replica int) *protocol.Response {
+			return w[replica].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+		}
+		s[0].breakCalls("put")
+		if resp := cancel(0); resp.Error == nil ||
+			resp.Error.Code != protocol.CodeInternalError {
+			t.Errorf("a cancellation that cannot be stored: %v", resp.Error)
+		}
+		s[0].breakCalls("")
+		if resp := cancel(1); resp.Error != nil {
+			t.Error(resp.Error)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if now.Load() != 0 {
+			t.Error("it runs on, and was cancelled on another replica")
+		}
+	})
+}
+
+// TestShutdownHandsOver has the next poll, on another replica, go on with the task. One that was
+// cancelled meanwhile is over at once, and one that is begun later never runs here.
 func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
+		runs, stays := 0, true
 		w, _ := replicas(t, tasks.Options{}, taskTool,
 			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-				if runs++; runs == 1 {
+				if runs++; stays {
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				}
 				return server.Text("done"), nil
 			}))
-		id := w[0].call("work", "")
+		id, cancelled := w[0].call("work", ""), w[0].call("work", "")
 		synctest.Wait()
+		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, cancelled, declared))
 		if err := w[0].tasks.Shutdown(canceled()); err == nil {
 			t.Error("no error although the context had ended")
 		}
-		w[1].get(id)
+		w[1].want(cancelled, "cancelled")
+		stays = false
+		late := w[0].call("work", "")
 		synctest.Wait()
-		w[1].want(id, "completed")
+		if runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+		for _, id := range []string{id, late} {
+			w[1].get(id)
+			synctest.Wait()
+			w[1].want(id, "completed")
+		}
 	})
 }
 

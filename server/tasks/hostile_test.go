@@ -219,6 +219,32 @@ func TestWireKeys(t *testing.T) {
 	})
 }
 
+// TestQuestionsThatWaitTogether: an answer to one of them changes nothing for the other.
+func TestQuestionsThatWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		w := newWorld(t, nil)
+		w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			runs++
+			a, isA := roundtrip.AcceptedContent[name](ctx, "a")
+			b, isB := roundtrip.AcceptedContent[name](ctx, "b")
+			if !isA || !isB {
+				return roundtrip.InputRequired(roundtrip.Elicit[name]("a", "?"),
+					roundtrip.Elicit[name]("b", "?")), nil
+			}
+			return server.Text(a.Name + b.Name), nil
+		})
+		id := w.call("work", "")
+		synctest.Wait()
+		w.update(id, `{"a":{"action":"accept","content":{"name":"x"}}}`)
+		synctest.Wait()
+		w.answerKey(id, "b")
+		if w.want(id, "completed"); runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+	})
+}
+
 // TestUndeclaredComesFirst refuses clients that have not declared the extension, whatever the id is
 // and however the parameters look, before the store is asked.
 func TestUndeclaredComesFirst(t *testing.T) {
@@ -328,6 +354,7 @@ func TestNoRoom(t *testing.T) {
 			}
 			w.ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
 			synctest.Wait()
+			w.want(id, "cancelled")
 			if next := w.call("work", second); next == id {
 				t.Error("the same task")
 			}
@@ -411,13 +438,16 @@ func TestPollsInALoop(t *testing.T) {
 		other := protocol.Principal{Issuer: "i", Subject: "s"}
 		for _, p := range []protocol.Principal{other, protocol.LocalPrincipal()} {
 			for range 100 {
-				resp := w[1].askAs(p, "tasks/get", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
-				if resp.Error != nil && resp.Error.Code == protocol.CodeBusy {
-					refused++
+				for _, method := range []string{"tasks/get", "tasks/update"} {
+					resp := w[1].askAs(p, method,
+						fmt.Sprintf(`"taskId":%q,"inputResponses":{},%s`, id, declared))
+					if resp.Error != nil && resp.Error.Code == protocol.CodeBusy {
+						refused++
+					}
 				}
 			}
 		}
-		if n := s[1].count("get") - before; refused != 180 || n != 20 {
+		if n := s[1].count("get") - before; refused != 360 || n != 40 {
 			t.Errorf("%d refused, %d reads", refused, n)
 		}
 	})
@@ -462,11 +492,15 @@ func TestInline(t *testing.T) {
 			w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
 				middleware.Limit(&middleware.Options{Calls: 1}),
 				middleware.Timeout(time.Second / 2)}}, &tasks.Options{Inline: 5 * time.Second})
-			w.addTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+			work := inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				time.Sleep(takes)
 				roundtrip.OnCommit(ctx, func(context.Context) { commits++ })
 				return server.Text("done"), nil
 			})
+			server.AddRawTool(w.srv, taskTool, work)
+			server.AddRawTool(w.srv, server.Tool{Name: "must", Task: server.TaskMust}, work)
+			w.call("must", "") // is a task however soon it is over
+			time.Sleep(2 * time.Minute)
 			resp := w.ask("tools/call", `"name":"work",`+declared)
 			if inline := bytes.Contains(resp.Result, []byte("done")); inline !=
 				(takes == time.Second) {
@@ -474,7 +508,7 @@ func TestInline(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if commits != 1 {
+			if commits != 2 {
 				t.Errorf("%d commits", commits)
 			}
 		})

@@ -2,12 +2,14 @@ package tasks_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/inspection"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
@@ -15,12 +17,15 @@ import (
 // TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
 func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := make(chan bool)
+		end, come := make(chan bool), false
 		w, s := replicas(t, tasks.Options{}, taskTool,
 			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				select {
 				case <-end:
-					return server.Text("done"), nil
+					err := roundtrip.AwaitEvent(ctx, "e", func(context.Context) (bool, error) {
+						return come, nil
+					})
+					return server.Text("done"), err
 				case <-ctx.Done():
 					return nil, context.Cause(ctx)
 				}
@@ -45,7 +50,35 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 		want(1, "runs", "from a process that ended", "1")
 		close(end)
 		synctest.Wait()
+		want(1, "waits", "from a process that ended", "1")
+		come = true
+		time.Sleep(time.Minute)
 		want(1, "completed", "from a process that ended", "1")
 		s[0].kill(false)
+	})
+}
+
+// TestAnOperatorSeesWhichTasksWait for their turn, which is not while they run.
+func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &tasks.Options{Runs: 1})
+		newGauge(w)
+		w.take("ann", 10)
+		synctest.Wait()
+		w.take("bob", 10)
+		for _, want := range []string{"runs, waits for its turn", "completed, runs",
+			"completed, completed"} {
+			synctest.Wait()
+			report, seen := &inspection.Report{}, []string{}
+			w.tasks.Inspect(inspection.With(t.Context(), report))
+			for _, row := range report.Tables[0].Rows {
+				seen = append(seen, row[4])
+			}
+			slices.Sort(seen)
+			if got := strings.Join(seen, ", "); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			time.Sleep(10*time.Second + time.Millisecond)
+		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
@@ -165,6 +166,24 @@ func TestRunsHaveShares(t *testing.T) {
 			}
 			told.want(t, map[string]int{"begun": begun, "runs": begun, "stops": begun,
 				"completed": begun, "dequeued": told.count("queued"), "taken_over": 0, "failed": 0})
+		})
+	}
+}
+
+// Tasks for which a process has no room begin in it when it has, and do not wait for its next look.
+func TestTasksBeyondTheRoomAreNotForgotten(t *testing.T) {
+	for who, runs := range map[string]int{"": 1, "ann": 4} { // one slot each
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, &tasks.Options{Runs: runs, Sweep: 1000 * time.Hour})
+			g := newGauge(w)
+			time.Sleep(time.Minute)
+			for range 10 {
+				w.take(who, 1)
+			}
+			time.Sleep(11 * time.Second)
+			if done, _ := g.read(); done != 10 {
+				t.Errorf("%q: %d of 10 tasks are done", who, done)
+			}
 		})
 	}
 }
@@ -402,6 +421,16 @@ func TestTasksAreAddedOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	if again, err := tasks.New(w.srv, nil); err == nil || again != nil {
 		t.Errorf("a second time: %v", err)
+	}
+	memory := store.NewMemoryTaskStore()
+	for _, o := range []tasks.Options{{Store: memory}, {Store: memory,
+		Keys: keys.EphemeralKeyring()}, {RunTimeout: -1}, {Runs: -1}, {TasksPerPrincipal: -1},
+		{Lease: -1}, {Sweep: -1}, {Inline: -1}} {
+		_, err := tasks.New(w.srv, &o)
+		if text := fmt.Sprint(err); !strings.Contains(text, "must not be negative") &&
+			!strings.Contains(text, "needs keys") {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 	bugs := bugCount(0)
 	srv, err := server.New(&server.Options{Observer: &bugs,

@@ -24,6 +24,8 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
@@ -119,9 +121,11 @@ func TestOneHandlerInAllWays(t *testing.T) {
 			defer c.Close()
 			var result *protocol.CallToolResult
 			var handle *client.Task
-			ctx := t.Context()
+			ctx, said := t.Context(), ""
 			if way.name == "events" {
-				ctx = client.WithProgress(ctx, func(context.Context, *protocol.Progress) {})
+				ctx = client.WithProgress(ctx, func(_ context.Context, p *protocol.Progress) {
+					said += fmt.Sprint(p.Progress, p.Message, "; ")
+				})
 			}
 			if opts.Tasks {
 				result, handle, err = c.BeginTask(ctx, &protocol.CallToolParams{Name: "work"})
@@ -139,13 +143,18 @@ func TestOneHandlerInAllWays(t *testing.T) {
 			if !slices.Equal(asked, want) || text != "answer 3" {
 				t.Errorf("asked %q, got %q", asked, text)
 			}
+			if way.name == "events" && said != "1begun; 1begun; " {
+				t.Errorf("it said %q", said)
+			}
 		})
 	}
 }
 
 // migrate asks in the foreground, begins a task, keeps a memo and asks twice.
-func migrate(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-	_ = call.Progress(ctx, 1, 3, "begun")
+func migrate(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if !roundtrip.InTask(ctx) {
+		tasks.StatusMessage(ctx, "begun")
+	}
 	who, err := roundtrip.Ask[name](ctx, "who", "Who?")
 	if err != nil {
 		return nil, err
@@ -405,28 +414,82 @@ func TestTimesOfATask(t *testing.T) {
 	})
 }
 
-// TestCancelOfABusyRun cancels on one replica while the run on the other stores something all the
-// time: what it stores does not undo the cancellation.
-func TestCancelOfABusyRun(t *testing.T) {
+// TestStatusMessages: what a run says is cleaned, and stored once a second; its progress is written
+// as a message.
+func TestStatusMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
-			_ *server.ToolCall) (outcome, error) {
-			for i := 0; ctx.Err() == nil && i < 1000; i++ {
-				time.Sleep(70 * time.Millisecond)
-				if _, err := roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int, error) {
-					return i, nil
-				}); err != nil {
+		s := newFaultyStore(store.NewMemoryTaskStore())
+		w := newWorld(t, &tasks.Options{Store: s, Keys: testRing(t)})
+		w.addTask(func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+			for _, say := range []func() error{
+				func() error { tasks.StatusMessage(ctx, "a\x00\u0080\u009f\u00a0\x7f"); return nil },
+				func() error { tasks.StatusMessage(ctx, strings.Repeat("é", 600)); return nil },
+				func() error { return c.Progress(ctx, 1, 3, "one") },
+				func() error { return c.Progress(ctx, 2, 3, "") },
+				func() error { return c.Progress(ctx, 2.5, 0, "") },
+			} {
+				if err := say(); err != nil {
 					return nil, err
 				}
+				time.Sleep(time.Second)
 			}
-			return nil, context.Cause(ctx)
-		}))
-		id := w[0].call("work", "")
-		time.Sleep(5020 * time.Millisecond)
-		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
-		time.Sleep(3 * time.Second)
-		w[1].want(id, "cancelled")
+			for i := range 100 {
+				tasks.StatusMessage(ctx, fmt.Sprint(i))
+			}
+			time.Sleep(time.Second / 2)
+			return server.Text("done"), nil
+		})
+		id := w.call("work", "")
+		for _, want := range []string{"a   \u00a0 ", strings.Repeat("é", 512), "one", "2 of 3",
+			"2.5", "0"} {
+			synctest.Wait()
+			if got := w.get(id); got.Message != want || got.IsOver() {
+				t.Errorf("%+v, want %q", got, want)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n := s.count("put"); n != 8 { // the key, six messages, and the result
+			t.Errorf("%d writes", n)
+		}
+		w.want(id, "completed")
 	})
+}
+
+// TestCancelOfABusyRun cancels on one replica while the run on the other stores something all the
+// time, which fails for a while: what it stores does not undo the cancellation, also where it
+// cannot read it, for want of the newest key.
+func TestCancelOfABusyRun(t *testing.T) {
+	for _, ring := range []*keys.Keyring{newRing(t, "a"), newRing(t, "b", "a")} {
+		synctest.Test(t, func(t *testing.T) {
+			w, s := replicas(t, tasks.Options{}, taskTool, inTask(func(ctx context.Context,
+				_ *server.ToolCall) (outcome, error) {
+				for i := 0; ctx.Err() == nil && i < 1000; i++ {
+					time.Sleep(70 * time.Millisecond)
+					if _, err := roundtrip.Memo(ctx, fmt.Sprint(i), func(context.Context) (int,
+						error) {
+						return i, nil
+					}); err != nil {
+						return nil, err
+					}
+				}
+				return nil, context.Cause(ctx)
+			}))
+			id := w[0].call("work", "")
+			time.Sleep(5020 * time.Millisecond)
+			other := newWorld(t, &tasks.Options{Store: s[1], Keys: ring})
+			s[0].breakCalls("get")
+			time.AfterFunc(2*time.Second, func() { s[0].breakCalls("") })
+			other.ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, id, declared))
+			time.Sleep(5 * time.Second)
+			if ring.Primary() != "a" {
+				other.get(id)
+				time.Sleep(time.Minute)
+				other.get(id) // takes over
+			}
+			other.want(id, "cancelled")
+		})
+	}
 }
 
 // TestQuestionAfterAWait: the looks at an event end with it, a question waits without any.

@@ -17,7 +17,7 @@ import (
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
-	writes  int             // until the process ends, 0: it does not
+	writes  int             // until the process ends, 0: it does not; or EachRun
 	life    context.Context // of the process; nil: no flow is played
 	kill    context.CancelFunc
 	holder  string        // who runs the task
@@ -26,6 +26,10 @@ type Tasks struct {
 	// Reset ends all processes, and forgets what they have kept.
 	Reset func()
 }
+
+// EachRun, for a number of writes, has each process that runs a task end with the first write that
+// the handler causes in its run.
+const EachRun = -1
 
 // start forgets what the last flow left. A process ends after the number of writes.
 func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
@@ -45,8 +49,9 @@ func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	if k.life == nil {
 		return false
 	}
-	if holder != "" && holder != k.holder {
-		k.effects.startRound() // a run begins
+	begins := holder != "" && holder != k.holder
+	if begins {
+		k.effects.startRound()
 	}
 	if k.holder = holder; holder == "" {
 		k.rests++
@@ -55,14 +60,23 @@ func (k *Tasks) NoteWrite(holder string) (killed bool) {
 		default:
 		}
 	}
-	if k.writes == 0 {
-		return false
+	if k.writes > 0 {
+		k.writes--
+		killed = k.writes == 0
+	} else if k.writes == EachRun {
+		killed = holder != "" && !begins
 	}
-	if k.writes--; k.writes == 0 {
+	if killed {
 		k.kill()
-		return true
+		k.life, k.kill = context.WithCancel(context.Background()) // of the next
 	}
-	return false
+	return killed
+}
+
+func (k *Tasks) currentLife() context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.life
 }
 
 // ErrMustBeTask means that the tool serves no client that does not know of tasks.
@@ -74,12 +88,18 @@ func (o outcome) mustBeTask() bool {
 	return ok && needed.Extensions[protocol.ExtensionTasks] != nil
 }
 
+// WasStopped reports whether the flow has become a task that failed because its processes ended.
+func (p *Played) WasStopped() bool {
+	return p.IsTask() && p.out.err != nil &&
+		strings.Contains(p.out.err.Message, "times without getting further")
+}
+
 // IsTask reports whether the flow has become a task.
 func (p *Played) IsTask() bool { return p.task != "" }
 
 // PlayTask plays the flow as a client that knows of tasks, and kills the process after a number of
-// writes to the store, 0: never; another process goes on then. It reports whether it came to that.
-// The questions are compared with those of modern, unless that is nil.
+// writes to the store, 0: never, or in [EachRun]; another process goes on then. It reports whether
+// it came to that. The questions are compared with those of modern, unless that is nil.
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
@@ -102,6 +122,9 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	p, err := s.playLegs(ctx, player.conn, flow, modern, maxLegs)
 	if err == nil && p.IsTask() {
 		err = player.follow(ctx, p)
+	}
+	if writes == EachRun && p != nil && p.WasStopped() { // whatever it has not asked
+		return p, true, nil
 	}
 	if err != nil {
 		return nil, life.Err() != nil, err
@@ -133,12 +156,12 @@ func (c *taskPlayer) connect() (err error) {
 	return err
 }
 
-// move connects to another process if this one was killed. That one lives on.
+// move connects to another process if this one was killed.
 func (c *taskPlayer) move() error {
 	if c.life.Err() == nil {
 		return nil
 	}
-	c.life = context.Background()
+	c.life = c.target.Tasks.currentLife()
 	return c.connect()
 }
 
@@ -146,18 +169,19 @@ func (c *taskPlayer) move() error {
 func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	k, rests := c.target.Tasks, 0
 	for p.legs < maxLegs*maxLegs {
+		moves := c.life.Err() != nil // and has the next process go on at once
 		if err := c.move(); err != nil {
 			return err
 		}
 		k.mu.Lock()
 		now := k.rests
 		k.mu.Unlock()
-		if now == rests {
+		if now == rests && !moves {
 			select {
 			case <-k.rested:
 			case <-c.life.Done():
 			case <-ctx.Done():
-				return errors.New("the task got stuck: no other process has gone on with it. " +
+				return errors.New("the task got stuck: no other process has got further with it. " +
 					"Does Connect make a server of its own, which Tasks were added to?")
 			}
 			continue

@@ -2,7 +2,8 @@
 // store, clients call them, and meanwhile processes are killed, the store too, and connections cut.
 //
 // [RunFlows] has flows charged, whose last request is sent several times: each must be charged once
-// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice.
+// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice. [RunDeaths] has
+// one that ends each process which runs it.
 package chaos
 
 import (
@@ -142,6 +143,20 @@ func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 		}
 		i := rand.IntN(replicas)
 		f.processes[i].Kill()
+		f.startReplica(i)
+	}
+}
+
+// replaceDead starts the replicas again that have ended. It is called on the goroutine of the test.
+func (f *fleet) replaceDead() {
+	f.t.Helper()
+	for i, host := range f.hosts {
+		conn, err := net.Dial("tcp", host)
+		if err == nil {
+			_ = conn.Close()
+			continue
+		}
+		f.processes[i].Kill() // its exit code is no failure
 		f.startReplica(i)
 	}
 }

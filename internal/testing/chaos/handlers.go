@@ -69,6 +69,7 @@ func newWorker(kept store.TaskStore) (http.Handler, error) {
 	}
 	server.AddTool(srv, server.Tool{Name: "work", Description: "Works.", Task: server.TaskMust},
 		doWork)
+	server.AddTool(srv, server.Tool{Name: "die", Description: "Dies.", Task: server.TaskMust}, die)
 	if _, err = tasks.New(srv, &tasks.Options{Store: kept, Keys: ring, TasksPerPrincipal: 1000,
 		Lease: 2 * time.Second, Sweep: 500 * time.Millisecond}); err != nil {
 		_ = srv.Close()
@@ -131,6 +132,27 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 		takeTime() // the task is not over yet
 	})
 	return server.Text(text), nil
+}
+
+// A death says how a task dies.
+type death struct {
+	Talks bool `json:"talks"`
+}
+
+// die ends the process in each run.
+func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOutcome, error) {
+	if err := roundtrip.BeginTask(ctx); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second / 2) // the client gets the handle
+	if in.Talks {
+		tasks.StatusMessage(ctx, "nearly there")
+	}
+	if err := note("death", "-", "-"); err != nil {
+		return nil, err
+	}
+	os.Exit(1)
+	return nil, nil
 }
 
 // takeTime is a good part of the life of a replica.

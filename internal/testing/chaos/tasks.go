@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,48 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 		f.failed.Load(), f.checkNotes(), time.Since(began).Round(time.Second))
 	if len(left) > 0 {
 		t.Errorf("%d failures of the store were not made", len(left))
+	}
+}
+
+// RunDeaths has a task end each process that runs it, and fails the test unless it is stopped after
+// five runs, and has failed for all replicas then. It may talk in each run.
+func RunDeaths(t *testing.T, store string, talks bool) {
+	t.Helper()
+	f := startFleet(t, work, store)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	raw, err := f.send(ctx, protocol.MethodCallTool, "die",
+		fmt.Sprintf(`"name":"die","arguments":{"talks":%t}`, talks))
+	var handle struct{ TaskID string }
+	if err = errors.Join(err, json.Unmarshal(raw, &handle)); err != nil {
+		t.Fatal(err)
+	}
+	for failed := 0; failed < 3*replicas; time.Sleep(100 * time.Millisecond) {
+		f.replaceDead()
+		raw, err := f.send(ctx, protocol.MethodGetTask, handle.TaskID,
+			fmt.Sprintf(`"taskId":%q`, handle.TaskID))
+		if ctx.Err() != nil {
+			t.Fatal("the task is not stopped")
+		}
+		if err != nil {
+			continue // the replica is dead
+		}
+		task, err := protocol.DecodeTask(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, over := task.State.(protocol.TaskFailed)
+		switch {
+		case over && strings.Contains(state.Error.Message, "ended 5 times"):
+			failed++
+		case over || failed > 0:
+			t.Fatalf("after %d polls that saw it fail: %+v", failed, task.State)
+		}
+	}
+	deaths := 0
+	f.eachNote(func(string, string, string) { deaths++ })
+	if deaths != 5 {
+		t.Errorf("it has ended %d processes, want 5", deaths)
 	}
 }
 
