@@ -461,7 +461,9 @@ func TestShutdownHandsOver(t *testing.T) {
 				}
 				return server.Text("done"), nil
 			}))
-		id, cancelled := w[0].call("work", ""), w[0].call("work", "")
+		id := w[0].call("work", "")
+		synctest.Wait()
+		cancelled := w[0].call("work", "")
 		synctest.Wait()
 		w[1].ask("tasks/cancel", fmt.Sprintf(`"taskId":%q,%s`, cancelled, declared))
 		if err := w[0].tasks.Shutdown(canceled()); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +18,13 @@ import (
 // TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
 func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end, come := make(chan bool), false
+		end, come := make(chan bool), atomic.Bool{}
 		w, s := replicas(t, tasks.Options{}, taskTool,
 			inTask(func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 				select {
 				case <-end:
 					err := roundtrip.AwaitEvent(ctx, "e", func(context.Context) (bool, error) {
-						return come, nil
+						return come.Load(), nil
 					})
 					return server.Text("done"), err
 				case <-ctx.Done():
@@ -51,7 +52,7 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 		close(end)
 		synctest.Wait()
 		want(1, "waits", "from a process that ended", "1")
-		come = true
+		come.Store(true)
 		time.Sleep(time.Minute)
 		want(1, "completed", "from a process that ended", "1")
 		s[0].kill(false)
