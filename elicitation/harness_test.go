@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/promtest"
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -262,7 +262,7 @@ var labelled = regexp.MustCompile(`[a-z]+="([^"]*)"`)
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
-	for name, n := range servertest.Series(t, g) {
+	for name, n := range promtest.Series(t, g) {
 		if n != 0 {
 			all[labelled.ReplaceAllString(strings.TrimPrefix(name, "elicitation_"), "$1")] = n
 		}

@@ -643,7 +643,8 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		kinds[i] = protocol.KindElicitForm
 	}
 	r.observe(ctx, event.InputRequested{Where: r.where, Kinds: kinds, Way: words.WayText,
-		Questions: askedQuestions(questions), Principal: &r.call.Principal, Client: r.call.Client})
+		Questions: askedQuestions(questions), RoundsLeft: r.maxRounds(),
+		Principal: &r.call.Principal, Client: r.call.Client})
 	text := "Nothing was done yet: a person has to answer first, and this client does not show " +
 		"the question. Show the person this link with what it asks, and call again with the " +
 		"same arguments when they have answered." + links.String()

@@ -17,6 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
+	"github.com/rondo-mcp/rondo/internal/testing/promtest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -66,7 +67,7 @@ func newLedger(opts *gateway.Options) *ledger {
 // series returns the series of questions that are not zero.
 func (l *ledger) series(t *testing.T) map[string]float64 {
 	t.Helper()
-	all := servertest.Series(t, l.registry)
+	all := promtest.Series(t, l.registry)
 	maps.DeleteFunc(all, func(_ string, n float64) bool { return n == 0 })
 	return all
 }

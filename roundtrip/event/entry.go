@@ -101,6 +101,7 @@ func (e InputRequested) head() head {
 
 func (e InputRequested) addFields(f Fields) {
 	(&asked{nowhere{}, e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}).addFields(f)
+	f.AddNonEmpty("way", string(e.Way))
 }
 
 // asked is an InputRequested without its Where. Nothing of it is copied when its fields are
@@ -114,7 +115,7 @@ type asked struct {
 
 // Compact returns an event with the fields of e whose entry takes less stack to write.
 func Compact(e Event) Event {
-	if e, ok := e.(InputRequested); ok {
+	if e, ok := e.(InputRequested); ok && e.Way == "" {
 		return &asked{nowhere{}, e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
 	}
 	return e

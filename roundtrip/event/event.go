@@ -56,7 +56,7 @@ type InputRequested struct {
 	Questions  []AskedQuestion // in the order of Kinds
 	StateBytes int             // as in [Resumed]
 	RoundsLeft int             // rounds of questions that the flow may still have after this one
-	Way        Way             // of forms
+	Way        Way             // of forms whose link is in the result, else empty
 	// Principal is who is asked, and Client what their client says of itself, nil if it does not:
 	// not to be changed.
 	Principal *protocol.Principal

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/promtest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -231,7 +231,7 @@ func exposition(t testing.TB, g prometheus.Gatherer) string {
 func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	sum, found := 0.0, false
-	for full, n := range servertest.Series(t, g) {
+	for full, n := range promtest.Series(t, g) {
 		family, have, _ := strings.Cut(full, "{")
 		matches := family == name
 		found = found || matches

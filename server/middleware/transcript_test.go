@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/testing/promtest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -54,7 +55,7 @@ func (s *transcript) compare(t *testing.T, name string) {
 
 // scene plays something and writes down what became of it.
 func (s *transcript) scene(w *wire, title string, play func()) {
-	before := servertest.Series(w, w.registry)
+	before := promtest.Series(w, w.registry)
 	w.logs.TakeAll()
 	play()
 	s.lines(w, title, before)
@@ -80,7 +81,7 @@ func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	}
 	fmt.Fprintln(s)
 	var changes []string
-	for name, after := range servertest.Series(w, w.registry) {
+	for name, after := range promtest.Series(w, w.registry) {
 		if by := after - before[name]; by != 0 {
 			changes = append(changes, fmt.Sprintf("%s +%v", name, by))
 		}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/rondo-mcp/rondo/internal/testing/promtest"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -471,7 +472,7 @@ func TestWireTargets(t *testing.T) {
 	})
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.request(protocol.MethodGetPrompt, "broken", nil)
-		for name := range servertest.Series(t, w.registry) {
+		for name := range promtest.Series(t, w.registry) {
 			if strings.Contains(name, "target=") {
 				t.Errorf("%s: targets are labels without having been listed", name)
 			}

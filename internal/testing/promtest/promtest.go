@@ -1,4 +1,5 @@
-package servertest
+// Package promtest reads metrics that are kept for Prometheus. It is apart because it depends on that.
+package promtest
 
 import (
 	"cmp"
@@ -14,7 +15,9 @@ import (
 func Series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
-	noError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
