@@ -63,6 +63,9 @@ func normalize(raw []byte) ([]byte, error) {
 		}
 	}
 	whole := form.encode()
+	if form["$defs"] == nil && form["definitions"] == nil {
+		return whole, nil
+	}
 	delete(form, "$defs")
 	delete(form, "definitions")
 	normal := form.encode()
@@ -453,8 +456,10 @@ func (m members) dropBrokenTexts() {
 }
 
 func (m members) encode() []byte {
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
 	b := []byte{'{'}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range keys {
 		b = appendRaw(b, key, m[key])
 	}
 	return append(b, '}')

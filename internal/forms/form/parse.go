@@ -194,7 +194,8 @@ func (p *parser) parseProperty(key, raw []byte) error {
 		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
 	}
 	f := newField(name)
-	read, err := p.readKeywords(&f, raw)
+	read := members{}
+	err := p.readKeywords(&f, read, raw)
 	if err == nil {
 		err = f.setKind(read)
 	}
@@ -222,24 +223,23 @@ var keywordNames = [...]string{
 	"items", "enum", "enumNames", "oneOf", "default",
 }
 
-// readKeywords returns the raw keywords of a property and reads title and description into f.
-func (p *parser) readKeywords(f *field, raw []byte) (members, error) {
-	read := members{}
-	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+// readKeywords reads the raw keywords of a property into read, its title and description into f.
+func (p *parser) readKeywords(f *field, read members, raw []byte) error {
+	return jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "title":
 			f.title, err = p.parseAnnotation("title", value)
 		case "description":
 			f.description, err = p.parseAnnotation("description", value)
 		default:
-			if !slices.Contains(keywordNames[:], string(key)) {
+			i := slices.Index(keywordNames[:], string(key))
+			if i < 0 {
 				return p.refuseUnknown(f.name, key)
 			}
-			read[string(key)] = value
+			read[keywordNames[i]] = value // without a copy of the key
 		}
 		return err
 	})
-	return read, err
 }
 
 func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
