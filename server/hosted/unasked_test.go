@@ -1,0 +1,42 @@
+package hosted_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/hosted"
+)
+
+// TestQuestionsOfHostedServersReachClientsThatShowNone, one call for each question.
+func TestQuestionsOfHostedServersReachClientsThatShowNone(t *testing.T) {
+	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
+		if r.name == "http" {
+			r.open = func(t testing.TB, h *hosted.Server) protocol.Peer {
+				return hostedtest.Dial(t, h, "ann")
+			}
+		}
+		if r.name == "in process" {
+			return // the caller is anonymous
+		}
+		for _, park := range [][]string{nil, {"two"}} {
+			var effects atomic.Int32
+			page, opts := &servertest.Page{}, &hosted.Options{Park: park}
+			opts.Server.Roundtrip.Page = page
+			c := open(t, r.open(t, host(t, asking(&effects), opts)), era, client.Options{})
+			for range 2 {
+				text := hostedtest.CallTool(t, c, "two")
+				if !page.Answer(text, func(string) string { return `{"text":"x"}` }) {
+					t.Fatalf("got %q, want a link", text)
+				}
+			}
+			wantText(t, c, "two", `accept {"text":"x"}`)
+			if n := effects.Load(); n != 1 {
+				t.Errorf("%d effects", n)
+			}
+		}
+	})
+}
