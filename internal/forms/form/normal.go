@@ -62,15 +62,14 @@ func normalize(raw []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	whole := form.encode()
-	if form["$defs"] == nil && form["definitions"] == nil {
-		return whole, nil
-	}
-	delete(form, "$defs")
-	delete(form, "definitions")
-	normal := form.encode()
-	if bytes.Contains(bytes.ToLower(normal), []byte(`ref"`)) { // in a keyword beside the grammar
-		return whole, nil
+	normal := form.encodeLike(raw)
+	if form["$defs"] != nil || form["definitions"] != nil {
+		delete(form, "$defs")
+		delete(form, "definitions")
+		short := form.encodeLike(raw)
+		if !bytes.Contains(bytes.ToLower(short), []byte(`ref"`)) { // in a keyword that is kept
+			normal = short
+		}
 	}
 	return normal, nil
 }
@@ -139,7 +138,7 @@ func partOf(raw []byte, step string) []byte {
 			return value
 		}
 	}
-	for i, value := range elementsOf(raw) {
+	for i, value := range eachElement(raw) {
 		if strconv.Itoa(i) == step {
 			return value
 		}
@@ -351,7 +350,7 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 		delete(m, "default")
 	}
 	m.explainRules(typ)
-	return m.encode(), nil
+	return m.encodeLike(raw), nil
 }
 
 // bounds are the keywords of bounds, and the words for an exclusive one.
@@ -383,7 +382,7 @@ func (m members) explainRules(typ string) {
 	if values := m["enum"]; numeric && values != nil {
 		var list []string
 		names, _ := parseTexts(m["enumNames"])
-		for i, value := range elementsOf(values) {
+		for i, value := range eachElement(values) {
 			list = append(list, string(value))
 			if i < len(names) {
 				list[i] += " " + names[i]
@@ -455,12 +454,25 @@ func (m members) dropBrokenTexts() {
 	}
 }
 
-func (m members) encode() []byte {
-	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
-	slices.Sort(keys)
-	b := []byte{'{'}
-	for _, key := range keys {
-		b = appendRaw(b, key, m[key])
+func (m members) encode() []byte { return m.encodeLike(nil) }
+
+// encodeLike encodes keywords in the order of a schema that they come from, and others behind them.
+func (m members) encodeLike(raw []byte) []byte {
+	b, written := []byte{'{'}, 0
+	for key := range membersOf(raw) {
+		if value, ok := m[key]; ok {
+			b = appendRaw(b, key, value)
+			written++
+		}
+	}
+	if written < len(m) {
+		others := maps.Clone(m)
+		for key := range membersOf(raw) {
+			delete(others, key)
+		}
+		for _, key := range slices.Sorted(maps.Keys(others)) {
+			b = appendRaw(b, key, others[key])
+		}
 	}
 	return append(b, '}')
 }
@@ -575,7 +587,7 @@ func (m members) inferTypes() (types []string) {
 	if constant := m["const"]; constant != nil {
 		types = append(types, typeOf(constant))
 	}
-	for _, value := range elementsOf(m["enum"]) {
+	for _, value := range eachElement(m["enum"]) {
 		types = append(types, typeOf(value))
 	}
 	if len(types) == 0 {
@@ -594,11 +606,14 @@ func (m members) inferTypes() (types []string) {
 func dropUncheckable(raw []byte) []byte {
 	switch jsonx.KindOf(raw) {
 	case jsonx.Array:
-		values := elementsOf(raw)
-		for i, value := range values {
-			values[i] = dropUncheckable(value)
+		b := []byte{'['}
+		for i, value := range eachElement(raw) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, dropUncheckable(value)...)
 		}
-		return encodeList(values)
+		return append(b, ']')
 	case jsonx.Object:
 		m := readMembers(raw)
 		for key, value := range m {

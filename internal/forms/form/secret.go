@@ -47,7 +47,7 @@ func FindPeerSecret(raw []byte) (found Secret) {
 	for _, value := range membersOf(raw) {
 		descend(value)
 	}
-	for _, value := range elementsOf(raw) {
+	for _, value := range eachElement(raw) {
 		descend(value)
 	}
 	return found
@@ -77,7 +77,7 @@ func secretOfTitles(raw []byte) (word string) {
 			word = cmp.Or(word, secretOfTitles(value))
 		}
 	}
-	for _, value := range elementsOf(raw) {
+	for _, value := range eachElement(raw) {
 		word = cmp.Or(word, secretOfTitles(value))
 	}
 	return word
@@ -116,14 +116,25 @@ func membersOf(raw []byte) iter.Seq2[string, []byte] {
 
 var errStop = errors.New("stop")
 
+// eachElement yields the elements of an array, and nothing of other JSON.
+func eachElement(raw []byte) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		if jsonx.KindOf(raw) != jsonx.Array {
+			return
+		}
+		_ = jsonx.Elements(raw, func(i int, value []byte) error {
+			if !yield(i, value) {
+				return errStop
+			}
+			return nil
+		})
+	}
+}
+
 // elementsOf returns the elements of an array, and nil for other JSON.
 func elementsOf(raw []byte) (list [][]byte) {
-	if jsonx.KindOf(raw) != jsonx.Array {
-		return nil
-	}
-	_ = jsonx.Elements(raw, func(_ int, value []byte) error {
+	for _, value := range eachElement(raw) {
 		list = append(list, value)
-		return nil
-	})
+	}
 	return list
 }
