@@ -273,11 +273,13 @@ func (r *run) isHiddenKey(key string) bool {
 	return hidden || len(r.responses) == 0 && r.taskRun() == nil && r.findAsked(key) != nil
 }
 
-// hideUnseen notes an answer that shows that the client has shown nothing, and reports whether
-// another way is tried.
+// hideUnseen notes an answer that shows that the client has shown nothing, such as a refusal or an
+// empty form in no time, and reports whether another way is tried.
 func (r *run) hideUnseen(a *answer) bool {
-	if a.outcome != Unseen || !r.canUsePage() ||
-		a.kind != protocol.KindElicitForm && !strings.HasSuffix(a.key, linkSuffix) {
+	isForm := a.kind == protocol.KindElicitForm
+	unseen := a.outcome == Unseen && (isForm || strings.HasSuffix(a.key, linkSuffix))
+	byItself := a.outcome == Accepted && isForm && a.soon && string(a.content) == "{}"
+	if !unseen && !byItself || !r.canUsePage() {
 		return false
 	}
 	r.ladder.hide(a.key, a)

@@ -341,3 +341,23 @@ func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.
 	}
 	return resp
 }
+
+// TestAnEmptyYesInNoTimeIsNobodys: a form without fields is consent, and a host that accepts it by
+// itself does not reach its person.
+func TestAnEmptyYesInNoTimeIsNobodys(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				_, err := roundtrip.Ask[struct{}](ctx, "sure", "Deploy?")
+				return server.Text("deployed"), err
+			}, nil)
+			link := h.wantLink(t, hosts[2], "", era)
+			if n := h.done.Load(); n != 0 {
+				t.Errorf("done %d times", n)
+			}
+			h.browser().enter(link, "-")
+			h.want(t, hosts[2], "", era, "deployed")
+		})
+	}
+}
