@@ -53,7 +53,7 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 func TestQuestionHasOneOutcome(t *testing.T) {
 	const questions = 16
 	for round := range 40 {
-		timeout := time.Duration(1+round%3) * 20 * time.Millisecond
+		timeout := time.Duration(1+round%3) * 100 * time.Millisecond // longer than the offers take
 		r := newRig(t, elicitation.Options{Timeout: timeout})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		outcomes := make(chan int, 10*questions)
