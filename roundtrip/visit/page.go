@@ -59,7 +59,7 @@ type Options struct {
 
 // A Page is where people are sent: [Page.Ask] is the side of the handler, [Page.ServeHTTP] that of
 // the browser. Q is what the handler tells the page about a visit, A what the page answers; both
-// are JSON, together of at most 32 KiB or so. All methods may be called concurrently.
+// are JSON of about 39 KiB at most. All methods may be called concurrently.
 type Page[Q, A any] struct {
 	url   *url.URL
 	opts  Options

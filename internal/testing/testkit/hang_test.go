@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -52,11 +53,12 @@ var hangs = []struct {
 		receive(begun)
 	}, []string{"httptest.(*Server).Close"}},
 	{"a bubble", func(t *testing.T) {
-		r, _, err := os.Pipe()
+		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(*testing.T) { _, _ = r.Read(make([]byte, 1)) })
+		runtime.KeepAlive(w) // which is closed when it is collected
 	}, []string{"hang_test.go", "IO wait"}},
 	{"beside a busy test", func(t *testing.T) {
 		t.Run("group", func(t *testing.T) {
