@@ -73,7 +73,6 @@ type answer struct {
 	// refusal that the handler has read it.
 	checked   bool
 	soon      bool // accepted before a person can have read the question
-	reread    bool // the handler has run again with an answer of the page
 	malformed error
 	mark      claims.Mark // of flow style, and of questions that got invalid answers
 

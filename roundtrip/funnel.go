@@ -70,6 +70,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	e.askingMode().openCall(e)
 	if f.opts.Page != nil {
 		e.ladder = &ladder{}
+		_ = e.ensureArgumentsDigest() // before goroutines need it; without it no page is used
 	}
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
@@ -112,6 +113,7 @@ type exchange struct {
 	arguments  [32]byte    // digest, once it is needed
 	held       store.Claim // with the guard, nil if there is none
 	ladder     *ladder     // nil without a page
+	pageRound  *pageRound  // that comes next, nil for none
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the
@@ -131,6 +133,13 @@ func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Res
 	for r := (responder{first}); ; {
 		r.matchAnswers(ctx)
 		result, err := r.executeHandler(ctx, handler)
+		if next, failed := e.openPageRound(ctx); next != nil || failed != nil {
+			if failed != nil {
+				return nil, failed
+			}
+			r.run = next
+			continue
+		}
 		e.commitClaim(ctx, result, err)
 		r.runCommits(ctx, result, err)
 		asks, more := result.(*protocol.InputRequiredResult)

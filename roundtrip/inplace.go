@@ -163,6 +163,8 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	reported := *a
 	if !r.hideUnseen(a) {
 		r.recordAnswerLocked(a)
+	} else if outcome == Accepted { // by the client itself
+		reported.outcome = Unseen
 	}
 	r.mu.Unlock()
 	r.noteForm(true)

@@ -19,7 +19,8 @@ type draft struct {
 	questions []Question
 	state     []byte
 	hasState  bool
-	forgets   bool // the answers so far
+	forgets   bool     // the answers so far
+	onPage    []string // keys of questions that are asked by the page
 	err       error
 }
 

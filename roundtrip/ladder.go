@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,8 +83,10 @@ type ladder struct {
 	mu     sync.Mutex
 	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
 	open   map[string]*openQuestion
-	taken  []*openQuestion // whose answers have come from the page
-	asked  bool            // the client was asked to show a form, for the first time in this call
+	got    map[string]*openQuestion // by key: returned by the handler, and answered on the page
+	taken  []*openQuestion          // whose answers have come from the page
+	asked  bool                     // the client was asked to show a form in this call
+	effect bool                     // something may have been done that an answer was for
 }
 
 // An openQuestion is a question on the page.
@@ -147,20 +148,45 @@ func (l *ladder) hides(key string) (said *answer, hidden bool) {
 	return said, hidden
 }
 
-// noteOpen notes a question that is open on the page, or has been; nil forgets it.
-func (l *ladder) noteOpen(key string, q *openQuestion) {
+// noteOpen notes a question that is open on the page, or has been; nil forgets it. keep has its
+// answer kept for the next run.
+func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open, l.got = map[string]*openQuestion{}, map[string]*openQuestion{}
+	}
+	delete(l.open, key)
+	delete(l.got, key)
 	switch {
 	case q == nil:
-		delete(l.open, key)
-	case q.answer != nil:
-		delete(l.open, key)
-		l.taken = append(l.taken, q)
-	case l.open == nil:
-		l.open = map[string]*openQuestion{key: q}
-	default:
+		return
+	case q.answer == nil:
 		l.open[key] = q
+		return
+	case keep:
+		l.got[key] = q
+	}
+	if q.asked != nil {
+		l.taken = append(l.taken, q)
+	}
+}
+
+func (l *ladder) gotUnder(key string) *openQuestion {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.got[key]
+}
+
+// noteEffect notes that the handler may have acted on an answer: then it is not given back.
+func (l *ladder) noteEffect() {
+	if l != nil {
+		l.mu.Lock()
+		l.effect = true
+		l.mu.Unlock()
 	}
 }
 
@@ -172,15 +198,6 @@ func (l *ladder) isFirst(is bool) bool {
 	first := !l.asked
 	l.asked = l.asked || is
 	return first
-}
-
-// hasTaken reports whether the answer to a question has come from the page before in this call.
-func (l *ladder) hasTaken(binding [32]byte) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.taken, func(q *openQuestion) bool {
-		return q.asked.Binding == binding
-	})
 }
 
 func (l *ladder) openUnder(key string) *openQuestion {
@@ -231,8 +248,8 @@ func (r *run) isHidden(q *Question) bool {
 	a := r.findAnswerLocked(q.key)
 	hidden := a != nil && a.soon && a.fault != nil || // nobody has typed that
 		r.wasAskedLocked(q.key+linkSuffix)
-	call, err := r.callDigestLocked()
 	r.mu.Unlock()
+	call, err := r.digestCall()
 	if hidden || err == nil && r.prior == nil && r.ladder.isFirst(false) &&
 		r.funnel.pages.get(call).asked >= maxUnanswered {
 		return true
@@ -246,9 +263,7 @@ func (r *run) noteForm(answered bool) {
 	if !r.canUsePage() || !answered && !r.ladder.isFirst(true) {
 		return
 	}
-	r.mu.Lock()
-	call, err := r.callDigestLocked()
-	r.mu.Unlock()
+	call, err := r.digestCall()
 	if err == nil {
 		r.funnel.pages.change(call, func(n *pageNote) {
 			if n.asked++; answered {
@@ -258,13 +273,13 @@ func (r *run) noteForm(answered bool) {
 	}
 }
 
-// callDigestLocked returns the digest of what two calls for the same thing have in common.
-func (r *run) callDigestLocked() (digest [32]byte, err error) {
-	if err := r.ensureArgumentsDigest(); err != nil {
-		return digest, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+// digestCall returns the digest of what two calls for the same thing have in common.
+func (e *exchange) digestCall() (digest [32]byte, err error) {
+	if !e.digested { // Do has tried
+		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
 	}
-	c := claims.Claims{Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
-		Arguments: r.arguments, Audience: r.funnel.opts.Audience}
+	c := claims.Claims{Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
+		Arguments: e.arguments, Audience: e.funnel.opts.Audience}
 	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00"))), nil
 }
 
@@ -298,15 +313,31 @@ func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key strin
 
 // bindQuestion returns the digest of all that an answer on the page is for.
 func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
-	r.mu.Lock()
-	call, err := r.callDigestLocked()
-	r.mu.Unlock()
+	call, err := r.digestCall()
 	if err != nil {
 		return digest, err
 	}
 	mark, err := q.makeMark()
+	if q.reworded {
+		mark.PromptDigest = [16]byte{}
+	}
 	question := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
-	return sha256.Sum256(append(call[:], question[:]...)), err
+	answers := r.digestAnswers(q.key)
+	return sha256.Sum256(append(append(call[:], question[:]...), answers[:]...)), err
+}
+
+// digestAnswers returns the digest of what was answered before: a yes belongs to that.
+func (r *run) digestAnswers(but string) [32]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var parts []string
+	for _, a := range r.answers {
+		if a.outcome == Accepted && a.key != but && a.kind != protocol.KindElicitURL {
+			parts = append(parts, fmt.Sprintf("%q %s", a.key, a.content))
+		}
+	}
+	slices.Sort(parts)
+	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
 // lookAtPage looks for the answer to a question on the page and records it, or notes the link.
@@ -318,9 +349,14 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	}
 	hidden := r.isHidden(q)
 	r.mu.Lock()
-	flow := r.flowIDLocked()
+	flow, closed := r.flowIDLocked(), r.closed
 	r.mu.Unlock()
-	asked := &PageQuestion{Binding: binding, Taker: hex.EncodeToString(flow[:]),
+	if closed {
+		return nil, errReturned()
+	}
+	// A round that is sent again gets its answer again, and a later one does not.
+	asked := &PageQuestion{Binding: binding,
+		Taker:     fmt.Sprintf("%x.%d", flow, r.number),
 		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
 		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
 		Form: q.form.Schema()}
@@ -328,27 +364,23 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	if err != nil {
 		return nil, err
 	}
-	if reply.Answer != nil && r.ladder.hasTaken(binding) {
-		return nil, protocol.Errorf(protocol.CodeFlowEnded, "the answer that was given to the "+
-			"question %q on the page cannot be used; start the call again", q.key)
-	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
-	r.ladder.noteOpen(q.key, open)
 	r.funnel.pages.change(binding, func(n *pageNote) {
 		if open.answer == nil {
 			n.hidden, n.way = n.hidden || hidden, way
 			return
 		}
-		n.shown, way = 0, cmp.Or(n.way, way)
+		n.shown, open.way = 0, cmp.Or(n.way, way)
 	})
-	if open.answer == nil {
+	r.ladder.noteOpen(q.key, open, !isFlowStyle(q))
+	if open.answer == nil || !isFlowStyle(q) {
 		return open, nil
 	}
 	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
 	}
-	r.recordOtherWay(ctx, q, outcome, content, way, &open.answer)
+	r.recordOtherWay(ctx, q, outcome, content, open.way, &open.answer)
 	return open, nil
 }
 
@@ -425,7 +457,12 @@ func (r *run) restoreUnseen(key string) bool {
 // carry looks for the answer to a question on the page, and waits for it where the person has
 // agreed to go there. A nil error means that the answer is recorded, or that the question is open.
 func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
-	if way == "" {
+	switch {
+	case way == "" && q.optional:
+		r.freeKey(q.key)
+		return &PushError{Method: protocol.MethodElicit, Cause: errNoWay.Error(),
+			client: errNoWay.Error()}
+	case way == "":
 		r.endWith(noWayEnding())
 		return errNoWay
 	}
@@ -437,7 +474,11 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 		return nil
 	}
 	link := linkQuestion(q, open)
-	if !r.askingMode().returnsQuestions() && r.flowStyle(q) {
+	if r.checkURLs([]Question{link}) != nil { // the author's hook wants none
+		r.ladder.hide(link.key, nil)
+		return errNotShown
+	}
+	if !r.askingMode().returnsQuestions() && isFlowStyle(q) {
 		if err := r.takeKey(&link); err != nil {
 			return err
 		}
@@ -446,7 +487,7 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 			r.ladder.hide(link.key, nil)
 		}
 		if err != nil && findRefusal(err) == nil {
-			return err
+			return r.withdrawn(ctx, q, link.key, err)
 		}
 		if err == nil { // somebody quick may be done
 			open, err = r.lookAtPage(ctx, q, way)
@@ -459,19 +500,20 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	agreed := r.findAnswerLocked(link.key)
 	r.mu.Unlock()
 	switch {
-	case agreed == nil:
+	case agreed == nil || agreed.unsolicited:
 		return nil
 	case agreed.outcome != Accepted:
-		r.recordOtherWay(ctx, q, agreed.outcome, nil, way, nil)
-		return nil
+		return r.declineLink(ctx, q, agreed)
 	}
 	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
 		open, err := r.lookAtPage(ctx, q, way)
 		return err == nil && open.answer != nil, nil // nor is it known while the store is down
 	})
 	switch {
+	case !done && r.ctx.Parent().Err() != nil:
+		return r.cutOff(link.key)
 	case err != nil:
-		return err
+		return r.withdrawn(ctx, q, link.key, err)
 	case done:
 		return r.finishVisit(ctx, link.key)
 	}
@@ -479,8 +521,32 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	return nil
 }
 
-// flowStyle reports whether q is asked in flow style, which marks questions.
-func (r *run) flowStyle(q *Question) bool { return q.mark.Set }
+// withdrawn returns err. A question that the handler has withdrawn it may ask again.
+func (r asker) withdrawn(ctx context.Context, q *Question, link string, err error) error {
+	if ctx.Err() != nil && r.ctx.Err() == nil {
+		r.freeKey(q.key)
+		r.freeKey(link)
+	}
+	return err
+}
+
+// declineLink takes the refusal of a link for that of its question.
+func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) error {
+	if isFlowStyle(q) {
+		r.recordOtherWay(ctx, q, refused.outcome, nil, words.WayLink, nil)
+		return nil
+	}
+	action := protocol.ActionDecline
+	if refused.outcome == Cancelled {
+		action = protocol.ActionCancel
+	}
+	r.ladder.noteOpen(q.key, &openQuestion{way: words.WayLink,
+		answer: json.RawMessage(`{"action":"` + string(action) + `"}`)}, true)
+	return nil
+}
+
+// isFlowStyle reports whether q is asked in flow style, which marks questions.
+func isFlowStyle(q *Question) bool { return q.mark.Set }
 
 func linkQuestion(q *Question, open *openQuestion) Question {
 	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
@@ -528,16 +594,15 @@ func (r *run) tellTaskLocked(open *openQuestion) {
 	}
 }
 
-// answerFromPage looks at the page for the questions that a handler in guard style has returned,
-// and reports whether there are answers now with which it is to run again.
-func (r asker) answerFromPage(result protocol.Result) (again bool) {
+// lookForReturned looks at the page for the questions that a handler in guard style has returned.
+func (r asker) lookForReturned(result protocol.Result) {
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil || r.isDecided() {
-		return false
+		return
 	}
 	d, err := r.readDraft(asks)
 	if err != nil {
-		return false // and is reported in its place
+		return // and is reported in its place
 	}
 	for i := range d.questions {
 		q := &d.questions[i]
@@ -547,71 +612,105 @@ func (r asker) answerFromPage(result protocol.Result) (again bool) {
 				err = r.carry(&r.ctx, q, way)
 				continue
 			}
-			r.ladder.noteOpen(q.key, nil)
+			r.ladder.noteOpen(q.key, nil, false)
 			r.restoreUnseen(q.key)
 		}
 		if err != nil {
-			return false
+			return // the run has ended
 		}
-		again = again || r.isNewlyAnswered(q.key)
 	}
-	if again && d.hasState { // as in a next round
-		r.mu.Lock()
-		r.state = d.state
-		r.mu.Unlock()
-	}
-	return again
 }
 
-// isNewlyAnswered reports, once for each, whether the answer to a question has come by another way
-// in this run.
-func (r *run) isNewlyAnswered(key string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := r.findAnswerLocked(key)
-	if a == nil || a.round != r.number || !a.announced || a.reread {
-		return false
-	}
-	a.reread = true
-	return true
+// A pageRound is a round whose answers have come from the page.
+type pageRound struct {
+	state     []byte // claims
+	responses protocol.InputResponses
+	took      []pushTime
 }
 
-// leaveOpenReturned replaces questions that are open on the page by those that show their links.
-// Where a link goes in words, or a task waits, the round has another outcome.
-func (r responder) leaveOpenReturned(ctx context.Context, d *draft,
-	asks *protocol.InputRequiredResult) (*draft, *protocol.InputRequiredResult, *ending) {
+// settleReturned splits the questions of a round by their ways. Where all have answers on the page
+// the next round begins at once: round is not nil. Otherwise it returns the questions that are left
+// for the client, some as links, or the end of the run.
+func (r responder) settleReturned(ctx context.Context, d *draft,
+	asks *protocol.InputRequiredResult) (
+	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {
+	round = &pageRound{}
 	var inWords []Question
-	changed := *d
-	changed.questions = slices.Clone(d.questions)
-	links := false
-	for i := range changed.questions {
-		q := &changed.questions[i]
-		switch open := r.ladder.openUnder(q.key); {
+	rest := *d
+	rest.questions, rest.onPage = nil, nil
+	changed := false
+	for _, q := range d.questions {
+		open, got := r.ladder.openUnder(q.key), r.ladder.gotUnder(q.key)
+		switch {
+		case got != nil:
+			round.responses = append(round.responses,
+				protocol.KeyedResponse{Key: q.key, Result: got.answer})
+			round.took = append(round.took, pushTime{waited: time.Hour, way: got.way,
+				asked: q.request})
+			continue
 		case open == nil:
-			if q.ways != 0 && r.wayOf(q) != words.WayForm {
-				return d, asks, noWayEnding()
+			if q.ways != 0 && r.wayOf(&q) != words.WayForm {
+				return d, asks, nil, noWayEnding()
 			}
+			rest.questions = append(rest.questions, q)
+			continue
+		case open.way == words.WayText:
+			inWords = append(inWords, q)
+			continue
 		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
-			*q, links = linkQuestion(q, open), true
-		case r.taskRun() != nil:
+			rest.questions = append(rest.questions, linkQuestion(&q, open))
+		default: // a task waits
 			r.mu.Lock()
 			r.tellTaskLocked(open)
 			r.startFlowLocked()
 			r.flow.waitsFor = append(r.flow.waitsFor, open.wake)
 			r.mu.Unlock()
-		default:
-			inWords = append(inWords, *q)
+		}
+		changed = true
+		rest.onPage = append(rest.onPage, q.key)
+	}
+	switch n := len(round.responses); {
+	case len(inWords) > 0:
+		if d.hasState || r.prior != nil && r.prior.State != nil {
+			r.ladder.noteEffect() // the state is lost, and what it says may have been done
+		}
+		return d, asks, nil, r.endWithLinks(ctx, inWords)
+	case n > 0 && n == len(d.questions):
+		return d, asks, round, nil
+	case n > 0: // a round has all of its answers, and the next one finds these
+		changed = true
+		r.returnTaken(ctx)
+		for _, got := range round.responses {
+			rest.onPage = append(rest.onPage, got.Key)
 		}
 	}
 	switch {
-	case len(inWords) > 0:
-		return d, asks, r.endWithLinks(ctx, inWords)
-	case !links:
-		return d, asks, nil
+	case !changed:
+		return d, asks, nil, nil
 	}
-	shown := changed.buildResult(&protocol.InputRequiredResult{})
+	shown = rest.buildResult(&protocol.InputRequiredResult{})
 	shown.Meta = asks.Meta
-	return &changed, shown, nil
+	return &rest, shown, nil, nil
+}
+
+// openPageRound opens the run that the answers of the page are for, nil where there is none.
+func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
+	round := e.pageRound
+	if round == nil {
+		return nil, nil
+	}
+	e.pageRound = nil
+	r := e.openRun(&run{took: round.took}, round.responses, protocol.RequestState{})
+	r.opened = time.Now()
+	c, err := r.verifyClaims(round.state)
+	if err != nil {
+		return nil, e.reportRejection(ctx, err)
+	}
+	if c != nil {
+		r.locateEvents(c)
+		r.resumeFlow(ctx, c, 0)
+	}
+	return r, nil
 }
 
 // endWithLinks returns the end of a run whose questions are open on the page, with their links in
@@ -626,15 +725,12 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		often = often || note.shown > maxLinkShown
 		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
 	}
-	r.ladder.mu.Lock()
-	taken := r.ladder.taken
-	r.ladder.taken = nil
-	r.ladder.mu.Unlock()
-	for _, t := range taken { // one that is lost is asked for once more
-		_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t.asked, t.answer)
+	begun := "A"
+	if r.returnTaken(ctx) {
+		begun = "Nothing was done yet: a"
 	}
 	if often {
-		text := fmt.Sprintf("nothing was done: this call needs the answer of a person, who has "+
+		text := fmt.Sprintf("this call needs the answer of a person, who has "+
 			"not used the link that %d calls got; do not call again before they say that they "+
 			"have answered", maxLinkShown)
 		return &ending{err: errLinkGiven, how: words.EndUnseen,
@@ -647,7 +743,7 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	r.observe(ctx, event.InputRequested{Where: r.where, Kinds: kinds, Way: words.WayText,
 		Questions: askedQuestions(questions), RoundsLeft: r.maxRounds(),
 		Principal: &r.call.Principal, Client: r.call.Client})
-	text := "Nothing was done yet: a person has to answer first, and this client does not show " +
+	text := begun + " person has to answer first, and this client does not show " +
 		"the question. Show the person this link with what it asks, and call again with the " +
 		"same arguments when they have answered." + links.String()
 	return &ending{err: errLinkGiven, how: words.EndLink,
@@ -667,6 +763,29 @@ func (r responder) goesElsewhere(ctx context.Context, asks *protocol.InputRequir
 	r.observe(ctx, event.PushFailed{Where: r.where, Kind: asks.InputRequests[0].Request.Kind(),
 		Err: err, Tolerated: true})
 	return true
+}
+
+// returnTaken gives back the answers that the call has taken, unless it may have acted on them: then
+// the person is asked for them once more. It reports whether it has not acted.
+func (r *run) returnTaken(ctx context.Context) bool {
+	acted := r.hasActed()
+	r.ladder.mu.Lock()
+	acted = acted || r.ladder.effect
+	taken := r.ladder.taken
+	r.ladder.taken = nil
+	r.ladder.mu.Unlock()
+	for _, t := range taken {
+		if !acted { // one that is lost is asked for once more
+			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t.asked, t.answer)
+		}
+	}
+	return !acted
+}
+
+func (r *run) hasActed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acted
 }
 
 func (d *draft) limitsWays() bool {

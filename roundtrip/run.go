@@ -171,8 +171,8 @@ func (r *run) invokeHandler(
 	r.ctx.SetValues(r)
 	defer r.endHandler(ctx, &result, &err)
 	result, err = handler(&r.ctx)
-	for err == nil && r.ladder != nil && (asker{r}).answerFromPage(result) {
-		result, err = handler(&r.ctx)
+	if err == nil && r.ladder != nil {
+		(asker{r}).lookForReturned(result)
 	}
 	if err != nil {
 		return asker{r}.repeatHandler(handler, result, err)

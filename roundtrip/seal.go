@@ -24,14 +24,17 @@ func (r responder) askReturned(ctx context.Context,
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
+	var round *pageRound
 	if r.ladder != nil || d.limitsWays() {
 		var end *ending
-		if d, asks, end = r.leaveOpenReturned(ctx, d, asks); end != nil {
+		if d, asks, round, end = r.settleReturned(ctx, d, asks); end != nil {
 			return r.endInsteadOfAsking(ctx, end)
 		}
 	}
 	if r.taskRun() != nil && (r.showsVisitsOnly(d) || r.flow != nil && r.flow.suspendsTask()) {
-		return r.suspendTask(ctx) // the person knows the link
+		waits := *d
+		waits.questions = nil // the person knows the link
+		return r.suspendTask(ctx, &waits)
 	}
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
@@ -41,8 +44,11 @@ func (r responder) askReturned(ctx context.Context,
 			"again, and nothing has read the answers: read them under this key and with the type "+
 			"that was asked with", key))
 	}
-	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner,
-		d.requestsOf(asks))
+	var requests protocol.InputRequests
+	var end *ending
+	if round == nil {
+		requests, end, err = r.askingMode().checkClient(ctx, &r.questioner, d.requestsOf(asks))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +65,11 @@ func (r responder) askReturned(ctx context.Context,
 	}
 	var next claims.Claims
 	r.fillNextClaims(&next, d, time.Now())
+	if round != nil {
+		round.state = next.AppendTo(make([]byte, 0, next.EncodedSize()))
+		r.pageRound = round
+		return asks, nil
+	}
 	r.nameSpan(ctx, &next)
 	if r.countUnusableRound(&next) {
 		return r.endInsteadOfAsking(ctx, endStateLost())
@@ -264,7 +275,8 @@ func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	}
 	out := make([]claims.Answer, 0, len(r.answers))
 	for _, a := range r.answers {
-		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
+		again := slices.Contains(d.onPage, a.key) ||
+			slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.isDecided()
 		if a.unsolicited {
 			usable = usable && (a.checked || a.outcome != Accepted)

@@ -46,11 +46,11 @@ func (r *run) matchAnswers(ctx context.Context) {
 			// In an earlier round, or a second time in this one.
 			r.dropAnswer(response.Key, words.DropUnsolicited)
 		case q != nil:
-			waited := r.waited
+			took := pushTime{waited: r.waited}
 			if r.took != nil {
-				waited = r.took[i].waited
+				took = r.took[i]
 			}
-			r.acceptAnswer(ctx, q, &r.responses[i].Result, waited)
+			r.acceptAnswer(ctx, q, &r.responses[i].Result, took)
 		case unsolicited > 0:
 			unsolicited--
 			r.answers = append(r.answers, &answer{
@@ -102,7 +102,8 @@ func (r *run) findAsked(key string) *claims.Question {
 // acceptAnswer records and reports an answer to q, which the run before asked and which took the
 // time waited. An answer without the shape that the kind of q requires is dropped.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json.RawMessage,
-	waited time.Duration) {
+	took pushTime) {
+	waited := took.waited
 	outcome, content, err := r.interpretAfter(ctx, q.Kind, *result, waited)
 	if err != nil {
 		r.dropAnswer(q.Key, words.DropMalformed)
@@ -120,8 +121,12 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 	r.noteForm(true)
 	if !r.hideUnseen(a) {
 		r.answers = append(r.answers, a)
+	} else if a.outcome == Accepted { // by the client itself
+		unseen := *a
+		unseen.outcome, a = Unseen, &unseen
 	}
-	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited})
+	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited,
+		Way: took.way, Asked: took.asked})
 }
 
 // reportAnswered reports an answer, which the client sent as result. The rest of e is set.

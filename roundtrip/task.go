@@ -146,12 +146,12 @@ func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 
 // suspendTask ends a run at the point where its task begins, or where the task waits for something
 // that is no question.
-func (r responder) suspendTask(ctx context.Context) (protocol.Result, error) {
+func (r responder) suspendTask(ctx context.Context, d *draft) (protocol.Result, error) {
 	if err := r.ensureArgumentsDigest(); err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
 	var next claims.Claims
-	r.fillNextClaims(&next, &draft{}, time.Now())
+	r.fillNextClaims(&next, d, time.Now())
 	r.nameSpan(ctx, &next)
 	journal := next.AppendTo(make([]byte, 0, next.EncodedSize()))
 	if task := r.taskRun(); task != nil {

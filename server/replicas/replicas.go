@@ -10,8 +10,8 @@
 // through by which replicas make sure of each other, a POST without credentials: put
 // AnswerChallenges of the handler around it.
 //
-// Use https between replicas unless nobody can read their network: who can, reads the tokens of
-// clients, and can repeat a request within half a minute.
+// Use https between replicas unless nobody can read their network: an attacker there can read the
+// tokens of clients.
 package replicas
 
 import (
