@@ -113,7 +113,6 @@ type exchange struct {
 	arguments  [32]byte    // digest, once it is needed
 	held       store.Claim // with the guard, nil if there is none
 	ladder     *ladder     // nil without a page
-	pageRound  *pageRound  // that comes next, nil for none
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the

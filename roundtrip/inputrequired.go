@@ -19,8 +19,7 @@ type draft struct {
 	questions []Question
 	state     []byte
 	hasState  bool
-	forgets   bool     // the answers so far
-	onPage    []string // keys of questions that are asked by the page
+	forgets   bool // the answers so far
 	err       error
 }
 

@@ -87,6 +87,11 @@ type ladder struct {
 	taken  []*openQuestion          // whose answers have come from the page
 	asked  bool                     // the client was asked to show a form in this call
 	effect bool                     // something may have been done that an answer was for
+
+	// Only the goroutine that serves the call uses these.
+	onPage []string     // keys that the run asks by the page: what was answered before is over
+	next   *pageRound   // that comes next, nil for none
+	from   []pageAnswer // of the round that begins
 }
 
 // An openQuestion is a question on the page.
@@ -626,6 +631,14 @@ type pageRound struct {
 	state     []byte // claims
 	responses protocol.InputResponses
 	took      []pushTime
+	from      []pageAnswer
+}
+
+// A pageAnswer says how an answer of a round has come from the page.
+type pageAnswer struct {
+	key   string
+	way   event.Way
+	asked protocol.InputRequest
 }
 
 // settleReturned splits the questions of a round by their ways. Where all have answers on the page
@@ -637,16 +650,20 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	round = &pageRound{}
 	var inWords []Question
 	rest := *d
-	rest.questions, rest.onPage = nil, nil
+	rest.questions = nil
+	var onPage []string
 	changed := false
+	if r.ladder != nil {
+		defer func() { r.ladder.onPage = onPage }()
+	}
 	for _, q := range d.questions {
 		open, got := r.ladder.openUnder(q.key), r.ladder.gotUnder(q.key)
 		switch {
 		case got != nil:
 			round.responses = append(round.responses,
 				protocol.KeyedResponse{Key: q.key, Result: got.answer})
-			round.took = append(round.took, pushTime{waited: time.Hour, way: got.way,
-				asked: q.request})
+			round.took = append(round.took, pushTime{waited: time.Hour})
+			round.from = append(round.from, pageAnswer{q.key, got.way, q.request})
 			continue
 		case open == nil:
 			if q.ways != 0 && r.wayOf(&q) != words.WayForm {
@@ -667,7 +684,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 			r.mu.Unlock()
 		}
 		changed = true
-		rest.onPage = append(rest.onPage, q.key)
+		onPage = append(onPage, q.key)
 	}
 	switch n := len(round.responses); {
 	case len(inWords) > 0:
@@ -681,7 +698,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		changed = true
 		r.returnTaken(ctx)
 		for _, got := range round.responses {
-			rest.onPage = append(rest.onPage, got.Key)
+			onPage = append(onPage, got.Key)
 		}
 	}
 	switch {
@@ -695,11 +712,11 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 
 // openPageRound opens the run that the answers of the page are for, nil where there is none.
 func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
-	round := e.pageRound
-	if round == nil {
+	if e.ladder == nil || e.ladder.next == nil {
 		return nil, nil
 	}
-	e.pageRound = nil
+	round := e.ladder.next
+	e.ladder.next, e.ladder.from = nil, round.from
 	r := e.openRun(&run{took: round.took}, round.responses, protocol.RequestState{})
 	r.opened = time.Now()
 	c, err := r.verifyClaims(round.state)

@@ -92,8 +92,6 @@ type pushedAnswers struct {
 type pushTime struct {
 	written time.Time // when the question was
 	waited  time.Duration
-	way     event.Way // of an answer that has come from the page, and what was asked there
-	asked   protocol.InputRequest
 }
 
 // pushAll puts all questions to the client at once and returns when all are answered, or any

@@ -67,7 +67,7 @@ func (r responder) askReturned(ctx context.Context,
 	r.fillNextClaims(&next, d, time.Now())
 	if round != nil {
 		round.state = next.AppendTo(make([]byte, 0, next.EncodedSize()))
-		r.pageRound = round
+		r.ladder.next = round
 		return asks, nil
 	}
 	r.nameSpan(ctx, &next)
@@ -275,7 +275,7 @@ func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	}
 	out := make([]claims.Answer, 0, len(r.answers))
 	for _, a := range r.answers {
-		again := slices.Contains(d.onPage, a.key) ||
+		again := r.ladder != nil && slices.Contains(r.ladder.onPage, a.key) ||
 			slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.isDecided()
 		if a.unsolicited {

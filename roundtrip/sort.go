@@ -50,7 +50,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 			if r.took != nil {
 				took = r.took[i]
 			}
-			r.acceptAnswer(ctx, q, &r.responses[i].Result, took)
+			r.acceptAnswer(ctx, q, &r.responses[i].Result, took.waited)
 		case unsolicited > 0:
 			unsolicited--
 			r.answers = append(r.answers, &answer{
@@ -59,6 +59,9 @@ func (r *run) matchAnswers(ctx context.Context) {
 		default:
 			r.dropAnswer(response.Key, words.DropUnsolicited)
 		}
+	}
+	if r.ladder != nil {
+		r.ladder.from = nil
 	}
 	if len(r.dropped) > 0 {
 		r.observe(ctx, event.AnswersDropped{Where: r.where, Dropped: r.dropped})
@@ -102,8 +105,7 @@ func (r *run) findAsked(key string) *claims.Question {
 // acceptAnswer records and reports an answer to q, which the run before asked and which took the
 // time waited. An answer without the shape that the kind of q requires is dropped.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json.RawMessage,
-	took pushTime) {
-	waited := took.waited
+	waited time.Duration) {
 	outcome, content, err := r.interpretAfter(ctx, q.Kind, *result, waited)
 	if err != nil {
 		r.dropAnswer(q.Key, words.DropMalformed)
@@ -125,8 +127,15 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 		unseen := *a
 		unseen.outcome, a = Unseen, &unseen
 	}
-	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited,
-		Way: took.way, Asked: took.asked})
+	e := event.Answered{Where: r.where, Waited: waited}
+	if r.ladder != nil {
+		for _, from := range r.ladder.from {
+			if from.key == q.Key {
+				e.Way, e.Asked = from.way, from.asked
+			}
+		}
+	}
+	r.reportAnswered(ctx, a, result, e)
 }
 
 // reportAnswered reports an answer, which the client sent as result. The rest of e is set.

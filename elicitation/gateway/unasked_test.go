@@ -24,13 +24,14 @@ func TestQuestionsReachClientsThatShowNone(t *testing.T) {
 			}
 			return `{"sure":true}`
 		}
-		for range 2 {
-			if text := callText(t, c, "ops_deploy"); !page.Answer(text, content) {
-				t.Fatalf("got %q, want a link", text)
+		text, asked := "", 0
+		for ; asked < 6; asked++ { // a question may be asked twice
+			if text = callText(t, c, "ops_deploy"); !page.Answer(text, content) {
+				break
 			}
 		}
-		if text := callText(t, c, "ops_deploy"); text != deployed {
-			t.Errorf("got %q", text)
+		if text != deployed || asked < 2 {
+			t.Errorf("asked %d times, got %q", asked, text)
 		}
 		if n := upstream.commits.Load(); n != 1 {
 			t.Errorf("%d effects", n)

@@ -361,3 +361,97 @@ func TestAnEmptyYesInNoTimeIsNobodys(t *testing.T) {
 		})
 	}
 }
+
+type yes struct {
+	Yes string `json:"yes" minLength:"1"`
+}
+
+// enterYes answers an open question of a form with one text.
+func (b *browser) enterYes(link string) {
+	b.t.Helper()
+	form := b.open(link)
+	form.Set("action", "accept")
+	form.Set("field.yes", "yes")
+	if status, text := b.send(http.MethodPost, link, form, nil); status != http.StatusOK {
+		b.t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestAnAnswerIsForItsQuestionAlone: a yes to the first file is none to the second, whose question
+// has the same key and form, by links and in words, and nothing happens twice for one yes.
+func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
+	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
+	for _, who := range []host{mute, agrees} {
+		for name, era := range eras {
+			t.Run(who.caps+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var deleted []int
+				h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+					protocol.CallToolOutcome, error) {
+					step, _ := roundtrip.State[int](ctx)
+					if roundtrip.Answer[yes](ctx, "ok").Outcome == roundtrip.Accepted {
+						mu.Lock()
+						deleted = append(deleted, step)
+						mu.Unlock()
+						if step++; step == 2 {
+							return server.Text("deployed"), nil
+						}
+					}
+					return roundtrip.InputRequired(roundtrip.Elicit[yes]("ok",
+						fmt.Sprintf("Delete file %d?", step)), roundtrip.WithState(step)), nil
+				}, nil)
+				visits := 0
+				g := &guest{host: who, t: t, visit: func(link string) {
+					if visits++; visits == 1 { // to the second it only agrees
+						h.browser().enterYes(link)
+					}
+				}}
+				for range 3 {
+					text := g.call(h.connect(t), era)
+					if link := linkIn.FindString(text); link != "" && visits == 0 {
+						g.visit(link)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if len(deleted) != 1 || deleted[0] != 0 {
+					t.Errorf("after one yes %v were deleted", deleted)
+				}
+			})
+		}
+	}
+}
+
+// TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn: what a handler has acted on is not given back.
+func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			charges := 0
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				if _, err := roundtrip.Ask[yes](ctx, "pay", "Pay?"); err != nil {
+					return nil, err
+				}
+				_, err := roundtrip.Memo(ctx, "charge", func(context.Context) (int, error) {
+					charges++
+					return charges, nil
+				})
+				if err != nil {
+					return nil, err
+				}
+				_, err = roundtrip.Ask[yes](ctx, "mail", "Receipt by mail?")
+				return server.Text("deployed"), err
+			}, nil)
+			h.browser().enterYes(h.wantLink(t, mute, "", era))
+			for range 4 {
+				if text := h.play(t, mute, "", era); !linkIn.MatchString(text) {
+					t.Errorf("got %q", text)
+				}
+			}
+			if charges != 1 {
+				t.Errorf("charged %d times for one yes", charges)
+			}
+		})
+	}
+}

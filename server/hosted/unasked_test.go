@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// TestQuestionsOfHostedServersReachClientsThatShowNone, one call for each question.
+// TestQuestionsOfHostedServersReachClientsThatShowNone, one call or two for each question.
 func TestQuestionsOfHostedServersReachClientsThatShowNone(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		if r.name == "http" {
@@ -27,13 +27,16 @@ func TestQuestionsOfHostedServersReachClientsThatShowNone(t *testing.T) {
 			page, opts := &servertest.Page{}, &hosted.Options{Park: park}
 			opts.Server.Roundtrip.Page = page
 			c := open(t, r.open(t, host(t, asking(&effects), opts)), era, client.Options{})
-			for range 2 {
-				text := hostedtest.CallTool(t, c, "two")
+			text, asked := "", 0
+			for ; asked < 6; asked++ { // a question may be asked twice
+				text = hostedtest.CallTool(t, c, "two")
 				if !page.Answer(text, func(string) string { return `{"text":"x"}` }) {
-					t.Fatalf("got %q, want a link", text)
+					break
 				}
 			}
-			wantText(t, c, "two", `accept {"text":"x"}`)
+			if text != `accept {"text":"x"}` || asked < 2 {
+				t.Errorf("asked %d times, got %q", asked, text)
+			}
 			if n := effects.Load(); n != 1 {
 				t.Errorf("%d effects", n)
 			}
