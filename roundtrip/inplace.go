@@ -222,7 +222,7 @@ func (r asker) failInPlace(ctx context.Context, missing *Question, err error) er
 		return over
 	}
 	if kind := missing.request.Kind(); r.isNotShown(ctx, kind, missing.key, err) {
-		r.ladder.hide(missing.key, nil)
+		r.ladder.noteHidden(missing.key, nil)
 		if kind == protocol.KindElicitURL || r.wayOf(missing) != words.WayForm {
 			p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: true})
 			return errNotShown

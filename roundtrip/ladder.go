@@ -120,14 +120,14 @@ func newPageNotes(ttl time.Duration) *pageNotes {
 	return &pageNotes{notes: recent.New[[32]byte, pageNote](maxPageNotes, ttl)}
 }
 
-func (n *pageNotes) get(binding [32]byte) pageNote {
+func (n *pageNotes) noteOf(binding [32]byte) pageNote {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	note, _ := n.notes.Get(binding)
 	return note
 }
 
-func (n *pageNotes) change(binding [32]byte, change func(*pageNote)) (note pageNote) {
+func (n *pageNotes) changeNote(binding [32]byte, change func(*pageNote)) (note pageNote) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	note, _ = n.notes.Get(binding)
@@ -136,8 +136,8 @@ func (n *pageNotes) change(binding [32]byte, change func(*pageNote)) (note pageN
 	return note
 }
 
-// hide notes that the client did not show a question. said is its answer, if it gave one.
-func (l *ladder) hide(key string, said *answer) {
+// noteHidden notes that the client did not show a question. said is its answer, if it gave one.
+func (l *ladder) noteHidden(key string, said *answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.hidden == nil {
@@ -146,7 +146,7 @@ func (l *ladder) hide(key string, said *answer) {
 	l.hidden[key] = said
 }
 
-func (l *ladder) hides(key string) (said *answer, hidden bool) {
+func (l *ladder) findHidden(key string) (said *answer, hidden bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	said, hidden = l.hidden[key]
@@ -177,15 +177,6 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	}
 }
 
-func (l *ladder) gotUnder(key string) *openQuestion {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.got[key]
-}
-
 // noteEffect notes that the handler may have acted on an answer: then it is not given back.
 func (l *ladder) noteEffect() {
 	if l != nil {
@@ -205,13 +196,15 @@ func (l *ladder) isFirst(is bool) bool {
 	return first
 }
 
-func (l *ladder) openUnder(key string) *openQuestion {
+// findOnPage returns what is known of a question on the page: that it is open, or the answer that
+// is kept for the next run; nil for neither.
+func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
 	if l == nil {
-		return nil
+		return nil, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open[key]
+	return l.open[key], l.got[key]
 }
 
 // canUsePage reports whether questions of the call may go to the page: not those of anonymous
@@ -256,11 +249,11 @@ func (r *run) isHidden(q *Question) bool {
 	r.mu.Unlock()
 	call, err := r.digestCall()
 	if hidden || err == nil && r.prior == nil && r.ladder.isFirst(false) &&
-		r.funnel.pages.get(call).asked >= maxUnanswered {
+		r.funnel.pages.noteOf(call).asked >= maxUnanswered {
 		return true
 	}
 	binding, err := r.bindQuestion(q)
-	return err == nil && r.funnel.pages.get(binding).hidden
+	return err == nil && r.funnel.pages.noteOf(binding).hidden
 }
 
 // noteForm notes that the client is asked to show a form, or has said something to it.
@@ -270,7 +263,7 @@ func (r *run) noteForm(answered bool) {
 	}
 	call, err := r.digestCall()
 	if err == nil {
-		r.funnel.pages.change(call, func(n *pageNote) {
+		r.funnel.pages.changeNote(call, func(n *pageNote) {
 			if n.asked++; answered {
 				n.asked = 0
 			}
@@ -289,7 +282,7 @@ func (e *exchange) digestCall() (digest [32]byte, err error) {
 }
 
 func (r *run) isHiddenKey(key string) bool {
-	_, hidden := r.ladder.hides(key)
+	_, hidden := r.ladder.findHidden(key)
 	return hidden || len(r.responses) == 0 && r.taskRun() == nil && r.findAsked(key) != nil
 }
 
@@ -302,7 +295,7 @@ func (r *run) hideUnseen(a *answer) bool {
 	if !unseen && !byItself || !r.canUsePage() {
 		return false
 	}
-	r.ladder.hide(a.key, a)
+	r.ladder.noteHidden(a.key, a)
 	return true
 }
 
@@ -345,14 +338,13 @@ func (r *run) digestAnswers(but string) [32]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
-// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
-func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
-	open *openQuestion, err error) {
+// newPageQuestion returns the question as the page gets it. While its answer is waited for it is the
+// same, whatever other goroutines are answered meanwhile.
+func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	binding, err := r.bindQuestion(q)
 	if err != nil {
 		return nil, err
 	}
-	hidden := r.isHidden(q)
 	r.mu.Lock()
 	flow, closed := r.flowIDLocked(), r.closed
 	r.mu.Unlock()
@@ -360,17 +352,22 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 		return nil, errReturned()
 	}
 	// A round that is sent again gets its answer again, and a later one does not.
-	asked := &PageQuestion{Binding: binding,
-		Taker:     fmt.Sprintf("%x.%d", flow, r.number),
+	return &PageQuestion{Binding: binding, Taker: fmt.Sprintf("%x.%d", flow, r.number),
 		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
 		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
-		Form: q.form.Schema()}
+		Form: q.form.Schema()}, nil
+}
+
+// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
+// hidden says that the client has not shown the form.
+func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
+	hidden bool) (open *openQuestion, err error) {
 	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
-	r.funnel.pages.change(binding, func(n *pageNote) {
+	r.funnel.pages.changeNote(asked.Binding, func(n *pageNote) {
 		if open.answer == nil {
 			n.hidden, n.way = n.hidden || hidden, way
 			return
@@ -389,14 +386,12 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, way event.Way) (
 	return open, nil
 }
 
-// recordOtherWay records what the person said to a form by another way than the client's form.
+// recordOtherWay records what the person said to a form of flow style by another way than the
+// client's form.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
 		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
-	if q.carryForm && !q.mark.Set {
-		a.schema = q.form.Schema()
-	}
 	reported := *a
 	r.mu.Lock()
 	r.recordAnswerLocked(a)
@@ -426,7 +421,7 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 			missing, err := r.collectAnswer(one)
 			return !missing, err
 		}
-		err := r.carry(ctx, q, way)
+		err := r.askPage(ctx, q, way)
 		if err == errNotShown {
 			continue
 		}
@@ -436,11 +431,12 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 		if missing, err := r.collectAnswer(one); err != nil || !missing {
 			return true, err
 		}
-		if r.ladder.openUnder(q.key) == nil { // the answer fits the form, and not what reads it
+		open, _ := r.ladder.findOnPage(q.key)
+		if open == nil { // the answer fits the form, and not what reads it
 			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
 				"was given on the page cannot be used; start the call again")
 		}
-		return true, r.leaveOpen(ctx, q)
+		return true, r.leaveOpen(ctx, q, open)
 	}
 }
 
@@ -450,7 +446,7 @@ func (r *run) restoreUnseen(key string) bool {
 	if r.ladder == nil {
 		return false
 	}
-	said, _ := r.ladder.hides(key)
+	said, _ := r.ladder.findHidden(key)
 	if said != nil {
 		r.mu.Lock()
 		r.recordAnswerLocked(said)
@@ -459,9 +455,9 @@ func (r *run) restoreUnseen(key string) bool {
 	return said != nil
 }
 
-// carry looks for the answer to a question on the page, and waits for it where the person has
+// askPage looks for the answer to a question on the page, and waits for it where the person has
 // agreed to go there. A nil error means that the answer is recorded, or that the question is open.
-func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
+func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	switch {
 	case way == "" && q.optional:
 		r.freeKey(q.key)
@@ -471,7 +467,15 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 		r.endWith(noWayEnding())
 		return errNoWay
 	}
-	open, err := r.lookAtPage(ctx, q, way)
+	asked, err := r.newPageQuestion(q)
+	if err != nil {
+		return r.endWithPageError(err)
+	}
+	hidden := r.isHidden(q)
+	look := func(ctx context.Context) (*openQuestion, error) {
+		return r.lookAtPage(ctx, q, asked, way, hidden)
+	}
+	open, err := look(ctx)
 	if err != nil {
 		return r.endWithPageError(err)
 	}
@@ -480,7 +484,7 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	}
 	link := linkQuestion(q, open)
 	if r.checkURLs([]Question{link}) != nil { // the author's hook wants none
-		r.ladder.hide(link.key, nil)
+		r.ladder.noteHidden(link.key, nil)
 		return errNotShown
 	}
 	if !r.askingMode().returnsQuestions() && isFlowStyle(q) {
@@ -489,13 +493,13 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 		}
 		err := r.askInPlace(ctx, &inquiry{question: link})
 		if err == errNotShown {
-			r.ladder.hide(link.key, nil)
+			r.ladder.noteHidden(link.key, nil)
 		}
 		if err != nil && findRefusal(err) == nil {
-			return r.withdrawn(ctx, q, link.key, err)
+			return r.freeWithdrawn(ctx, q, link.key, err)
 		}
 		if err == nil { // somebody quick may be done
-			open, err = r.lookAtPage(ctx, q, way)
+			open, err = look(ctx)
 		}
 		if err == nil && open.answer != nil {
 			return r.finishVisit(ctx, link.key)
@@ -511,14 +515,14 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 		return r.declineLink(ctx, q, agreed)
 	}
 	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
-		open, err := r.lookAtPage(ctx, q, way)
+		open, err := look(ctx)
 		return err == nil && open.answer != nil, nil // nor is it known while the store is down
 	})
 	switch {
 	case !done && r.ctx.Parent().Err() != nil:
 		return r.cutOff(link.key)
 	case err != nil:
-		return r.withdrawn(ctx, q, link.key, err)
+		return r.freeWithdrawn(ctx, q, link.key, err)
 	case done:
 		return r.finishVisit(ctx, link.key)
 	}
@@ -526,8 +530,9 @@ func (r asker) carry(ctx context.Context, q *Question, way event.Way) error {
 	return nil
 }
 
-// withdrawn returns err. A question that the handler has withdrawn it may ask again.
-func (r asker) withdrawn(ctx context.Context, q *Question, link string, err error) error {
+// freeWithdrawn frees the keys of a question that the handler has withdrawn, so that it may ask
+// again, and returns err.
+func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(q.key)
 		r.freeKey(link)
@@ -572,8 +577,7 @@ func (r asker) endWithPageError(err error) error {
 }
 
 // leaveOpen ends the run, or has the client asked, with a question that is open on the page.
-func (r asker) leaveOpen(ctx context.Context, q *Question) error {
-	open := r.ladder.openUnder(q.key)
+func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
 	switch {
 	case open.way == words.WayText:
 		e := responder(r).endWithLinks(ctx, []Question{*q})
@@ -614,7 +618,7 @@ func (r asker) lookForReturned(result protocol.Result) {
 		for err = errNotShown; err == errNotShown; {
 			way := r.wayOf(q)
 			if err = nil; way != words.WayForm {
-				err = r.carry(&r.ctx, q, way)
+				err = r.askPage(&r.ctx, q, way)
 				continue
 			}
 			r.ladder.noteOpen(q.key, nil, false)
@@ -628,10 +632,9 @@ func (r asker) lookForReturned(result protocol.Result) {
 
 // A pageRound is a round whose answers have come from the page.
 type pageRound struct {
-	state     []byte // claims
-	responses protocol.InputResponses
-	took      []pushTime
-	from      []pageAnswer
+	state   []byte // claims
+	answers pushedAnswers
+	from    []pageAnswer
 }
 
 // A pageAnswer says how an answer of a round has come from the page.
@@ -657,12 +660,11 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		defer func() { r.ladder.onPage = onPage }()
 	}
 	for _, q := range d.questions {
-		open, got := r.ladder.openUnder(q.key), r.ladder.gotUnder(q.key)
-		switch {
+		switch open, got := r.ladder.findOnPage(q.key); {
 		case got != nil:
-			round.responses = append(round.responses,
+			round.answers.responses = append(round.answers.responses,
 				protocol.KeyedResponse{Key: q.key, Result: got.answer})
-			round.took = append(round.took, pushTime{waited: time.Hour})
+			round.answers.took = append(round.answers.took, pushTime{waited: time.Hour})
 			round.from = append(round.from, pageAnswer{q.key, got.way, q.request})
 			continue
 		case open == nil:
@@ -686,7 +688,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		changed = true
 		onPage = append(onPage, q.key)
 	}
-	switch n := len(round.responses); {
+	switch n := len(round.from); {
 	case len(inWords) > 0:
 		if d.hasState || r.prior != nil && r.prior.State != nil {
 			r.ladder.noteEffect() // the state is lost, and what it says may have been done
@@ -697,12 +699,11 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	case n > 0: // a round has all of its answers, and the next one finds these
 		changed = true
 		r.returnTaken(ctx)
-		for _, got := range round.responses {
-			onPage = append(onPage, got.Key)
+		for _, got := range round.from {
+			onPage = append(onPage, got.key)
 		}
 	}
-	switch {
-	case !changed:
+	if !changed {
 		return d, asks, nil, nil
 	}
 	shown = rest.buildResult(&protocol.InputRequiredResult{})
@@ -717,17 +718,7 @@ func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
 	}
 	round := e.ladder.next
 	e.ladder.next, e.ladder.from = nil, round.from
-	r := e.openRun(&run{took: round.took}, round.responses, protocol.RequestState{})
-	r.opened = time.Now()
-	c, err := r.verifyClaims(round.state)
-	if err != nil {
-		return nil, e.reportRejection(ctx, err)
-	}
-	if c != nil {
-		r.locateEvents(c)
-		r.resumeFlow(ctx, c, 0)
-	}
-	return r, nil
+	return e.openLocalState(ctx, round.state, &round.answers, protocol.RequestState{})
 }
 
 // endWithLinks returns the end of a run whose questions are open on the page, with their links in
@@ -737,8 +728,8 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	var links strings.Builder
 	often := false
 	for _, q := range questions {
-		open := r.ladder.openUnder(q.key)
-		note := r.funnel.pages.change(open.asked.Binding, func(n *pageNote) { n.shown++ })
+		open, _ := r.ladder.findOnPage(q.key)
+		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) { n.shown++ })
 		often = often || note.shown > maxLinkShown
 		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
 	}
@@ -747,9 +738,9 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		begun = "Nothing was done yet: a"
 	}
 	if often {
-		text := fmt.Sprintf("this call needs the answer of a person, who has "+
-			"not used the link that %d calls got; do not call again before they say that they "+
-			"have answered", maxLinkShown)
+		text := fmt.Sprintf("this call needs the answer of a person, who has not used the link "+
+			"that %d calls got; do not call again before they say that they have answered",
+			maxLinkShown)
 		return &ending{err: errLinkGiven, how: words.EndUnseen,
 			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 	}

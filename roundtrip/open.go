@@ -60,15 +60,14 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	return r, nil, nil
 }
 
-// openLocalState opens the next run of a call of a legacy revision: it verifies
-// what the last run encoded, with the same checks as for a state that a client
-// carried. Nobody else can have it, so the guard is not asked.
-func (e *exchange) openLocalState(
-	ctx context.Context, pushed *pushedAnswers, state protocol.RequestState,
-) (*run, error) {
+// openLocalState opens the next run of the same call: it verifies what the last run encoded, with
+// the same checks as for a state that a client carried. Nobody else can have it, so the guard is
+// not asked.
+func (e *exchange) openLocalState(ctx context.Context, encoded []byte, pushed *pushedAnswers,
+	state protocol.RequestState) (*run, error) {
 	r := e.openRun(&run{took: pushed.took}, pushed.responses, state)
 	r.opened = time.Now()
-	c, err := r.verifyClaims(e.wait.localState)
+	c, err := r.verifyClaims(encoded)
 	if err != nil {
 		return nil, e.reportRejection(ctx, err)
 	}

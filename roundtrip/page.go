@@ -22,9 +22,9 @@ type QuestionPage interface {
 // A PageQuestion is a form that is put to the person of a call on a page.
 type PageQuestion struct {
 	// Binding is a digest of all that an answer is for: the principal, the method, its target and
-	// arguments, and the key, the form and the words of the question.
+	// arguments, the key, the form and the words of the question, and the answers before it.
 	Binding [32]byte
-	// Taker names the flow that asks.
+	// Taker names the round of the flow that asks: one that is sent again is the same.
 	Taker string
 	// Principal is who is asked, never anonymous.
 	Principal protocol.Principal

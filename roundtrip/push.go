@@ -49,7 +49,7 @@ func (r responder) pushReturned(
 		refused, err = r.refuseUnasked(ctx, asks, err)
 		return nil, refused, err
 	}
-	next, err = r.openLocalState(ctx, pushed, asks.RequestState)
+	next, err = r.openLocalState(ctx, r.wait.localState, pushed, asks.RequestState)
 	return next, nil, err
 }
 

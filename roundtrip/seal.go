@@ -174,8 +174,9 @@ func (r responder) buildInputRequired(ctx context.Context,
 	if !r.funnel.silent {
 		left := max(0, r.maxRounds()-r.countedRounds())
 		requested := event.InputRequested{Where: r.where, Kinds: requestKinds(requests),
-			Questions: askedQuestions(d.questions, requests...), StateBytes: len(text), RoundsLeft: left,
-			Principal: &r.call.Principal, Client: r.call.Client}
+			Questions: askedQuestions(d.questions, requests...), StateBytes: len(text),
+			RoundsLeft: left,
+			Principal:  &r.call.Principal, Client: r.call.Client}
 		r.askingMode().reportRequested(ctx, &r.questioner, requested)
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state,
