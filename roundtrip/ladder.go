@@ -84,7 +84,7 @@ type ladder struct {
 	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
 	open   map[string]*openQuestion
 	got    map[string]*openQuestion // by key: returned by the handler, and answered on the page
-	taken  []*openQuestion          // whose answers have come from the page
+	taken  []*PageQuestion          // whose answers have come from the page
 	asked  bool                     // the client was asked to show a form in this call
 	effect bool                     // something may have been done that an answer was for
 
@@ -173,7 +173,7 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 		l.got[key] = q
 	}
 	if q.asked != nil {
-		l.taken = append(l.taken, q)
+		l.taken = append(l.taken, q.asked)
 	}
 }
 
@@ -784,7 +784,7 @@ func (r *run) returnTaken(ctx context.Context) bool {
 	r.ladder.mu.Unlock()
 	for _, t := range taken {
 		if !acted { // one that is lost is asked for once more
-			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t.asked, t.answer)
+			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t)
 		}
 	}
 	return !acted

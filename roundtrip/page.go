@@ -14,9 +14,9 @@ type QuestionPage interface {
 	// Taker gets none of it. Where there is no answer it opens the question, once, and returns the
 	// link. A [*protocol.Error] goes to the client.
 	AskOnPage(ctx context.Context, q *PageQuestion) (*PageReply, error)
-	// ReturnAnswer gives back an answer that was taken: the next call with the same Binding gets
-	// it. It is for calls that end because they have more to ask.
-	ReturnAnswer(ctx context.Context, q *PageQuestion, answer json.RawMessage) error
+	// ReturnAnswer gives back the answer that the Taker has: the next call with the same Binding
+	// gets it. It is for calls that end because they have more to ask.
+	ReturnAnswer(ctx context.Context, q *PageQuestion) error
 }
 
 // A PageQuestion is a form that is put to the person of a call on a page.

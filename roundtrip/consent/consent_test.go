@@ -336,7 +336,7 @@ func (p *page) AskOnPage(context.Context, *roundtrip.PageQuestion) (*roundtrip.P
 	return &roundtrip.PageReply{Link: "https://desk.example/1", Key: "1"}, nil
 }
 
-func (*page) ReturnAnswer(context.Context, *roundtrip.PageQuestion, json.RawMessage) error {
+func (*page) ReturnAnswer(context.Context, *roundtrip.PageQuestion) error {
 	return nil
 }
 

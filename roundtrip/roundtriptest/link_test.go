@@ -3,7 +3,6 @@ package roundtriptest_test
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -131,9 +130,8 @@ func (p loosePage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
 	return p.QuestionPage.AskOnPage(ctx, loosen(q))
 }
 
-func (p loosePage) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
-	answer json.RawMessage) error {
-	return p.QuestionPage.ReturnAnswer(ctx, loosen(q), answer)
+func (p loosePage) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion) error {
+	return p.QuestionPage.ReturnAnswer(ctx, loosen(q))
 }
 
 func loosen(q *roundtrip.PageQuestion) *roundtrip.PageQuestion {

@@ -309,8 +309,7 @@ func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
 // ReturnAnswer implements [roundtrip.QuestionPage]. It gives back what the page has stored, and not
 // for longer than that was kept before. An answer that is given back is lost, and the person is
 // asked again, where the store fails meanwhile or the next question has an answer already.
-func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion,
-	_ json.RawMessage) error {
+func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion) error {
 	c, err := newChain(q)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func TestAnAnswerIsTakenOnce(t *testing.T) {
 	if second.Answer != nil || second.Link == first.Link || second.Link == "" {
 		t.Fatalf("got %+v", second)
 	}
-	if err := d.pages[1].ReturnAnswer(t.Context(), questionOf("b"), nil); err != nil {
+	if err := d.pages[1].ReturnAnswer(t.Context(), questionOf("b")); err != nil {
 		t.Fatal(err)
 	}
 	if key := <-woken; key != second.Key {
@@ -142,7 +142,7 @@ func TestAnAnswerIsTakenOnce(t *testing.T) {
 	if got := d.ask(1, questionOf("b")); string(got.Answer) != `{"action":"decline"}` {
 		t.Errorf("got %s", got.Answer)
 	}
-	if err := d.pages[0].ReturnAnswer(t.Context(), questionOf("z"), nil); err == nil {
+	if err := d.pages[0].ReturnAnswer(t.Context(), questionOf("z")); err == nil {
 		t.Error("who has no answer gives it back")
 	}
 }
@@ -625,7 +625,7 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 		}
 		if held != nil && free == nil && link == "" && random.IntN(3) == 0 {
 			held.taker = ""
-			if err := pages[replica].ReturnAnswer(t.Context(), q, nil); err != nil {
+			if err := pages[replica].ReturnAnswer(t.Context(), q); err != nil {
 				if seed%3 != 2 {
 					fail("giving back: %v", err)
 				}

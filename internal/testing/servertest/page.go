@@ -36,11 +36,10 @@ func (p *Page) AskOnPage(_ context.Context, q *roundtrip.PageQuestion) (
 }
 
 // ReturnAnswer implements [roundtrip.QuestionPage].
-func (p *Page) ReturnAnswer(_ context.Context, q *roundtrip.PageQuestion,
-	answer json.RawMessage) error {
+func (p *Page) ReturnAnswer(_ context.Context, q *roundtrip.PageQuestion) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ends[q.Binding] = pageEnd{answer: string(answer)}
+	p.ends[q.Binding] = pageEnd{answer: p.ends[q.Binding].answer}
 	return nil
 }
 
