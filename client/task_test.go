@@ -157,7 +157,7 @@ type slippingServer struct {
 	busy               int           // the update that is refused, 0: none
 }
 
-// announce says that the task works, again and again.
+// announce reports the task as working, repeatedly.
 func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
 	say := func(method, params string) {
 		_ = back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(

@@ -33,7 +33,7 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryMetricIsDocumented compares what a router registers with the package comment.
+// TestEveryMetricIsDocumented compares the registered series with the package comment.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	testkit.CheckMetrics(t, testkit.DocSection(t, "doc.go", "Metrics"),
 		func(sink event.MetricSink) error {

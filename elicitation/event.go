@@ -177,7 +177,7 @@ func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts, logs and returns a refusal. e holds what is known of its origin.
+// recordRejection counts, logs and returns a refusal. e has its known origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

@@ -165,7 +165,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	defer p.mu.Unlock()
 	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
 	p.created = time.Now()
-	if refused := r.insertQuestion(p); refused != nil {
+	if refused := r.insertQuestionLocked(p); refused != nil {
 		p.state = eventError // so that Cancel, which the wait may have called, ends nothing
 		r.callHost("watcher", p.wait.End)
 		return refused

@@ -112,8 +112,8 @@ func (r *Router) removeCallLocked(c *Call) {
 	}
 }
 
-// insertQuestion stores a question, with its mu and a slot held, unless its call is over.
-func (r *Router) insertQuestion(p *pendingQuestion) *Error {
+// insertQuestionLocked stores a question that has a slot, unless its call is over.
+func (r *Router) insertQuestionLocked(p *pendingQuestion) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := p.call.checkUsableLocked(); err != nil {

@@ -260,7 +260,7 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	other.run(second, "search authorize=2 refresh=2 register=2")
 }
 
-// TestLogoutEndsALogin: who waits for it is told so, and nobody is logged in.
+// TestLogoutEndsALogin: the call that waits for it gets an error.
 func TestLogoutEndsALogin(t *testing.T) {
 	s, waits, called := newSite(t, nil), make(chan struct{}), make(chan error, 1)
 	source := s.source(func(o *oauth.Options) {
@@ -295,7 +295,7 @@ func holdLock(folder string) {
 
 var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 
-// TestLockOfADeadProcessIsFree: while the process lives nobody else gets it.
+// TestLockOfADeadProcessIsFree: a living process keeps its lock.
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store := newFileStore(t, folder, 1)

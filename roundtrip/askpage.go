@@ -1,0 +1,492 @@
+package roundtrip
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/state/claims"
+	"github.com/rondo-mcp/rondo/internal/words"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+)
+
+// This file asks a question by the page. What two calls of a person for the same thing have in
+// common, the binding, is how the second call finds what was answered after the first.
+
+// bindQuestion returns the digest of all that an answer on the page is for.
+func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
+	call, err := r.digestCall()
+	if err != nil {
+		return digest, err
+	}
+	mark, err := q.makeMark()
+	if q.reworded {
+		mark.PromptDigest = [16]byte{}
+	}
+	question := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
+	answers := r.digestAnswers(q.key)
+	return sha256.Sum256(append(append(call[:], question[:]...), answers[:]...)), err
+}
+
+// digestAnswers returns the digest of what was answered before: a yes belongs to that.
+func (r *run) digestAnswers(but string) [32]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var parts []string
+	for _, a := range r.answers {
+		if a.outcome == Accepted && a.key != but && a.kind != protocol.KindElicitURL {
+			parts = append(parts, fmt.Sprintf("%q %s", a.key, a.content))
+		}
+	}
+	slices.Sort(parts)
+	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
+}
+
+// newPageQuestion returns the question as the page gets it. While its answer is waited for it is the
+// same, whatever other goroutines are answered meanwhile.
+func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
+	binding, err := r.bindQuestion(q)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	flow, closed := r.flowIDLocked(), r.closed
+	r.mu.Unlock()
+	if closed {
+		return nil, errReturned()
+	}
+	// A round that is sent again gets its answer again, and a later one does not.
+	return &PageQuestion{Binding: binding, Taker: fmt.Sprintf("%x.%d", flow, r.number),
+		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
+		Form: q.form.Schema()}, nil
+}
+
+// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
+// hidden says that the client has not shown the form.
+func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
+	hidden bool) (open *openQuestion, err error) {
+	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
+	r.funnel.pages.changeNote(asked.Binding, func(n *pageNote) {
+		if open.answer == nil {
+			n.hidden, n.way = n.hidden || hidden, way
+			return
+		}
+		n.shown, open.way = 0, cmp.Or(n.way, way)
+	})
+	r.ladder.noteOpen(q.key, open, !isFlowStyle(q))
+	if open.answer == nil || !isFlowStyle(q) {
+		return open, nil
+	}
+	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
+	if err != nil {
+		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
+	}
+	r.recordOtherWay(ctx, q, outcome, content, open.way, &open.answer)
+	return open, nil
+}
+
+// recordOtherWay records what the person said to a form of flow style by another way than the
+// client's form.
+func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
+	content json.RawMessage, way event.Way, result *json.RawMessage) {
+	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
+		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
+	reported := *a
+	r.mu.Lock()
+	r.recordAnswerLocked(a)
+	r.forgetAnswerLocked(q.key + linkSuffix)
+	where := r.where
+	r.mu.Unlock()
+	r.reportAnswered(ctx, &reported, result,
+		event.Answered{Where: where, Way: way, Asked: q.request})
+}
+
+func (r *run) forgetAnswerLocked(key string) {
+	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
+}
+
+// askOnPage asks a question of flow style by the page where the client does not show it. over is
+// false where the client is to be asked.
+//
+//go:noinline
+func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err error) {
+	q := &one.question
+	for {
+		way := r.wayOf(q)
+		if way == words.WayForm {
+			if !r.restoreUnseen(q.key) {
+				return false, nil
+			}
+			missing, err := r.collectAnswer(one)
+			return !missing, err
+		}
+		err := r.askPage(ctx, q, way)
+		if err == errNotShown {
+			continue
+		}
+		if err != nil {
+			return true, err
+		}
+		if missing, err := r.collectAnswer(one); err != nil || !missing {
+			return true, err
+		}
+		open, _ := r.ladder.findOnPage(q.key)
+		if open == nil { // the answer fits the form, and not what reads it
+			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
+				"was given on the page cannot be used; start the call again")
+		}
+		return true, r.leaveOpen(ctx, q, open)
+	}
+}
+
+// restoreUnseen records what the client has said without showing the question, where no other way
+// is left. It reports whether it has said anything.
+func (r *run) restoreUnseen(key string) bool {
+	if r.ladder == nil {
+		return false
+	}
+	said, _ := r.ladder.findHidden(key)
+	if said != nil {
+		r.mu.Lock()
+		r.recordAnswerLocked(said)
+		r.mu.Unlock()
+	}
+	return said != nil
+}
+
+// askPage looks for the answer to a question on the page, and waits for it where the person has
+// agreed to go there. A nil error means that the answer is recorded, or that the question is open.
+func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
+	switch {
+	case way == "" && q.optional:
+		r.freeKey(q.key)
+		return &PushError{Method: protocol.MethodElicit, Cause: errNoWay.Error(),
+			client: errNoWay.Error()}
+	case way == "":
+		r.endWith(noWayEnding())
+		return errNoWay
+	}
+	asked, err := r.newPageQuestion(q)
+	if err != nil {
+		return r.endWithPageError(err)
+	}
+	hidden := r.isHidden(q)
+	look := func(ctx context.Context) (*openQuestion, error) {
+		return r.lookAtPage(ctx, q, asked, way, hidden)
+	}
+	open, err := look(ctx)
+	if err != nil {
+		return r.endWithPageError(err)
+	}
+	if open.answer != nil || way != words.WayLink {
+		return nil
+	}
+	link := linkQuestion(q, open)
+	if r.checkURLs([]Question{link}) != nil { // the author's hook wants none
+		r.ladder.noteHidden(link.key, nil)
+		return errNotShown
+	}
+	if !r.askingMode().returnsQuestions() && isFlowStyle(q) {
+		if err := r.takeKey(&link); err != nil {
+			return err
+		}
+		err := r.askInPlace(ctx, &inquiry{question: link})
+		if err == errNotShown {
+			r.ladder.noteHidden(link.key, nil)
+		}
+		if err != nil && findRefusal(err) == nil {
+			return r.freeWithdrawn(ctx, q, link.key, err)
+		}
+		if err == nil { // somebody quick may be done
+			open, err = look(ctx)
+		}
+		if err == nil && open.answer != nil {
+			return r.finishVisit(ctx, link.key)
+		}
+	}
+	r.mu.Lock()
+	agreed := r.findAnswerLocked(link.key)
+	r.mu.Unlock()
+	switch {
+	case agreed == nil || agreed.unsolicited:
+		return nil
+	case agreed.outcome != Accepted:
+		return r.declineLink(ctx, q, agreed)
+	}
+	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
+		open, err := look(ctx)
+		return err == nil && open.answer != nil, nil // nor is it known while the store is down
+	})
+	switch {
+	case !done && r.ctx.Parent().Err() != nil:
+		return r.cutOff(link.key)
+	case err != nil:
+		return r.freeWithdrawn(ctx, q, link.key, err)
+	case done:
+		return r.finishVisit(ctx, link.key)
+	}
+	r.noteUnfinished([]string{link.key})
+	return nil
+}
+
+// freeWithdrawn frees the keys of a question that the handler has withdrawn, so that it may ask
+// again, and returns err.
+func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err error) error {
+	if ctx.Err() != nil && r.ctx.Err() == nil {
+		r.freeKey(q.key)
+		r.freeKey(link)
+	}
+	return err
+}
+
+// declineLink takes the refusal of a link for that of its question.
+func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) error {
+	if isFlowStyle(q) {
+		r.recordOtherWay(ctx, q, refused.outcome, nil, words.WayLink, nil)
+		return nil
+	}
+	action := protocol.ActionDecline
+	if refused.outcome == Cancelled {
+		action = protocol.ActionCancel
+	}
+	r.ladder.noteOpen(q.key, &openQuestion{way: words.WayLink,
+		answer: json.RawMessage(`{"action":"` + string(action) + `"}`)}, true)
+	return nil
+}
+
+// isFlowStyle reports whether q is asked in flow style, which marks questions.
+func isFlowStyle(q *Question) bool { return q.mark.Set }
+
+func linkQuestion(q *Question, open *openQuestion) Question {
+	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
+	link.expiresIn = q.expiresIn
+	link.mark, _ = link.makeMark() // of a text, which cannot fail
+	return link
+}
+
+// endWithPageError ends the run because the page could not take the question.
+func (r asker) endWithPageError(err error) error {
+	wire, ok := protocol.AsError(err)
+	if !ok {
+		return r.endWithError(err)
+	}
+	e := &ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed}
+	r.endWith(e)
+	return err
+}
+
+// leaveOpen ends the run, or has the client asked, with a question that is open on the page.
+func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
+	switch {
+	case open.way == words.WayText:
+		e := responder(r).endWithLinks(ctx, []Question{*q})
+		r.endWith(e)
+		return e.err
+	case r.taskRun() == nil:
+	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tellTaskLocked(open)
+		if _, err := r.activeFlowLocked(); err != nil {
+			return err
+		}
+		return r.waitLocked(open.wake)
+	}
+	return r.suspendHandler(q)
+}
+
+// tellTaskLocked has the status message of the task show the link.
+func (r *run) tellTaskLocked(open *openQuestion) {
+	if open.way == words.WayTask {
+		r.taskRun().Message = "Answer at " + open.link + " : " + open.asked.Message
+	}
+}
+
+// lookForReturned looks at the page for the questions that a handler in guard style has returned.
+func (r asker) lookForReturned(result protocol.Result) {
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok || asks == nil || r.isDecided() {
+		return
+	}
+	d, err := r.readDraft(asks)
+	if err != nil {
+		return // and is reported in its place
+	}
+	for i := range d.questions {
+		q := &d.questions[i]
+		for err = errNotShown; err == errNotShown; {
+			way := r.wayOf(q)
+			if err = nil; way != words.WayForm {
+				err = r.askPage(&r.ctx, q, way)
+				continue
+			}
+			r.ladder.noteOpen(q.key, nil, false)
+			r.restoreUnseen(q.key)
+		}
+		if err != nil {
+			return // the run has ended
+		}
+	}
+}
+
+// A pageRound is a round whose answers have come from the page.
+type pageRound struct {
+	state   []byte // claims
+	answers pushedAnswers
+	from    []pageAnswer
+}
+
+// A pageAnswer says how an answer of a round has come from the page.
+type pageAnswer struct {
+	key   string
+	way   event.Way
+	asked protocol.InputRequest
+}
+
+// settleReturned splits the questions of a round by their ways. Where all have answers on the page
+// the next round begins at once: round is not nil. Otherwise it returns the questions that are left
+// for the client, some as links, or the end of the run.
+func (r responder) settleReturned(ctx context.Context, d *draft,
+	asks *protocol.InputRequiredResult) (
+	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {
+	round = &pageRound{}
+	var inWords []Question
+	rest := *d
+	rest.questions = nil
+	var onPage []string
+	changed := false
+	if r.ladder != nil {
+		defer func() { r.ladder.onPage = onPage }()
+	}
+	for _, q := range d.questions {
+		switch open, got := r.ladder.findOnPage(q.key); {
+		case got != nil:
+			round.answers.responses = append(round.answers.responses,
+				protocol.KeyedResponse{Key: q.key, Result: got.answer})
+			round.answers.took = append(round.answers.took, pushTime{waited: time.Hour})
+			round.from = append(round.from, pageAnswer{q.key, got.way, q.request})
+			continue
+		case open == nil:
+			if q.ways != 0 && r.wayOf(&q) != words.WayForm {
+				return d, asks, nil, noWayEnding()
+			}
+			rest.questions = append(rest.questions, q)
+			continue
+		case open.way == words.WayText:
+			inWords = append(inWords, q)
+			continue
+		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
+			rest.questions = append(rest.questions, linkQuestion(&q, open))
+		default: // a task waits
+			r.mu.Lock()
+			r.tellTaskLocked(open)
+			r.startFlowLocked()
+			r.flow.waitsFor = append(r.flow.waitsFor, open.wake)
+			r.mu.Unlock()
+		}
+		changed = true
+		onPage = append(onPage, q.key)
+	}
+	switch n := len(round.from); {
+	case len(inWords) > 0:
+		if d.hasState || r.prior != nil && r.prior.State != nil {
+			r.ladder.noteEffect() // the state is lost, and what it says may have been done
+		}
+		return d, asks, nil, r.endWithLinks(ctx, inWords)
+	case n > 0 && n == len(d.questions):
+		return d, asks, round, nil
+	case n > 0: // a round has all of its answers, and the next one finds these
+		changed = true
+		r.returnTaken(ctx)
+		for _, got := range round.from {
+			onPage = append(onPage, got.key)
+		}
+	}
+	if !changed {
+		return d, asks, nil, nil
+	}
+	shown = rest.buildResult(&protocol.InputRequiredResult{})
+	shown.Meta = asks.Meta
+	return &rest, shown, nil, nil
+}
+
+// openPageRound opens the run that the answers of the page are for, nil where there is none.
+func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
+	if e.ladder == nil || e.ladder.next == nil {
+		return nil, nil
+	}
+	round := e.ladder.next
+	e.ladder.next, e.ladder.from = nil, round.from
+	return e.openLocalState(ctx, round.state, &round.answers, protocol.RequestState{})
+}
+
+// endWithLinks returns the end of a run whose questions are open on the page, with their links in
+// words. The next call with the same arguments finds the answers, also those that this run has
+// taken.
+func (r responder) endWithLinks(ctx context.Context, questions []Question) *ending {
+	var links strings.Builder
+	often := false
+	for _, q := range questions {
+		open, _ := r.ladder.findOnPage(q.key)
+		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) { n.shown++ })
+		often = often || note.shown > maxLinkShown
+		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
+	}
+	begun := "A"
+	if r.returnTaken(ctx) {
+		begun = "Nothing was done yet: a"
+	}
+	if often {
+		text := fmt.Sprintf("this call needs the answer of a person, who has not used the link "+
+			"that %d calls got; do not call again before they say that they have answered",
+			maxLinkShown)
+		return &ending{err: errLinkGiven, how: words.EndUnseen,
+			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
+	}
+	kinds := make([]protocol.InputKind, len(questions))
+	for i := range kinds {
+		kinds[i] = protocol.KindElicitForm
+	}
+	r.observe(ctx, event.InputRequested{Where: r.where, Kinds: kinds, Way: words.WayText,
+		Questions: askedQuestions(questions), RoundsLeft: r.maxRounds(),
+		Principal: &r.call.Principal, Client: r.call.Client})
+	text := begun + " person has to answer first, and this client does not show " +
+		"the question. Show the person this link with what it asks, and call again with the " +
+		"same arguments when they have answered." + links.String()
+	return &ending{err: errLinkGiven, how: words.EndLink,
+		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
+}
+
+// returnTaken gives back the answers that the call has taken, unless it may have acted on them: then
+// the person is asked for them once more. It reports whether it has not acted.
+func (r *run) returnTaken(ctx context.Context) bool {
+	acted := r.hasActed()
+	r.ladder.mu.Lock()
+	acted = acted || r.ladder.effect
+	taken := r.ladder.taken
+	r.ladder.taken = nil
+	r.ladder.mu.Unlock()
+	for _, t := range taken {
+		if !acted { // one that is lost is asked for once more
+			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t)
+		}
+	}
+	return !acted
+}
+
+func (r *run) hasActed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.acted
+}
