@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -381,7 +380,7 @@ func (c *ServerCapabilities) codeMembers(w *objectWriter, m member) (err error) 
 	case m.reads("extensions"):
 		c.Extensions, err = decodeSettings(m.value)
 	}
-	return cmp.Or(err,
+	return firstError(err,
 		w.codeValue(m, "tools", &c.Tools, true),
 		w.codeValue(m, "prompts", &c.Prompts, true),
 		w.codeValue(m, "resources", &c.Resources, true),

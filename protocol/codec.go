@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -129,13 +128,16 @@ func isExactly[R any](r Result) bool {
 // mayAnswer reports whether method may be answered with r, which is not the case for nil, typed or
 // not, and for types that are not of this package.
 func mayAnswer(method string, r Result) bool {
+	switch r := r.(type) {
+	case *InputRequiredResult:
+		return r != nil && MultiRoundTrip(method)
+	case *CreateTaskResult:
+		return r != nil && method == MethodCallTool
+	case *CallToolResult: // the most frequent one
+		return r != nil && method == MethodCallTool
+	}
 	known, ok := methods[method]
-	switch {
-	case isExactly[InputRequiredResult](r):
-		return MultiRoundTrip(method)
-	case isExactly[CreateTaskResult](r):
-		return method == MethodCallTool
-	case !ok:
+	if !ok {
 		return isExactly[ExtensionResult](r) || isExactly[EmptyResult](r)
 	}
 	return known.isResult(r)
@@ -217,7 +219,7 @@ func readResult(data []byte, r Result, about *provenance) error {
 			r.Task = *task
 		}
 	}
-	return cmp.Or(err, readObject(data, r, about))
+	return firstError(err, readObject(data, r, about))
 }
 
 // newResult returns the result that data is read into.

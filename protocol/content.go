@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,7 +97,7 @@ func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
 func (c *TextContent) checkComplete() error { return nil }
 
 func (c *TextContent) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "text", &c.Text),
 		w.codeValue(m, "annotations", &c.Annotations, c.Annotations != nil),
 		w.codeMeta(m, &c.Meta))
@@ -131,7 +130,7 @@ func (c *ToolUse) codeMembers(w *objectWriter, m member) error {
 	if w != nil && c.Input == nil {
 		input = &json.RawMessage{'{', '}'}
 	}
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "id", &c.ID),
 		w.codeText(m, "name", &c.Name),
 		w.codeObject(m, "input", input),
@@ -159,7 +158,7 @@ func (c *ToolResult) appendJSON(dst []byte) ([]byte, error) {
 func (c *ToolResult) checkComplete() error { return nil }
 
 func (c *ToolResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "toolUseId", &c.ToolUseID),
 		w.codeContents(m, &c.Content),
 		w.codeStructured(m, &c.StructuredContent),

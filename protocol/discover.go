@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 )
 
@@ -39,7 +38,7 @@ func (r *DiscoverResult) checkComplete() error {
 }
 
 func (r *DiscoverResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeValue(m, "supportedVersions", &r.SupportedVersions, true),
 		w.codeServerCapabilities(m, &r.Capabilities),
 		w.codeNonEmptyText(m, "instructions", &r.Instructions),

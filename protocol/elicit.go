@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -183,6 +182,6 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 // MarshalJSON returns the JSON object of the answer, without the content of a refusal.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.keepError(cmp.Or(r.checkComplete(), r.codeMembers(&w, member{})))
+	w.keepError(firstError(r.checkComplete(), r.codeMembers(&w, member{})))
 	return w.endObject()
 }

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 )
 
@@ -48,7 +47,7 @@ func (p *InitializeParams) codeMembers(w *objectWriter, m member) error {
 		p.Capabilities, err = decodeClientCapabilities(m.value)
 		return nameMember(m.key, err)
 	}
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "protocolVersion", (*string)(&p.ProtocolVersion)),
 		w.codeValue(m, "capabilities", &p.Capabilities, true),
 		w.codeValue(m, "clientInfo", &p.ClientInfo, true))
@@ -86,7 +85,7 @@ func (r *InitializeResult) codeMembers(w *objectWriter, m member) error {
 	if w == nil && m.reads("serverInfo") { // a result may be written by several at once
 		r.hasInfo = true
 	}
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "protocolVersion", (*string)(&r.ProtocolVersion)),
 		w.codeServerCapabilities(m, &r.Capabilities),
 		w.codeValue(m, "serverInfo", &r.ServerInfo, true),

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -274,7 +273,7 @@ func (r *InputRequiredResult) codeMembers(w *objectWriter, m member) (err error)
 			w.addText("requestState", text)
 		}
 	}
-	return cmp.Or(err, w.codeMeta(m, &r.Meta))
+	return firstError(err, w.codeMeta(m, &r.Meta))
 }
 
 func (w *objectWriter) addInputRequests(v Version, requests InputRequests) {

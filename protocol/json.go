@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -149,7 +148,7 @@ func (w *objectWriter) recordError(name string, err error) {
 }
 
 // keepError records the first error under no name.
-func (w *objectWriter) keepError(err error) { w.err = cmp.Or(w.err, err) }
+func (w *objectWriter) keepError(err error) { w.err = firstError(w.err, err) }
 
 // endObject appends the closing brace.
 func (w *objectWriter) endObject() ([]byte, error) { return append(w.dst, '}'), w.err }
@@ -187,4 +186,14 @@ func orEmpty[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+// firstError returns the first of errs that is not nil.
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

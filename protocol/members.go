@@ -55,12 +55,17 @@ type codedPointer[T any] interface {
 func (m member) reads(name string) bool { return string(m.key) == name }
 
 func (w *objectWriter) codeText(m member, name string, p *string) error {
-	if m.reads(name) {
+	if w == nil && string(m.key) != name {
+		return nil // inlined: most members that are read have another name
+	}
+	return w.codeNamedText(m, name, p)
+}
+
+func (w *objectWriter) codeNamedText(m member, name string, p *string) error {
+	if w == nil {
 		return textMember(p, m.key, m.value)
 	}
-	if w != nil {
-		w.addText(name, *p)
-	}
+	w.addText(name, *p)
 	return nil
 }
 

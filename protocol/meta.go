@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -197,7 +196,7 @@ func decodeImplementation(raw []byte) (*Implementation, error) {
 func (info *Implementation) checkComplete() error { return nil }
 
 func (info *Implementation) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "name", &info.Name),
 		w.codeNonEmptyText(m, "title", &info.Title),
 		w.codeText(m, "version", &info.Version),

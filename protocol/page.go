@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -118,7 +117,7 @@ var errTooDeep = errors.New("nests too deep")
 // codeList codes a page of a list.
 func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,
 	cursor *string, cache *CacheHints, meta *Meta) error {
-	return cmp.Or(
+	return firstError(
 		codeDefinitions[T, P](w, m, name, list),
 		w.codeNonEmptyText(m, "nextCursor", cursor),
 		w.codeHints(m, cache),

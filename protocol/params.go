@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -81,7 +80,7 @@ func (m *RequestMeta) codeMembers(*objectWriter, member) error { return nil }
 func (p *CallToolParams) checkComplete() error { return requireText("name", p.Name) }
 
 func (p *CallToolParams) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "name", &p.Name),
 		w.codeObject(m, "arguments", &p.Arguments),
 		p.Retry.codeRetry(w, m))
@@ -103,7 +102,7 @@ func (p *GetPromptParams) checkComplete() error {
 }
 
 func (p *GetPromptParams) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeText(m, "name", &p.Name),
 		w.codeObject(m, "arguments", &p.Arguments),
 		p.Retry.codeRetry(w, m))
@@ -112,7 +111,7 @@ func (p *GetPromptParams) codeMembers(w *objectWriter, m member) error {
 func (p *ReadResourceParams) checkComplete() error { return requireText("uri", p.URI) }
 
 func (p *ReadResourceParams) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(w.codeText(m, "uri", &p.URI), p.Retry.codeRetry(w, m))
+	return firstError(w.codeText(m, "uri", &p.URI), p.Retry.codeRetry(w, m))
 }
 
 func (p *ListParams) codeMembers(w *objectWriter, m member) error {
@@ -136,7 +135,7 @@ func (p *CompleteParams) codeMembers(w *objectWriter, m member) (err error) {
 		ref = completionRef{"ref/prompt", p.Prompt, ""}
 	}
 	argument, known := completionArgument{p.Argument, p.Value}, completionContext{p.Context}
-	err = cmp.Or(
+	err = firstError(
 		w.codeValue(m, "ref", &ref, true),
 		w.codeValue(m, "argument", &argument, true),
 		w.codeValue(m, "context", &known, p.Context != nil))

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,7 +131,7 @@ func (r *GetPromptResult) codeMembers(w *objectWriter, m member) (err error) {
 	if w != nil {
 		addMessages(w, downgradeMessages(w.version, r.Messages), (*PromptMessage).codeMembers)
 	}
-	return cmp.Or(err, w.codeMeta(m, &r.Meta))
+	return firstError(err, w.codeMeta(m, &r.Meta))
 }
 
 func (r *ListPromptsResult) checkComplete() error { return requireList("prompts", r.Prompts) }

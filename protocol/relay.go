@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -104,7 +103,7 @@ func (r relayed) appendMembers(w *objectWriter, raw json.RawMessage) error {
 	if r.cache != nil {
 		err = w.codeHints(member{}, r.cache)
 	}
-	return cmp.Or(err, w.codeMeta(member{}, &r.meta))
+	return firstError(err, w.codeMeta(member{}, &r.meta))
 }
 
 func (r *CallToolResult) relay() relayed {

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -90,14 +89,14 @@ func (c ResourceContents) MarshalJSON() ([]byte, error) {
 }
 
 func (c *ResourceContents) codeMembers(w *objectWriter, m member) error {
-	err := cmp.Or(
+	err := firstError(
 		w.codeText(m, "uri", &c.URI),
 		w.codeNonEmptyText(m, "mimeType", &c.MIMEType),
 		w.codeValue(m, "blob", &c.Blob, c.Blob != nil))
 	if w == nil || c.Blob == nil {
-		err = cmp.Or(err, w.codeText(m, "text", &c.Text))
+		err = firstError(err, w.codeText(m, "text", &c.Text))
 	}
-	return cmp.Or(err, w.codeMeta(m, &c.Meta))
+	return firstError(err, w.codeMeta(m, &c.Meta))
 }
 
 // UnmarshalJSON reads either form. Exactly one of text and blob must be there.
@@ -143,7 +142,7 @@ func (r *ReadResourceResult) codeMembers(w *objectWriter, m member) (err error) 
 			func(value []byte) (c ResourceContents, err error) { return c, c.UnmarshalJSON(value) })
 		return nameMember(m.key, err)
 	}
-	return cmp.Or(
+	return firstError(
 		w.codeValue(m, "contents", &r.Contents, true),
 		w.codeHints(m, &r.Cache),
 		w.codeMeta(m, &r.Meta))

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"fmt"
 )
 
@@ -56,7 +55,7 @@ func (r *ListRootsResult) checkComplete() error {
 }
 
 func (r *ListRootsResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(w.codeValue(m, "roots", &r.Roots, true), w.codeMeta(m, &r.Meta))
+	return firstError(w.codeValue(m, "roots", &r.Roots, true), w.codeMeta(m, &r.Meta))
 }
 
 // MarshalJSON returns the JSON object of the answer.

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -68,7 +67,7 @@ func (q *CreateMessage) appendParams(dst []byte, _ Version) ([]byte, error) {
 }
 
 func (q *CreateMessage) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeSamplingMessages(m, &q.Messages),
 		w.codeValue(m, "modelPreferences", &q.ModelPreferences, q.ModelPreferences != nil),
 		w.codeNonEmptyText(m, "systemPrompt", &q.SystemPrompt),
@@ -135,7 +134,7 @@ func (s *SamplingMessage) checkComplete() error {
 }
 
 func (s *SamplingMessage) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeRole(m, &s.Role),
 		w.codeSamplingContent(m, &s.Content),
 		w.codeMeta(m, &s.Meta))
@@ -175,7 +174,7 @@ func (r *CreateMessageResult) checkComplete() error {
 }
 
 func (r *CreateMessageResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeRole(m, &r.Role),
 		w.codeSamplingContent(m, &r.Content),
 		w.codeText(m, "model", &r.Model),

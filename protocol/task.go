@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -118,7 +117,7 @@ func (p *TaskParams) codeMembers(w *objectWriter, m member) (err error) {
 	if p.update && m.reads("inputResponses") {
 		p.InputResponses, err = decodeInputResponses(m.value)
 	}
-	err = cmp.Or(err, w.codeText(m, "taskId", &p.TaskID))
+	err = firstError(err, w.codeText(m, "taskId", &p.TaskID))
 	if w != nil {
 		(&Retry{InputResponses: p.InputResponses}).appendRetry(w)
 	}
@@ -136,14 +135,14 @@ func (r *CreateTaskResult) codeMembers(w *objectWriter, m member) (err error) {
 		}
 		err = r.Task.appendTask(w, false)
 	}
-	return cmp.Or(err, w.codeMeta(m, &r.Meta))
+	return firstError(err, w.codeMeta(m, &r.Meta))
 }
 
 func (r *GetTaskResult) codeMembers(w *objectWriter, m member) (err error) {
 	if w != nil {
 		err = r.Task.appendTask(w, true)
 	}
-	return cmp.Or(err, w.codeMeta(m, &r.Meta))
+	return firstError(err, w.codeMeta(m, &r.Meta))
 }
 
 // EncodeTask returns the JSON text of a task with the details of its state, as tasks/get and
@@ -249,7 +248,7 @@ func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
 	if m.reads("inputRequests") {
 		c.requests, err = decodeInputRequests(m.value)
 	}
-	return cmp.Or(err,
+	return firstError(err,
 		w.codeText(m, "taskId", &c.task.ID),
 		w.codeText(m, "status", &c.status),
 		w.codeNonEmptyText(m, "statusMessage", &c.task.Message),

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -97,7 +96,7 @@ func (r *CallToolResult) checkComplete() error {
 }
 
 func (r *CallToolResult) codeMembers(w *objectWriter, m member) error {
-	return cmp.Or(
+	return firstError(
 		w.codeContents(m, &r.Content),
 		w.codeStructured(m, &r.StructuredContent),
 		w.codeFlag(m, "isError", &r.IsError),

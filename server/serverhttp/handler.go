@@ -257,7 +257,9 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 
 // endModern ends the keep-alive comments and returns the buffer.
 func (h *Handler) endModern(rw *responseWriter) {
-	rw.endSilence()
+	if !rw.served { // a panic
+		rw.endSilence()
+	}
 	if rw.lent != nil {
 		rw.putBuffer(rw.lent)
 		rw.lent = nil

@@ -17,9 +17,12 @@ import (
 // checkSource refuses requests of pages of other origins, and those to a local server under a name
 // that is not local (basic/transports/streamable-http, "Security & Endpoint").
 func (h *Handler) checkSource(r *http.Request) *fault {
-	host, ok := parseAuthority(r.Host)
-	tcp := localAddr(r)
+	tcp, origins := localAddr(r), r.Header["Origin"]
 	local := tcp != nil && tcp.IP.IsLoopback()
+	if len(origins) == 0 && !local && len(h.hosts) == 0 {
+		return nil // not a browser, which is not what this protects from
+	}
+	host, ok := parseAuthority(r.Host)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
 		return forbiddenFault(words.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may "+
@@ -27,9 +30,9 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this "+
 				"endpoint by it")
 	}
-	switch origins := r.Header["Origin"]; {
+	switch {
 	case len(origins) == 0:
-		return nil // not a browser, which is not what this protects from
+		return nil // not a browser either
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):

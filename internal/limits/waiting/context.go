@@ -137,14 +137,16 @@ func (c *Context) Done() <-chan struct{} {
 // Err implements context.Context.
 func (c *Context) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	from, ended := c.real, c.ended
+	c.mu.Unlock()
 	switch {
-	case c.real != nil:
-		return c.real.Err()
-	case c.ended:
+	case from != nil:
+	case ended:
 		return context.Canceled
+	default:
+		from = c.parent
 	}
-	return c.parent.Err()
+	return from.Err()
 }
 
 // Deadline implements context.Context.

@@ -43,7 +43,10 @@ func EraOf(named bool, header []string) protocol.Era {
 	if len(header) == 0 {
 		return protocol.Legacy
 	}
-	v := protocol.Version(strings.Trim(header[0], " \t")) // HTTP/2 hands white space on
+	v := protocol.Version(header[0])
+	if !v.Known() {
+		v = protocol.Version(strings.Trim(header[0], " \t")) // HTTP/2 hands white space on
+	}
 	if v == "" || (v.Known() && v.Era() == protocol.Legacy) {
 		return protocol.Legacy
 	}
