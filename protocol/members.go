@@ -55,17 +55,12 @@ type codedPointer[T any] interface {
 func (m member) reads(name string) bool { return string(m.key) == name }
 
 func (w *objectWriter) codeText(m member, name string, p *string) error {
-	if w == nil && string(m.key) != name {
-		return nil // inlined: most members that are read have another name
-	}
-	return w.codeNamedText(m, name, p)
-}
-
-func (w *objectWriter) codeNamedText(m member, name string, p *string) error {
-	if w == nil {
+	if m.reads(name) {
 		return textMember(p, m.key, m.value)
 	}
-	w.addText(name, *p)
+	if w != nil {
+		w.addText(name, *p)
+	}
 	return nil
 }
 

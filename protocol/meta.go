@@ -196,6 +196,14 @@ func decodeImplementation(raw []byte) (*Implementation, error) {
 func (info *Implementation) checkComplete() error { return nil }
 
 func (info *Implementation) codeMembers(w *objectWriter, m member) error {
+	if w == nil { // in each request, so the members below are not tried one by one
+		switch string(m.key) {
+		case "name":
+			return textMember(&info.Name, m.key, m.value)
+		case "version":
+			return textMember(&info.Version, m.key, m.value)
+		}
+	}
 	return firstError(
 		w.codeText(m, "name", &info.Name),
 		w.codeNonEmptyText(m, "title", &info.Title),

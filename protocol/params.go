@@ -80,6 +80,14 @@ func (m *RequestMeta) codeMembers(*objectWriter, member) error { return nil }
 func (p *CallToolParams) checkComplete() error { return requireText("name", p.Name) }
 
 func (p *CallToolParams) codeMembers(w *objectWriter, m member) error {
+	if w == nil { // in each request, so the members below are not tried one by one
+		switch string(m.key) {
+		case "name":
+			return textMember(&p.Name, m.key, m.value)
+		case "arguments":
+			return objectMember(&p.Arguments, m.key, m.value)
+		}
+	}
 	return firstError(
 		w.codeText(m, "name", &p.Name),
 		w.codeObject(m, "arguments", &p.Arguments),
