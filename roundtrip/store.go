@@ -18,18 +18,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// handleLayout begins the plaintext of a state that is a handle: what it stands for is in the
-// StateStore. A release without one takes it for an unknown layout of claims and refuses it.
+// handleLayout begins the plaintext of a handle to the StateStore. Releases without a store refuse
+// it as an unknown layout.
 const handleLayout = 0x81
 
-// maxStoredBytes bounds one state that a [store.StateStore] is given. It is large enough for
-// some hundred answers and small enough to be read once a round.
+// maxStoredBytes bounds a state in a [store.StateStore]: room for some hundred answers, small
+// enough to read once a round.
 const maxStoredBytes = 1 << 20
 
-// handleBytes is the length of a handle: enough that it cannot be guessed.
-const handleBytes = 32
+const handleBytes = 32 // cannot be guessed
 
-// storeState puts claims into the store and returns the sealed handle.
 func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	c *claims.Claims) (string, error) {
 	if len(plaintext) > maxStoredBytes {
@@ -42,16 +40,15 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	id, box := deriveStoreKey(e.call.Principal, handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	e.reserveRoom(e.funnel.opts.StateStore)
-	// A replica whose clock is behind accepts the state for a little longer.
 	if err := e.funnel.opts.StateStore.Put(ctx, id, quota.OwnerDigest(e.call.Principal), data,
-		c.Expires.Add(clockSkew)); err != nil {
+		c.Expires.Add(clockSkew)); err != nil { // replicas with late clocks accept it longer
 		return "", &storeError{resourceStore, "write", err}
 	}
 	return e.sealText(ctx, handle)
 }
 
-// loadStored returns the claims that a handle refers to. A refusal is a rejection; any other
-// error says nothing about the state.
+// loadStored returns the claims behind a handle. Errors other than rejections say nothing about the
+// state.
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {
@@ -74,9 +71,8 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 	return plaintext, nil
 }
 
-// deriveStoreKey derives from a handle, for one principal, the id of an entry and the cipher
-// that encrypts it. Another principal derives another id and finds nothing. A key encrypts one
-// state ever, so its nonce may be zero.
+// deriveStoreKey derives an entry's id and cipher from a handle and one principal; another
+// principal finds nothing. Each key encrypts a single state, so its nonce may be zero.
 func deriveStoreKey(p protocol.Principal, handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)
