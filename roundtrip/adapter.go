@@ -15,8 +15,7 @@ import (
 
 // The API for hosted servers, gateways, transports and middleware; [Funnel] is in funnel.go.
 
-// A Call is one leg of a flow: the original request or a retry. All of it may be hostile; it is not
-// modified.
+// A Call is one leg of a flow: a request or a retry. It may be hostile, and is not modified.
 type Call struct {
 	Version      protocol.Version
 	Method       string
@@ -28,16 +27,13 @@ type Call struct {
 	// Responses and State are the retry members of the request; ignored in legacy revisions.
 	Responses protocol.InputResponses
 	State     protocol.RequestState
-	// Credential is what the caller authenticates with, verbatim, such as the value of the
-	// Authorization header. States of anonymous callers are bound to it: a retry with another
-	// credential is refused, a renewed one included. Otherwise it has no effect. Events never
-	// contain it, states only a keyed digest.
+	// Credential is what the caller authenticates with, verbatim, such as the Authorization header.
+	// States of anonymous callers are bound to it: a retry with another one is refused, even a
+	// renewed one. Events never contain it, states only a keyed digest.
 	Credential string
-	// RequestID is the id of the request in events, see [RequestID]. Empty: from the context, or
-	// new.
+	// RequestID is the request's id in events, see [RequestID]. Empty: from the context, or new.
 	RequestID string
-	// Push puts questions to the client of a legacy revision. Nil: there is no session to carry
-	// them. Modern revisions do not use it.
+	// Push asks the client of a legacy revision. Nil: no session. Unused in modern revisions.
 	Push Pusher
 	// Session is a comparable value per session of the funnel, such as a pointer or an id, for
 	// Options.Limits.WaitingPerPrincipal. Nil: the call belongs to no session.
@@ -47,19 +43,15 @@ type Call struct {
 	// not overlap, and stop when the wait ends; ctx has the values of the call's context and ends
 	// with the wait. Nil: the client did not ask for progress.
 	Heartbeat func(ctx context.Context)
-	// AcceptUnsolicited lets handlers read answers to questions that this flow did not ask, marked
-	// Unsolicited, for clients that lose the state.
+	// AcceptUnsolicited lets handlers read answers to questions not asked, marked Unsolicited.
 	AcceptUnsolicited bool
-	// Authenticates means that callers of the host can authenticate. Capacity is then reserved for
-	// those who do, even before the first of them calls.
+	// Authenticates means that the host can authenticate callers; it reserves capacity for those.
 	Authenticates bool
-	// KeptBytes is how many bytes the host keeps for the call while it waits, beside its Arguments,
-	// such as the request's _meta. All waiting calls share 256 MiB for both, and one authenticated
-	// principal may use a quarter.
+	// KeptBytes is what the host keeps for a waiting call beside its Arguments, such as _meta. All
+	// waiting calls share 256 MiB for both; one authenticated principal may use a quarter.
 	KeptBytes int32
 	Task      *TaskCall // for package server/tasks
-	// CheckOutput, if not nil, validates the structured content (nil when absent) of a tool that
-	// completes without an error.
+	// CheckOutput, if not nil, checks a successful tool's structured content (nil when absent).
 	CheckOutput func(structured json.RawMessage) error
 }
 
@@ -85,8 +77,7 @@ type TaskRun struct {
 	// Save stores a journal in case this run does not finish. The run continues when Save returns;
 	// if it fails the run ends, and the host must drop its outcome. Calls do not overlap.
 	Save func(ctx context.Context, journal []byte) error
-	// Fits reports whether the host can store an encoded result. If not, the functions of
-	// [OnCommit] do not run.
+	// Fits reports whether the host can store an encoded result; if not, [OnCommit] runs nothing.
 	Fits func(result []byte) bool
 
 	// Next is set when the run ends with questions or waits: the journal of the next run.
@@ -100,14 +91,12 @@ type TaskRun struct {
 // A Handler runs one round of a request. It may be called several times in a flow, from its start.
 type Handler func(ctx context.Context) (protocol.Result, error)
 
-// A Pusher puts a question to the client of a legacy revision while a request runs. Calls may
-// overlap.
+// A Pusher asks the client of a legacy revision while a request runs. Calls may overlap.
 type Pusher interface {
 	// Push sends the question and waits for the answer, a bare result. It calls extend whenever the
-	// client reports progress on the question. When ctx ends it returns and notifies the client
-	// that the question is withdrawn. An [*protocol.Error] is the client's response; any other
-	// error means that the question could not be asked. Ctx has the values of the request, not
-	// always those of the handler's context.
+	// client reports progress on the question. When ctx ends it withdraws the question from the
+	// client. An [*protocol.Error] is the client's response; any other error means that it could
+	// not be asked. Ctx has the request's values, not always those of the handler's context.
 	//
 	// A Pusher that knows when the question was written calls written before it returns; the last
 	// call counts. Options.MinHumanTime runs from then, otherwise from the call of Push.
@@ -115,8 +104,7 @@ type Pusher interface {
 		json.RawMessage, error)
 }
 
-// A VisitCompleter is a [Pusher] that can notify clients of revision 2025-11-25 that the visit to a
-// URL, requested under an id, is finished.
+// A VisitCompleter is a [Pusher] that can notify clients of 2025-11-25 that a visit is finished.
 type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
 }
@@ -130,9 +118,8 @@ type VisitCompleter interface {
 // AskRequest ends the flow with an error for client and observer, because a value that an SDK's
 // handler generates anew changes in every round ([Nonce] and [Memo] keep it).
 //
-// Other errors are those of Ask. Adapters whose callers have no keys must derive them, the same in
-// every round: the ordinal of the question in the run and its digest suffice unless questions are
-// asked concurrently.
+// Other errors are those of Ask. Adapters whose callers have no keys must derive stable ones:
+// ordinal in the run and digest of the question suffice unless questions are concurrent.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
 	return newRequestAsk(key, request, opts).askRequest(ctx)
@@ -159,22 +146,19 @@ func WithoutAnswers() Item { return itemFunc(func(d *draft) { d.forgets = true }
 // AskUnkeyed is [AskRequest] for handlers whose questions have no keys, such as those that call the
 // SDK's own methods. Each call is a new question, even if its content repeats.
 //
-// When the handler runs again, an answer belongs to the question with the same content. If several
-// have the same content, everything asked before must also be the same, in the same order.
-// Otherwise, or if the handler asks another question instead of an answered one, the flow ends with
-// an error for client and observer, and nothing is asked. Keep varying parts of a question with
-// [Memo] or [Nonce].
+// When the handler runs again, an answer belongs to the question with the same content; if several
+// have it, everything asked before must be the same, in the same order. Otherwise, or if another
+// question is asked instead of an answered one, the flow ends with an error for client and
+// observer. Keep varying parts of a question with [Memo] or [Nonce].
 //
-// A refusal must reach the handler: a run that would complete without asking the refused question
-// again ends as refused, because the handler's input has changed since. Its effects remain, but
-// functions of [OnCommit] do not run.
+// A run that would complete without asking a refused question again ends as refused, because the
+// handler's input has changed. Its effects remain, but functions of [OnCommit] do not run.
 //
 // Each round has one such question. Goroutines may ask different questions, which are asked one
 // after the other; equal ones have no order there and end the flow: they need keys.
 //
-// The keys on the wire are question-1, question-2 and so on in the order of asking, prefixed with
-// concurrent- if asked outside the handler's goroutine. Handlers must not use these keys
-// themselves.
+// The keys on the wire are question-1, question-2, ..., prefixed with concurrent- if asked outside
+// the handler's goroutine. Handlers must not use these keys themselves.
 func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
 	r := askerFrom(ctx)
@@ -220,11 +204,10 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 // hosts whose handlers were written for sessions. It is [AskRequest] without keys and rounds: each
 // call is a new question, sent at once. Gate, limits, checks and errors are the same.
 //
-// In a modern revision, or if the connection or client cannot be asked, it sends nothing and
-// returns a [*PushError]. Any failure to ask ends the run: the handler's context is cancelled,
-// nothing more is asked, and the client gets a refusal with the reason, whatever the handler
-// returns. A question that the handler withdraws, by ending a context of its own, does not end the
-// run.
+// In a modern revision, or if the client cannot be asked, it sends nothing and returns a
+// [*PushError]. Any failure to ask ends the run: the handler's context is cancelled, nothing more
+// is asked, and the client gets a refusal with the reason, whatever the handler returns. A question
+// withdrawn by the handler, whose own context ends, does not end the run.
 //
 // The keys in events are push-1, push-2 and so on in the order of asking. Calls may overlap.
 func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMessage, error) {
@@ -235,14 +218,12 @@ func PushRequest(ctx context.Context, request protocol.InputRequest) (json.RawMe
 	return a.askRequest(ctx)
 }
 
-// WithoutRound returns ctx without its round: for hosts whose handlers outlive the call that began
-// them, and cannot ask with it.
+// WithoutRound returns ctx without its round: for handlers that outlive their call.
 func WithoutRound(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runKey{}, (*run)(nil))
 }
 
-// WithRoundOf returns ctx with the round of handler, a handler's context: for hosts whose pushing
-// calls may be given any context.
+// WithRoundOf returns ctx with the round of the context handler: for hosts with other contexts.
 func WithRoundOf(ctx, handler context.Context) context.Context {
 	r := runFrom(handler)
 	if r == nil || r == runFrom(ctx) {
@@ -278,44 +259,37 @@ func CalledByHandler() bool {
 //go:noinline
 func ContinueHandler(f func()) { f() }
 
-// WatchWaiting returns a context under which tell is called with true when a call begins to wait
-// for a person, and with false when it goes on. A call waits while any of its questions is open,
-// however many goroutines ask; calls of modern revisions wait in [Await] only. Middleware that
-// limits or measures work excludes that time with it:
+// WatchWaiting returns a context under which tell(true) is called when a call begins to wait for a
+// person and tell(false) when it goes on: while any of its questions is open, and in modern
+// revisions in [Await] only. Middleware that limits or measures work excludes that time with it:
 //
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
 //	return next(ctx, request)
 //
-// Calls of tell do not overlap, alternate between true and false, and report false before the
-// handler goes on; the last false may follow the end of the call if a goroutine of its handler
-// still waited. tell must return soon and must not ask.
+// Calls of tell alternate and do not overlap; false comes before the handler goes on, or after the
+// call if a goroutine of its handler still waited. tell must return soon and must not ask.
 func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
 	return waiting.WithWatch(ctx, tell)
 }
 
-// RequestID returns the id of the request of ctx, as in events and log entries, for authors who log
-// as well. It is random, names one leg of a flow and means nothing to the client. It is empty
-// unless something observes or logs.
+// RequestID returns the id of the request of ctx, as in events and log entries. It is random, names
+// one leg of a flow, and is empty unless something observes or logs.
 func RequestID(ctx context.Context) string { return rpc.RequestID(ctx) }
 
-// A Tracer links rounds and questions in a tracing system; package telemetry has one for
-// OpenTelemetry. Its methods get a context with the values of the request, must return soon, and
-// may be called concurrently.
+// A Tracer links rounds and questions in traces; package telemetry has one for OpenTelemetry. Its
+// methods get the request's values in ctx, must return soon, and may be called concurrently.
 type Tracer interface {
 	// CurrentSpan returns the span of ctx, in which questions are about to be returned. It travels
-	// in the sealed state, or with the task that begins. Zero, as for an unsampled span: none
-	// travels.
+	// in the state, or with the task that begins; a zero (unsampled) span does not.
 	CurrentSpan(ctx context.Context) SpanRef
 	// LinkSpan is called when the state of a request has been verified. before is the span, on any
 	// replica, in which its questions were asked or its task was begun.
 	LinkSpan(ctx context.Context, before SpanRef)
-	// BeginQuestion is called before a question is pushed to the client of a session. It returns
-	// the question to send, which may differ in its _meta, and a function to be called once, with
-	// the error if there is no answer.
+	// BeginQuestion is called before a question is pushed. It returns the question to send, which
+	// may differ in _meta, and a function to be called once, with the error if there is no answer.
 	BeginQuestion(ctx context.Context, question protocol.InputRequest) (
 		protocol.InputRequest, func(error))
-	// CarrySpan returns ctx with the span of request, for hosts such as gateways that serve a
-	// request with calls under another context.
+	// CarrySpan returns ctx with the span of request, for hosts that call under another context.
 	CarrySpan(ctx, request context.Context) context.Context
 }
 

@@ -48,8 +48,7 @@ type Reply[T any] struct {
 	// Content is the user's input, defaults filled in; set if Outcome is Accepted.
 	Content T
 	Round   int // that brought the answer; 0: Missing
-	// Unsolicited means that this flow is not known to have asked the question. Such answers are
-	// accepted only if the host allows it.
+	// Unsolicited: this flow may not have asked the question. The host must allow such answers.
 	Unsolicited bool
 	// Err says why the answer is Invalid. It names fields and allowed values, never the input.
 	Err error
@@ -97,8 +96,7 @@ func (a *answer) isDecided() bool { return a.outcome == Accepted || a.asRefusal(
 
 var errChangedForm = errors.New("the form has changed since the question was asked")
 
-// Answer reads the answer to the form question key, asked with the same type T. It never panics,
-// whatever the client sent.
+// Answer reads the answer to the form question key, asked with the same type T. It never panics.
 func Answer[T any](ctx context.Context, key string) Reply[T] {
 	typed := formOf[T]()
 	if typed.err != nil {
@@ -107,9 +105,8 @@ func Answer[T any](ctx context.Context, key string) Reply[T] {
 	return answerForm(ctx, key, typed.form, typed.decoder)
 }
 
-// AcceptedContent returns the accepted, valid content of the answer to the form question key, and
-// false in every other case; [Answer] tells those apart. Unsolicited answers count if the host
-// accepts them ([Call].AcceptUnsolicited).
+// AcceptedContent returns accepted, valid content of the answer to the form question key, or false;
+// [Answer] says why. It includes unsolicited answers if allowed ([Call].AcceptUnsolicited).
 func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	reply := Answer[T](ctx, key)
 	return reply.Content, reply.Outcome == Accepted
@@ -217,9 +214,8 @@ func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.outcome, a.content, a.malformed = outcome, content, err
 }
 
-// interpret reads a bare result as the answer to a question of the given kind. It checks the shape,
-// not the form. The content is the object of a form's values; of sampling and roots the whole
-// result.
+// interpret reads a bare result as an answer of the given kind. It checks the shape, not the form.
+// The content is the object of a form's values, or the whole result of sampling and roots.
 func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
@@ -248,9 +244,8 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 	return Invalid, nil, fmt.Errorf("unknown kind of question %q", kind)
 }
 
-// interpretAfter is interpret for an answer to a question of this flow that took waited. A refusal
-// too quick for a person is Unseen, with the action as content. An accept counts at any time:
-// programs may fill in forms on purpose.
+// interpretAfter is interpret for an answer of this flow that took waited. A refusal too quick for
+// a person is Unseen, with the action as content; an accept counts: programs may fill in forms.
 func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)
@@ -267,21 +262,18 @@ func (p *questioner) isTooSoon(ctx context.Context, waited time.Duration) bool {
 	return waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited)
 }
 
-// Visited reads the answer to a question asked with [ElicitURL]. Accepted means that the user
-// agreed to visit the URL, not that the visit is finished.
+// Visited reads the answer to [ElicitURL]. Accepted means agreed to visit, not finished.
 func Visited(ctx context.Context, key string) Outcome {
 	_, reply := readAnswer[struct{}](ctx, key, protocol.KindElicitURL, acceptAny)
 	return reply.Outcome
 }
 
-// Sampled returns the message that answers a question asked with [CreateMessage], and false without
-// one.
+// Sampled returns the message that answers [CreateMessage], and false without one.
 func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, bool) {
 	return readResult(ctx, key, protocol.KindCreateMessage, protocol.DecodeCreateMessageResult)
 }
 
-// Roots returns the directories that answer a question asked with [ListRoots], and false without an
-// answer; an empty list is an answer.
+// Roots returns the directories that answer [ListRoots], perhaps none, and false without an answer.
 func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
 	result, ok := readResult(ctx, key, protocol.KindListRoots, protocol.DecodeListRootsResult)
 	return result.Roots, ok
@@ -302,8 +294,7 @@ func readResult[T any](ctx context.Context, key string, kind protocol.InputKind,
 
 func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
 
-// State returns what the handler kept with [WithState] in an earlier round, and false if there is
-// none or it does not decode as T.
+// State returns what [WithState] kept in an earlier round, and false if that is not a T.
 func State[T any](ctx context.Context) (T, bool) {
 	var v, zero T
 	r := runFrom(ctx)

@@ -10,24 +10,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Ask shows the user a form derived from the struct T and returns their input, defaults filled in.
-// See [Form] for the grammar.
+// Ask shows the user a form derived from T (see [Form]) and returns the input, defaults filled in.
 //
 // In a modern revision Ask does not wait. Without an answer it returns [ErrPending], cancels the
-// handler's context with that cause, and the funnel asks, whatever the handler returns. When the
-// answer arrives the handler runs again from its start, so all code before an Ask runs in every
-// round ([Memo] keeps computed values, [IdempotencyKey] lets other systems recognize repetition).
-// On a connection of a legacy revision Ask waits for the user, at most for the funnel's
-// HumanTimeout.
+// handler's context with that cause, and the funnel asks, whatever the handler returns. With the
+// answer the handler runs again from its start, so all code before an Ask runs in every round
+// ([Memo] keeps computed values, [IdempotencyKey] lets other systems recognize repetition). On a
+// connection of a legacy revision Ask waits for the user, at most for the funnel's HumanTimeout.
 //
-// The key names the question in the flow and must be the same in every round; using one twice in
-// one run of the handler is an error. If the kind, form or wording has changed since, the question
-// is asked once more; if it changes again the flow ends with an error that names the key.
-// [Reworded] allows changed wording.
+// The key must be the same in every round and used once in a run of the handler. If kind, form or
+// wording has changed, the question is asked once more; if it changes again the flow ends with an
+// error that names the key. [Reworded] allows changed wording.
 //
-// After an invalid answer the question is asked again with the reason in front of the message:
-// "Amount must be at least 0.01. How much?". After 3 invalid answers in a row the flow ends with an
-// error that names the rule. Guard style does the same.
+// After an invalid answer the question is repeated with the reason in front: "Amount must be at
+// least 0.01. How much?". After 3 in a row the flow ends with an error. Guard style does the same.
 //
 // A refusal is a [*DeclinedError], a [*CancelledError], or an [*UnseenError] if the client refused
 // without showing the question. Returned by the handler they end the flow with readable text: a
@@ -51,12 +47,10 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 	return askQuestion(ctx, &inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
-// AskMessage asks the client's model for a message. The request must be the same in every round and
-// must not be changed afterwards.
+// AskMessage asks the client's model. The request must be the same in every round and not change.
 //
-// Sampling has no decline: in a session a client whose user refuses answers with an error, which
-// ends the call unless the question is [IfPossible]; in a modern revision it does not retry the
-// call. Few clients support sampling: see [CanAsk].
+// Sampling has no decline: in a session a refusing client answers with an error, which ends the
+// call unless the question is [IfPossible]; in a modern revision it does not retry. See [CanAsk].
 func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	return askDecoded(ctx, &inquiry{question: CreateMessage(key, request).applyOptions(opts)},
@@ -74,27 +68,24 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 }
 
 // Ask asks any question in flow style. It returns the accepted content: of a form with its defaults
-// filled in, of a visit an empty object, of sampling and roots the whole result. The schema of an
-// [ElicitSchema] is not kept in the state, since the handler supplies it in every round; so only
-// Ask can read the answer, not [RawAnswer].
+// filled in, of a visit an empty object, of sampling and roots the whole result. It does not keep
+// the schema of an [ElicitSchema] in the state, so [RawAnswer] cannot read the answer.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	return askDecoded(ctx, &inquiry{question: q.applyOptions(opts)},
 		func(raw []byte) (json.RawMessage, error) { return bytes.Clone(raw), nil })
 }
 
-// Reworded, for flow style, accepts an answer even if the message, the URL or the text for the
-// model has changed since. By default the user is asked again, once: consent to one text does not
-// cover another. Kind and form must stay the same.
+// Reworded, for flow style, accepts an answer although the message, URL or text for the model has
+// changed. By default the user is asked once more. Kind and form must stay the same.
 func Reworded() QuestionOption {
 	return questionOption(func(q *Question) { q.reworded = true })
 }
 
-// IfPossible makes a flow-style question that cannot be asked fail instead of ending the flow: the
-// call returns a [*PushError], and the handler goes on. On a connection of a legacy revision it
-// also returns other failures: the client's *protocol.Error, or an untyped error such as a timeout.
-// Refusals are unaffected. Treat every error as "not answered": in a round that asks it is
-// [ErrPending], and the handler's result is discarded. If only the client's capabilities matter,
-// [CanAsk] is simpler.
+// IfPossible makes a flow-style question that cannot be asked return a [*PushError] instead of
+// ending the flow. In a legacy revision it also returns other failures: the client's
+// *protocol.Error, or an untyped error such as a timeout. Refusals are unaffected. Treat every
+// error as "not answered": in a round that asks it is [ErrPending], and the handler's result is
+// discarded. If only the client's capabilities matter, [CanAsk] is simpler.
 func IfPossible() QuestionOption {
 	return questionOption(func(q *Question) { q.optional = true })
 }
@@ -108,8 +99,7 @@ func (q Question) applyOptions(opts []QuestionOption) Question {
 	return q
 }
 
-// An inquiry is a question of flow style. decode takes the accepted content; an error means that it
-// does not fit. Nil: the content is not read.
+// An inquiry is a flow-style question. decode, if not nil, rejects content that does not fit.
 type inquiry struct {
 	question Question
 	decode   func(json.RawMessage) error
@@ -128,8 +118,7 @@ func askDecoded[T any](ctx context.Context, one *inquiry,
 	return content, nil
 }
 
-// A formAsk is a form question and its content, allocated by itself: passed by value, questions
-// take a kilobyte of the stack of a waiting call.
+// A formAsk is allocated by itself: by value, questions take 1 KB of the stack of a waiting call.
 type formAsk[T any] struct {
 	inquiry inquiry
 	content T
@@ -201,8 +190,7 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 	return nil
 }
 
-// checkOptional returns why a flow-style question that the handler can do without cannot be asked,
-// nil if asking goes on.
+// checkOptional returns why an optional flow-style question cannot be asked, or nil.
 func (r asker) checkOptional(ctx context.Context, q *Question) error {
 	if !q.optional {
 		return nil

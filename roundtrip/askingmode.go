@@ -10,10 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An askingMode is how questions reach the client: returned, and the client retries with the
-// answers (revision 2026-07-28, [returnMode]); kept in a record of a task ([taskMode]); or pushed
-// while the call is open (older revisions, [pushMode]). Other code calls the mode and never tests
-// which it is.
+// An askingMode is how questions reach the client: returned, and the client retries (revision
+// 2026-07-28, [returnMode]); kept in a task's record ([taskMode]); or pushed while the call is open
+// (older revisions, [pushMode]). Other code never tests which mode it is.
 type askingMode interface {
 	// returnsQuestions reports whether the client gets questions as a result and carries the state
 	// until it retries. Otherwise the handler waits while flow-style questions are asked.
@@ -21,8 +20,7 @@ type askingMode interface {
 
 	// openCall prepares the exchange for its first run.
 	openCall(e *exchange)
-	// retryMembers returns the client's answers and state, without what its revision cannot carry
-	// or the host cannot tell from absence.
+	// retryMembers returns the client's answers and state, without what the revision cannot carry.
 	retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState)
 
 	// checkAskable returns why a returned or flow-style question cannot be asked, or nil.
@@ -30,8 +28,7 @@ type askingMode interface {
 	// checkPushable returns why a question cannot be sent while the handler waits, or nil.
 	checkPushable(p *questioner, question protocol.InputRequest) *PushError
 
-	// checkClient returns the questions as this client can be asked them. If end is not nil the
-	// flow ends.
+	// checkClient returns the questions as this client can be asked them, or ends the flow.
 	checkClient(ctx context.Context, p *questioner, requests protocol.InputRequests) (
 		asked protocol.InputRequests, end *ending, err error)
 	// reportRequested reports the questions of a round when they go out.
@@ -40,8 +37,7 @@ type askingMode interface {
 	// or returns the response if this call has no next run.
 	askClient(ctx context.Context, r responder, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
-	// answerURLs answers a handler's URL elicitation error. Unless final, result replaces the
-	// handler's.
+	// answerURLs answers a handler's URL elicitation error; unless final, with result instead.
 	answerURLs(ctx context.Context, r responder, urls *protocol.URLElicitationRequiredError) (
 		result protocol.Result, err error, final bool)
 
@@ -72,8 +68,7 @@ func (pushMode) openCall(e *exchange) {
 	e.wait = &callWait{until: time.Now().Add(e.funnel.opts.flowTTL())}
 }
 
-// retryMembers returns none: they came with 2026-07-28 (basic/patterns/mrtr). Before that they are
-// unknown members, which a server ignores.
+// retryMembers returns none: before 2026-07-28 (basic/patterns/mrtr) they are unknown, so ignored.
 func (pushMode) retryMembers(*Call) (protocol.InputResponses, protocol.RequestState) {
 	return nil, protocol.RequestState{}
 }

@@ -48,8 +48,7 @@ func (r *run) digestAnswers(but string) [32]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
-// newPageQuestion returns the question as the page gets it. While open it stays the same, whatever
-// other goroutines get answered meanwhile.
+// newPageQuestion returns the question for the page, fixed even if other questions are answered.
 func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	binding, err := r.bindQuestion(q)
 	if err != nil {
@@ -68,8 +67,7 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 		Form: q.form.Schema()}, nil
 }
 
-// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
-// hidden: the client has not shown the form.
+// lookAtPage records the answer on the page, or notes the link. hidden: the client shows no form.
 func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
 	hidden bool) (open *openQuestion, err error) {
 	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
@@ -96,8 +94,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	return open, nil
 }
 
-// recordOtherWay records an answer to a flow-style form that did not come through the client's
-// form.
+// recordOtherWay records an answer to a flow-style form that came by another way.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
@@ -116,8 +113,7 @@ func (r *run) forgetAnswerLocked(key string) {
 	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
 }
 
-// askOnPage asks a flow-style question on the page if the client does not show it. over is false if
-// the client is to be asked.
+// askOnPage asks a flow-style question on the page, unless the client is to be asked (!over).
 //
 //go:noinline
 func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err error) {
@@ -150,8 +146,7 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 	}
 }
 
-// restoreUnseen records the client's response to a question that it did not show, if no other way
-// is left. It reports whether there was one.
+// restoreUnseen records the client's response to a hidden question if no other way is left.
 func (r *run) restoreUnseen(key string) bool {
 	if r.ladder == nil {
 		return false
@@ -240,8 +235,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	return nil
 }
 
-// freeWithdrawn frees the keys of a question that the handler has withdrawn, so that it may ask
-// again, and returns err.
+// freeWithdrawn frees the keys of a question that the handler withdrew, and returns err.
 func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(q.key)
@@ -354,9 +348,8 @@ type pageAnswer struct {
 	asked protocol.InputRequest
 }
 
-// settleReturned splits the questions of a round by their ways. If the page has all answers, the
-// next round begins at once: round is not nil. Otherwise it returns the remaining questions for the
-// client, some as links, or the end of the run.
+// settleReturned splits a round's questions by their ways. With all answers on the page round is
+// the next one; otherwise it returns questions for the client, or the end of the run.
 func (r responder) settleReturned(ctx context.Context, d *draft,
 	asks *protocol.InputRequiredResult) (
 	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {

@@ -154,8 +154,7 @@ const howToAskVisit = "call AskURL with this key before Await, or return ElicitU
 // finishedKey is the key of the memo of a finished visit; authors' memos have no such prefix.
 func finishedKey(key string) string { return "\x00finished\x00" + key }
 
-// holdVisit waits for the end of a visit and reports whether it came. In a session a timeout ends
-// the run.
+// holdVisit reports whether a visit finished in time. In a session a timeout ends the run.
 func (r asker) holdVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error)) (bool, error) {
 	p, err := r.newQuestioner(ctx)
@@ -233,8 +232,7 @@ func (r asker) finishVisit(ctx context.Context, key string) error {
 	return nil
 }
 
-// suspendVisit makes the client come back for an unfinished visit. again: the user has agreed
-// already.
+// suspendVisit makes the client come back for an unfinished visit; again: it was agreed to.
 func (r asker) suspendVisit(key string, again bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,8 +263,7 @@ type unfinishedVisit struct {
 	again bool // agreed to already, so the link is shown once more
 }
 
-// explainUnfinished puts "Not finished yet." in front of repeated visits. It changes copies,
-// because the flow remembers the author's words.
+// explainUnfinished puts "Not finished yet." in front of copies of repeated visits.
 func (r responder) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		visit, ok := q.Request.(*protocol.ElicitURL)
@@ -338,9 +335,8 @@ func (t *visitTable) takeID(key string) string {
 }
 
 // repeatHandler takes the handler's result. A handler that returns the URL elicitation error for
-// visits to which the user just agreed is called again while the request is held, as in [Await]:
-// asking for them at once would use up the rounds of the flow. The delay starts at one second and
-// doubles. Between its runs the call waits.
+// just accepted visits is called again while the request is held, as in [Await], so as not to use
+// up the flow's rounds. The delay starts at one second and doubles; between runs the call waits.
 func (r asker) repeatHandler(handler Handler, result protocol.Result,
 	err error) (protocol.Result, error) {
 	repeated := r.repeatedVisits(err)

@@ -11,9 +11,8 @@ import (
 // cleanupTime suffices for a rollback without delaying the response for long.
 const cleanupTime = 5 * time.Second
 
-// CleanupContext returns a context for work that must happen after the handler's context has ended,
-// such as releasing locks. It has the values of ctx, is not cancelled with it, and ends after 5 s
-// or with the returned function, which must be called.
+// CleanupContext returns a context for cleanup after the handler's context has ended, with the
+// values of ctx. It lasts 5 s, or until the returned function is called, which it must be.
 func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }

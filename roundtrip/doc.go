@@ -1,11 +1,10 @@
-// Package roundtrip lets a handler ask the user behind the client something in the middle of a
-// call, written once for all revisions of the protocol.
+// Package roundtrip lets a handler ask the user something in the middle of a call, written once for
+// all revisions of the protocol.
 //
 // # Asking
 //
-// A handler of tools/call, prompts/get or resources/read returns the questions that it still needs
-// answered. The client asks the user and sends the request again with the answers; the handler runs
-// again from its start and reads them:
+// A handler of tools/call, prompts/get or resources/read returns its questions. The client asks the
+// user and sends the request again with the answers; the handler runs again and reads them:
 //
 //	type Confirmation struct {
 //		Reason string `json:"reason" jsonschema:"why now?"`
@@ -25,17 +24,15 @@
 //		}
 //	}
 //
-// This is the guard style: the code behind the guard runs only with an accepted, valid answer.
-// Everything before the guard runs in every round, so effects belong behind it. [AcceptedContent]
-// is the short form for handlers that treat all refusals alike; repeating a refused question ends
-// the flow, unless the question has the option [AskAgain].
+// This is the guard style: the code behind the guard runs only with an accepted, valid answer; code
+// before it runs in every round. [AcceptedContent] is the short form for handlers that treat all
+// refusals alike; repeating a refused question ends the flow unless it has the option [AskAgain].
 //
 // Every round sees all previous answers. [WithState] keeps the author's own data beside them.
 //
 // # Straight-line code
 //
-// If one question depends on the answer to another, straight-line code reads better. This is the
-// flow style:
+// If one question depends on another's answer, write straight-line code. This is the flow style:
 //
 //	region, err := roundtrip.Ask[Region](ctx, "region", "Which region?")
 //	if err != nil {
@@ -49,12 +46,11 @@
 // proceed past an unanswered question, even if it ignores the error.
 //
 // Replay has rules. All code before an Ask runs again in every round: effects belong behind the
-// last one, or in [OnCommit], which runs when the flow has completed. A handler must ask the same
-// questions in every round. Random, costly or time-dependent values go through [Memo]. A leg can
-// run twice, when its response is lost or its state is replayed, so a payment takes an
-// [IdempotencyKey]. Without a [store.Guard] a replay may carry different answers, so the key must
-// include the amount. The library cannot stop code that ignores both context and error: it runs in
-// a round that asks.
+// last one, or in [OnCommit], which runs when the flow has completed. Ask the same questions in
+// every round. Random, costly or time-dependent values go through [Memo]. A leg can run twice,
+// after a lost response or a replay, so a payment takes an [IdempotencyKey]. Without a
+// [store.Guard] a replay may carry other answers, so the key must include the amount. Code that
+// ignores both context and error runs even in a round that asks.
 //
 // [FlowVersion] separates flows that began under older code. One handler may use both styles; to
 // ask several questions at once it returns them, in guard style. State that a handler returns with
@@ -71,17 +67,15 @@
 //
 // # What the client carries, and what sealing proves
 //
-// Nothing waits on the server between two rounds. The state of a flow travels through the client as
-// requestState, which the protocol tells servers to treat as attacker-controlled input. rondo seals
-// it (AES-256-GCM) and binds it to the principal, the method, the tool, prompt or resource, the
-// arguments, the audience and a time; a state that does not match is refused with one uniform
-// error. A handler may therefore rely on this: the answers it reads were given to questions that
-// this flow asked of this caller.
+// Nothing waits on the server between two rounds. The state travels through the client as
+// requestState, which the protocol tells servers not to trust. rondo seals it (AES-256-GCM) and
+// binds it to the principal, the method, the tool, prompt or resource, the arguments, the audience
+// and a time; any other state is refused with one uniform error. A handler may therefore rely on
+// this: the answers it reads were given to questions that this flow asked of this caller.
 //
-// Sealing does not make a state single-use: until it expires, the same client can replay it.
-// Configure a [store.Guard] where that matters. Nor does it prove that a person answered; that is
-// the client's claim. The states of anonymous HTTP callers are bearer tokens: their holder may
-// continue the flow.
+// Until a state expires, the same client can replay it; a [store.Guard] makes it single-use.
+// Sealing does not prove that a person answered; that is the client's claim. The states of
+// anonymous HTTP callers are bearer tokens: their holder may continue the flow.
 //
 // The key decides which servers can open a state. Without a configured [keys.Sealer] it is random
 // and lives as long as the process; replicas share one with [keys.KeyringFromEnv]. Services that
@@ -202,8 +196,7 @@
 //
 // # Two styles, one vocabulary
 //
-// Flow style has Ask where guard style has the protocol's verb. Both take the same options:
-// [AskAgain], [AnswerWithin].
+// Both styles take the same options, such as [AskAgain] and [AnswerWithin].
 //
 //	guard style                 flow style
 //	[Elicit]                      [Ask]
@@ -215,8 +208,7 @@
 //
 // # For hosts and transports
 //
-// Packages server and server/hosted use these names; authors of handlers do not need them. They are
-// in adapter.go, and the funnel in funnel.go:
+// For packages like server, not for authors of handlers (see adapter.go and funnel.go):
 //
 //   - [Funnel] and [NewFunnel], with a [Call] and a [Handler], take a request through its rounds; a
 //     [Pusher] puts questions to a client of a legacy revision, and a [VisitCompleter] notifies it
@@ -227,9 +219,8 @@
 //
 // # Concurrency and contexts
 //
-// The current round travels in the handler's context, so the helpers work with any host's handler
-// signature, and may be called from several goroutines while the handler runs. Outside a round they
-// report that there is no answer, or [ErrNoRound]. The context ends with the request, when the
-// round is pending, and when the handler returns, whichever is first; [CleanupContext] leaves a few
-// more seconds for cleanup.
+// The round travels in the handler's context, so the helpers work with any host's handler
+// signature, from several goroutines, while the handler runs. Outside a round they report that
+// there is no answer, or [ErrNoRound]. The context ends with the request, when the round is
+// pending, and when the handler returns; [CleanupContext] leaves a few more seconds.
 package roundtrip

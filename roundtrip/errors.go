@@ -17,13 +17,11 @@ import (
 // ask, with a context that is not the handler's, and after the handler has returned.
 var ErrNoRound = errors.New("there is no round to ask in")
 
-// ErrPending is returned, wrapped with the keys, by flow-style calls in a round that is going to
-// ask, and is the cause with which the handler's context ends. Handlers may return it or anything
-// else.
+// ErrPending is returned, wrapped with the keys, by flow-style calls in a round that will ask, and
+// is the cause that ends the handler's context. Handlers may return it or anything else.
 var ErrPending = errors.New("the question is being asked; the handler runs again with the answer")
 
-// ErrNotFinished is returned by [Await] in guard style while a visit is not finished, or not yet
-// asked for: the handler then returns the question.
+// ErrNotFinished is returned by [Await] if guard style has to return the question (again).
 var ErrNotFinished = errors.New("the visit is not finished")
 
 // A DeclinedError means that the user declined the question Key.
@@ -38,9 +36,8 @@ type CancelledError struct{ Key string }
 // Error names the question.
 func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
 
-// An UnseenError means that the client declined or cancelled (Action) the question Key sooner than
-// [Options].MinHumanTime, without showing it. Nobody refused, but nobody agreed either, so it is a
-// refusal too.
+// An UnseenError means that the client refused the question Key with Action, sooner than
+// [Options].MinHumanTime, without showing it. It is a refusal: nobody has agreed.
 type UnseenError struct {
 	Key    string
 	Action protocol.ElicitAction
@@ -50,8 +47,7 @@ type UnseenError struct {
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
 // A journalError means that the handler asks differently in each round, or twice under one key. It
-// ends the flow, whatever the handler returns: the client gets an internal error, the observer a
-// [event.ServerBug] with this.
+// ends the flow: the client gets an internal error, the observer a [event.ServerBug] with this.
 type journalError struct {
 	key     string
 	problem string
@@ -59,8 +55,7 @@ type journalError struct {
 
 func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, e.problem) }
 
-// A PushError means that the client cannot be asked, and nothing was sent. [PushRequest] returns
-// it, and flow-style calls with [IfPossible].
+// A PushError, as from [PushRequest] or with [IfPossible], means: not asked, nothing was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
@@ -80,8 +75,7 @@ func (e *PushError) Error() string {
 		e.Method, e.Cause)
 }
 
-// findRefusal returns the refusal that err is or wraps, or nil. A person's refusal precedes an
-// unseen one.
+// findRefusal returns the refusal that err is or wraps, or nil; a person's before an unseen one.
 func findRefusal(err error) error {
 	if declined, ok := errors.AsType[*DeclinedError](err); ok {
 		return declined

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A flowRun is what one run of the handler has done in flow style; guard style has one only after a
-// visit or a failed push. The run's mutex guards it.
+// A flowRun records what a run does in flow style (in guard style: after a visit or failed push).
 //
 // Flow style replays: the handler runs from its start in every round, and questions answered in an
 // earlier round return at once. The first question without an answer ends the run. Its outcome is
@@ -55,8 +54,7 @@ type ending struct {
 	cut     bool // the request ended while Await waited: no outcome
 }
 
-// activeFlowLocked returns the flow of the run, created if need be. It fails if the handler has
-// returned or the outcome is fixed.
+// activeFlowLocked returns the flow, created if need be, unless the run is closed or decided.
 func (r *run) activeFlowLocked() (*flowRun, error) {
 	if r.closed {
 		return nil, errReturned()
@@ -68,8 +66,7 @@ func (r *run) activeFlowLocked() (*flowRun, error) {
 	return r.flow, nil
 }
 
-// versionedFlowLocked is activeFlowLocked for calls that use what earlier rounds left: from then on
-// the flow's version is fixed, see [FlowVersion].
+// versionedFlowLocked is activeFlowLocked, and fixes the version of the flow, see [FlowVersion].
 func (r *run) versionedFlowLocked() (*flowRun, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
@@ -78,8 +75,7 @@ func (r *run) versionedFlowLocked() (*flowRun, error) {
 	return f, err
 }
 
-// startFlowLocked makes sure that r.flow is set. Unlike activeFlowLocked it also serves guard
-// style.
+// startFlowLocked makes sure that r.flow is set, in guard style too.
 func (r *run) startFlowLocked() {
 	if r.flow == nil {
 		r.flow = &flowRun{}
@@ -111,9 +107,8 @@ func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 		how: how})
 }
 
-// askQuestion is the common path of all flow-style questions. It returns a recorded answer. If
-// there is none it waits in place, in a session, or suspends the handler: when the handler returns
-// the client is asked, and the handler runs again.
+// askQuestion asks any flow-style question. It returns a recorded answer, waits in place (in a
+// session), or suspends the handler: the client is asked when it returns, and it runs again.
 func askQuestion(ctx context.Context, one *inquiry) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -185,8 +180,7 @@ func (r asker) freeKey(key string) {
 	r.flow.used = slices.DeleteFunc(r.flow.used, func(used string) bool { return used == key })
 }
 
-// collectAnswer decodes the answer to the question. It reports whether no usable one exists, and
-// returns a refusal as err.
+// collectAnswer decodes the answer, reports whether none is usable, and returns a refusal as err.
 func (r asker) collectAnswer(one *inquiry) (missing bool, err error) {
 	content, err := r.recordedAnswer(&one.question)
 	if err != nil {

@@ -64,8 +64,7 @@ func (q *FormQuestion[T]) AcceptedContent(ctx context.Context) (T, bool) {
 	return reply.Content, reply.Outcome == Accepted
 }
 
-// A FormOption changes how a form is checked. It applies to [MustQuestion], [NewQuestion], [Form]
-// and [ElicitSchema]; anywhere else the question fails.
+// A FormOption changes how [MustQuestion], [NewQuestion], [Form] and [ElicitSchema] check a form.
 type FormOption interface {
 	QuestionOption
 	applyToForm(*form.Options)
@@ -87,10 +86,9 @@ func AllowSecrets() FormOption {
 	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
-// OmitFields leaves fields out of the form of a struct, by their names in the form, when the caller
-// has supplied them already. They are zero in the result. It applies to [Form], and to
-// [NewQuestion] if the missing fields are known at run time; they must be the same in every round.
-// An unknown or repeated name is an error.
+// OmitFields leaves fields out of a struct's form, by their names in the form; the result has
+// zeros. It applies to [Form], and to [NewQuestion] with the same fields in every round. An unknown
+// or repeated name is an error.
 func OmitFields(names ...string) FormOption {
 	return formOption(func(o *form.Options) { o.Omit = append(o.Omit, names...) })
 }
@@ -109,11 +107,10 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 	return form.Derive(reflect.TypeFor[T](), formOptions(opts))
 }
 
-// Form returns the schema for the struct T, to show it, to test it, or to change it for
-// [ElicitSchema]. Exported fields become properties named as in encoding/json. Supported are
-// strings, booleans, numbers (json.Number keeps their spelling), string enums and lists of enum
-// values; nothing nested. A field is required unless it is a pointer or omits empty values. These
-// tags refine a field:
+// Form returns the schema for the struct T, to show, test, or change for [ElicitSchema]. Exported
+// fields become properties named as in encoding/json: strings, booleans, numbers (json.Number keeps
+// their spelling), string enums and lists of enum values; nothing nested. A field is required
+// unless it is a pointer or omits empty values. These tags refine a field:
 //
 //	jsonschema:"description"      what to enter
 //	title:"Region"                a label
@@ -123,9 +120,8 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 //	format:"email"                email, uri, date or date-time
 //	minLength, maxLength, minimum, maximum, minItems, maxItems
 //
-// A misspelled or meaningless tag ("minumum", "min", "pattern", "required") is an error, because
-// its bound would not be enforced. Tags of other libraries are ignored. The error names type, field
-// and tag.
+// A misspelled or meaningless tag ("minumum", "min", "pattern", "required") is an error that names
+// type, field and tag, because its bound would not be enforced. Other libraries' tags are ignored.
 func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	f, err := deriveForm[T](opts)
 	if err != nil {

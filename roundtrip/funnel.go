@@ -61,8 +61,7 @@ func NewFunnel(options *Options) (*Funnel, error) {
 }
 
 // Do takes call through the funnel. The result is ready to be encoded; an error is always an
-// [*protocol.Error] for the client. Panics of handler are recovered. If the call's state is refused
-// handler is not called.
+// [*protocol.Error] for the client. It recovers handler's panics, and skips it for a refused state.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
@@ -80,8 +79,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 }
 
 // An exchange is one [Call] on its way through the funnel. It has one run per execution of the
-// handler: one in a modern revision, one per round in a legacy revision, whose answers arrive while
-// the call is open.
+// handler: one in a modern revision, one per round in a legacy revision.
 //
 //	   open.go       sort.go          run.go          outcome.go
 //	 openState ──→ matchAnswers ──→ invokeHandler ──→ decideOutcome ─ complete ──→ result
@@ -114,9 +112,8 @@ type exchange struct {
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the
-// answers until it is done. The state between two runs is encoded, limited and read as if the
-// client carried it, so that handlers behave alike everywhere, but it is neither sealed nor
-// claimed.
+// answers until it is done. The state between two runs is encoded, limited and read as if a client
+// carried it, so that handlers behave alike everywhere, but neither sealed nor claimed.
 func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// readDraft returns the draft attached by [InputRequired], or reads one from a result built by
-// hand.
+// readDraft returns the draft of [InputRequired], or reads one from a hand-built result.
 func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
 	d, built := rpc.Attached(asks).(*draft)
 	if !built || !d.matchesResult(asks) {
@@ -46,8 +45,7 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 			return err
 		}
 	}
-	// Encode here, so that a failure is reported with its key. The latest revision: what only an
-	// older one cannot carry is no mistake.
+	// Encode here, to report a failure with its key; an older revision may lack a feature.
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
 			continue
@@ -133,8 +131,7 @@ func (r responder) repeatsRefusedQuestion(d *draft) error {
 	return nil
 }
 
-// checkURLs refuses the first URL that must not be sent (client/elicitation, "Safe URL Handling"),
-// with an [*urlrule.Refusal].
+// checkURLs returns an [*urlrule.Refusal] for a bad URL (client/elicitation, "Safe URL Handling").
 func (p *questioner) checkURLs(questions []Question) error {
 	allow := urlrule.Hook(p.funnel.opts.AllowURL)
 	for _, q := range questions {
@@ -184,8 +181,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 	})
 }
 
-// changeRequests applies change to each question. The list is the author's, so it is copied before
-// the first change.
+// changeRequests applies change to each question, in a copy of the author's list.
 func changeRequests(requests protocol.InputRequests,
 	change func(protocol.KeyedRequest) protocol.InputRequest) protocol.InputRequests {
 	copied := false

@@ -89,9 +89,8 @@ func refuseCopy() *protocol.Error {
 		copyRetryAfter)
 }
 
-// commitClaim records the outcome of a claimed state. Errors are not recorded: their effects are
-// unknown. After a missing scope there are none, and the claim is released for a retry with a
-// larger grant.
+// commitClaim records the outcome of a claimed state. Errors, with unknown effects, are not
+// recorded. A missing scope releases the claim for a retry with a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
 		return
@@ -111,8 +110,7 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 }
 
 // endClaim ends the claim once, with an outcome, or nil to release it if nothing that must not be
-// repeated has happened. Its context outlives the call's: the guard must learn that the state is
-// spent.
+// repeated has happened. Its context outlives the call's, so that the state is surely spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 	claim := e.dropClaim()
 	if claim == nil {
@@ -163,8 +161,7 @@ func (r responder) giveClaimUp() bool {
 	return r.retriable
 }
 
-// answerCutOff returns the response, also to copies, for a run whose request ended without a
-// result.
+// answerCutOff answers a run, and copies of it, whose request ended without a result.
 func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
 	if retriable {
@@ -176,8 +173,7 @@ func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.R
 	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 }
 
-// failedByCutOff reports whether the request ended while its state was claimed, and the handler's
-// result shows only that.
+// failedByCutOff reports whether the request's end explains the failure of a claimed run.
 func (r responder) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
 	if r.held == nil || ctx.Err() == nil {
 		return false

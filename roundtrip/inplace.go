@@ -10,12 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askInPlace pushes a question to the client of a legacy revision and waits for the answer, with
-// the gate, limits and validation of returned questions. A failure to ask ends the run, because a
-// handler might mistake the error for an answer.
+// askInPlace pushes a question and waits for the answer, with the checks of returned questions. A
+// failure to ask ends the run, because a handler might mistake the error for an answer.
 //
-// Its frame and its callees' are on the stack of every waiting call, so code before and after the
-// wait is in functions that are not inlined.
+// Code before and after the wait is in functions not inlined: stacks of waiting calls stay small.
 func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	waits, done := r.waitingContext(ctx)
 	defer done()
@@ -80,13 +78,11 @@ func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// inPlaceSlack multiplies Limits.Rounds for questions in place: those of several goroutines, one
-// round in replay, may follow one another here.
+// inPlaceSlack multiplies Limits.Rounds: one round of goroutines in replay may be several in place.
 const inPlaceSlack = 8
 
 // beginInPlace counts rounds, so that a run that does not converge ends: questions asked before any
-// is answered are one round, and each may be asked as often as in replay. See newQuestioner for its
-// result.
+// is answered are one round, and each may be asked as often as in replay.
 func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,8 +186,7 @@ func (r asker) prepareInPlace(
 	return r.explainRepeats(requests), nil
 }
 
-// describeInPlace returns the question's event, nil without an observer. In prepareInPlace's frame
-// it would double the stack of a waiting call to 16 KiB.
+// describeInPlace is apart from prepareInPlace, whose frame would double a waiting call's stack.
 //
 //go:noinline
 func (p *questioner) describeInPlace(
@@ -207,8 +202,7 @@ func (p *questioner) describeInPlace(
 	}
 }
 
-// failInPlace handles a failure to ask. A handler that withdrew the question or can do without an
-// answer may go on; otherwise the run ends.
+// failInPlace ends the run, unless the handler withdrew the question or can do without an answer.
 func (r asker) failInPlace(ctx context.Context, missing *Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(missing.key)

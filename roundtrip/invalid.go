@@ -26,8 +26,7 @@ func (r *run) failDecode(key string) {
 	}
 }
 
-// reportFindings reports what became known while the handler read answers of this round: the
-// contents of unsolicited answers, and which were invalid.
+// reportFindings reports unsolicited and invalid answers that the handler has read.
 func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
@@ -72,8 +71,7 @@ func (r *run) isFresh() bool {
 	return r.askingMode().returnsQuestions() && r.number == 1 && len(r.responses) == 0
 }
 
-// checkUnread validates unread answers to questions asked again, so that the user learns what is
-// wrong.
+// checkUnread validates unread answers to questions asked again, to explain what is wrong.
 func (r responder) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
@@ -102,10 +100,9 @@ func (r *run) findUnreadLocked(q *Question) *answer {
 	return a
 }
 
-// markUnread marks the questions of a guard-style handler if this round answered all of them and
-// the handler read none. It returns the key of one marked before: the handler reads another key or
-// type, and would ask until the rounds are used up. Visits, whose end a handler may learn
-// elsewhere, and questions with [AskAgain] are left out.
+// markUnread marks a guard-style handler's questions if this round answered all and the handler
+// read none. It returns a key marked before: the handler reads another key or type, and would ask
+// until the rounds are used up. Visits and questions with [AskAgain] are left out.
 func (r responder) markUnread(d *draft) (key string) {
 	if r.isFresh() {
 		return ""
@@ -132,8 +129,7 @@ func (r responder) markUnread(d *draft) (key string) {
 	return ""
 }
 
-// faultOf returns what was wrong with the last answer to key, or nil, and the number of invalid
-// answers in a row.
+// faultOf returns the fault of the last answer to key, or nil, and the invalid answers in a row.
 func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0
@@ -198,8 +194,7 @@ func (r *run) lastFaultText(questions []Question) string {
 	return ""
 }
 
-// explainRepeats puts the reason in front of forms asked again after an invalid answer. It changes
-// copies; the prompt digest leaves the reason out.
+// explainRepeats puts the fault in front of copies of forms asked again; digests leave it out.
 func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		asks, ok := q.Request.(*protocol.ElicitForm)

@@ -103,8 +103,7 @@ func (r *run) noteRewordedLocked(key string) {
 		Asked: r.otherApp(), Version: r.funnel.opts.AppVersion})
 }
 
-// askedByOther reports whether another application version may have asked the question of a. The
-// version is known for answers of this request.
+// askedByOther reports whether another application version may have asked the question of a.
 func (r *run) askedByOther(a *answer) bool {
 	if r.prior != nil && a.round == r.number {
 		return r.prior.App != r.funnel.opts.AppVersion
@@ -172,8 +171,7 @@ func (r *run) recordAnswerLocked(a *answer) {
 // with the reason flow_version, and everything is asked anew. Round number and [IdempotencyKey]
 // stay, so that repeated restarts end and effects are not duplicated.
 //
-// Call it first, before asking or reading answers or [State]; a later call is an error. The default
-// is the empty version, the maximum 64 bytes.
+// Call it before asking or reading; a later call is an error. Default: empty; at most 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -199,8 +197,7 @@ func FlowVersion(ctx context.Context, version string) error {
 
 const maxFlowVersion = 64 // a name, because every state carries it
 
-// fixVersionLocked makes the version empty unless the handler has set one. Everything read or asked
-// from now on belongs to one version.
+// fixVersionLocked makes the version empty unless set. From now on everything belongs to it.
 func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true

@@ -20,9 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// This file decides by which way a form reaches the user: the client's form, or the link of a page
-// (Options.Page), shown by the client, in the text of the result, or in the status message of a
-// task. askpage.go asks on the page.
+// This file decides how a form reaches the user: as the client's form, or by the link of a page
+// (Options.Page), in the client, the text of the result, or a task's status message.
 
 // OnlyBy limits the ways by which a form may reach the user; the default is all that server and
 // client support. Leave out form for a question that the client must not see.
@@ -48,8 +47,7 @@ var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.
 func setOf(way event.Way) wayset { return noWay << (1 + slices.Index(allWays[:], way)) }
 
 const (
-	// maxLinkShown is how many calls in a row get the same link in text: a model that keeps calling
-	// does not show it.
+	// maxLinkShown bounds calls in a row that get the same link in text, as models may not show it.
 	maxLinkShown = 10
 	// maxUnanswered is how many calls in a row for the same thing ask a client that never responds.
 	maxUnanswered = 2
@@ -199,8 +197,7 @@ func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
 // canUsePage excludes anonymous callers, because nothing identifies who may answer.
 func (e *exchange) canUsePage() bool { return e.ladder != nil && !e.call.Principal.Anonymous() }
 
-// wayOf returns the next way of a question, empty if none is left. Without a page all questions go
-// to the client, and fail if it cannot show them.
+// wayOf returns the next way of a question, or "". Without a page it is always the client.
 func (r *run) wayOf(q *Question) event.Way {
 	if _, isForm := q.request.(*protocol.ElicitForm); !isForm {
 		return words.WayForm
@@ -287,8 +284,7 @@ func (r *run) hideUnseen(a *answer) bool {
 	return true
 }
 
-// isNotShown reports whether a failed question may go another way. A failure of this server, or a
-// withdrawal, does not qualify.
+// isNotShown reports whether a failed question may go another way: not withdrawn, not our failure.
 func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key string, err error) bool {
 	_, busy := errors.AsType[*waitRefusedError](err)
 	_, bad := errors.AsType[*urlrule.Refusal](err)

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// renewEvery is the interval between renewals of a claim, renewTick the tolerance. One renewal
-	// may fail before the lease expires.
+	// One renewal, due within renewTick of renewEvery, may fail before the lease expires.
 	renewEvery = store.Lease / 3
 	renewTick  = renewEvery / 4
 )
@@ -68,8 +67,7 @@ func (l *leaseRenewer) renewDue() {
 	}
 }
 
-// renewClaim renews the lease once. A failure does not affect the handler, whose outcome counts
-// anyway.
+// renewClaim renews the lease once. A failure does not affect the handler.
 func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease) {
 	defer begun.cancel()
 	err := renewSafely(ctx, begun.claim)
@@ -96,8 +94,7 @@ func renewSafely(ctx context.Context, claim store.Claim) (err error) {
 	return claim.Renew(ctx)
 }
 
-// dropClaim ends the renewals and returns the claim, or nil. It does not wait for a renewal in
-// flight, whose guard may hang.
+// dropClaim ends renewals and returns the claim, or nil. A renewal in flight may hang: do not wait.
 func (e *exchange) dropClaim() store.Claim {
 	claim := e.held
 	if claim == nil {

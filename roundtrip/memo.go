@@ -129,17 +129,15 @@ func (r *run) addMemoLocked(key string, value json.RawMessage) {
 	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 }
 
-// IdempotencyKey returns a name for the effect called key in this flow, to pass to the system that
-// performs the effect. It is the same in all rounds and replays of the flow, on every replica, and
-// is derived from the flow's random id, which clients never see; the server's own log has it. It is
-// 43 characters of base64url.
+// IdempotencyKey returns a name (43 characters of base64url) for the effect called key in this
+// flow, to pass to the system that performs it. It is the same in all rounds and replays, on every
+// replica, derived from the flow's random id, which clients never see; the server's own log has it.
 //
 // key must include everything that answers decide about the effect, such as the amount: without a
 // [store.Guard] a client can replay an earlier state with other answers, and under the same key a
 // bank would take the second, larger order for the first, which is paid.
 //
-// Two copies of the first leg begin two flows, with different keys: ask before an effect that must
-// not be repeated.
+// Two copies of the first leg begin two flows, with different keys: ask before such an effect.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	r := runFrom(ctx)
 	if r == nil {

@@ -21,8 +21,7 @@ import (
 // openState opens the first run of the exchange. It unseals the call's state, decodes it, checks
 // its binding and age, and claims it, in this order: each check uses only authenticated data.
 //
-// It returns a result instead of a run only for an exact replay of a claimed state. A refusal is
-// the frozen error: only the observer gets the reason.
+// An exact replay returns a result instead. Refusals are the frozen error.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	if e.taskRun() != nil {
 		r, err := e.openJournal(ctx)
@@ -97,8 +96,7 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
-// locateEvents sets flow and round of the events that follow, including a failed claim. c is
-// verified.
+// locateEvents sets flow and round of the events that follow, from verified claims.
 func (e *exchange) locateEvents(c *claims.Claims) {
 	e.where.Round = c.Round + 1
 	e.nameFlow(c.Flow)
@@ -145,8 +143,7 @@ func (f *Funnel) PeekState(
 	return c.State, true
 }
 
-// verifyClaims decodes claims and checks their bindings. For an expired state with RestartExpired
-// it resets the run and returns nil, nil.
+// verifyClaims decodes and checks claims; nil, nil: expired, and reset for RestartExpired.
 func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	c, err := r.decodeClaims(plaintext)
 	if err != nil {
@@ -236,8 +233,7 @@ func (e *exchange) ensureArgumentsDigest() (err error) {
 // A rejection is a refused state: the observer gets the reason, the client the frozen error.
 type rejection struct {
 	reason event.Reason
-	// err is of the sealer, the store or the decoder; nil for authentic claims that do not fit the
-	// call.
+	// err is of sealer, store or decoder; nil for authentic claims that do not fit.
 	err error
 }
 
@@ -264,8 +260,7 @@ func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	return invalidState(rejected.Reference)
 }
 
-// invalidState is the uniform error for refused states. It gives an attacker no reason; reference
-// ties it to the server's log.
+// invalidState is the uniform error for refused states; reference ties it to the server's log.
 func invalidState(reference string) *protocol.Error {
 	e := &protocol.Error{Code: protocol.CodeInvalidParams,
 		Message: "Invalid or expired requestState"}

@@ -15,8 +15,7 @@ import (
 const (
 	defaultMaxRounds     = 8        // a handler that asks more often does not converge
 	defaultMaxStateBytes = 16 << 10 // keeps retries below the limits of proxies
-	// hardMaxStateBytes bounds every requestState, whatever the options: headers, proxies and
-	// clients have limits.
+	// hardMaxStateBytes bounds every requestState: headers, proxies and clients have limits.
 	hardMaxStateBytes = 64 << 10
 	defaultRoundTTL   = time.Hour
 	// flowTTL bounds a flow unless one round may take longer. Longer work is a task.
@@ -35,52 +34,44 @@ type Options struct {
 	// must share it, and no other service with the same key may. It is required beside a Sealer
 	// whose key is not ephemeral. Package server defaults to the name of the server.
 	Audience string
-	// AppVersion names the version of the application. If two versions run side by side, a question
-	// worded differently by the other is asked once more. States carry it, cut at 64 bytes. Package
-	// server defaults to the version of the server. Empty: the main module's version in the build
-	// info, if any.
+	// AppVersion names the version of the application. A question that another version, run side by
+	// side, worded differently is asked once more. States carry it, cut at 64 bytes. Package server
+	// defaults to the server's version. Empty: the main module's version in the build info, if any.
 	AppVersion string
-	// Guard makes states that clients carry single-use. Nil: they can be replayed until they
-	// expire.
+	// Guard makes states that clients carry single-use. Nil: replays work until they expire.
 	Guard store.Guard
 	// Observer receives the funnel's events. Nil: none are created.
 	Observer event.Observer
-	// Tracer links the rounds of flows, the runs of tasks and pushed questions in traces. Nil: no
-	// tracing.
+	// Tracer links rounds, tasks' runs and pushed questions in traces. Nil: no tracing.
 	Tracer Tracer
 	Limits Limits
-	// RoundTTL is how long a round may wait for answers, 0: 1 h. A flow may take 24 h, or RoundTTL
-	// if that is longer.
+	// RoundTTL is how long a round may wait for answers, 0: 1 h; a flow: 24 h, at least RoundTTL.
 	RoundTTL time.Duration
-	// RestartExpired restarts a flow whose state is authentic but expired, instead of refusing the
-	// request.
+	// RestartExpired restarts a flow whose state is authentic but expired, instead of an error.
 	RestartExpired bool
-	// HumanTimeout is how long one question pushed to a client of a legacy revision may wait for
-	// its answer, or for progress on it. 0: 10 minutes. The package comment lists the other
-	// timeouts.
+	// HumanTimeout is how long a question pushed to a client of a legacy revision may wait for its
+	// answer, or for progress. 0: 10 minutes. The package comment lists the other timeouts.
 	HumanTimeout time.Duration
 	// MinHumanTime is the least time in which a person can read a question: a decline or cancel
 	// that comes sooner is [Unseen]. It runs from the writing of the question in a session,
 	// otherwise from the sealing of the state. 0: 400 ms, but none for requests of the same
 	// process; negative: none. It does not apply to unsolicited answers.
 	MinHumanTime time.Duration
-	// StateStore keeps states above Limits.StateBytes, up to 1 MiB each. Nil: such a flow ends with
-	// an error. Replicas must share it.
+	// StateStore, shared by replicas, keeps states above Limits.StateBytes, up to 1 MiB. Nil:
+	// error.
 	StateStore store.StateStore
 	// HideErrors hides the texts of handlers' errors, other than [*protocol.Error], from clients.
 	// They get a reference instead, as does the observer ([event.HandlerFailed]). For an error that
 	// wraps a refusal they get only the refusal. Set it if untrusted callers use the server.
 	HideErrors bool
-	// Page shows forms that a client does not show: because it lacks support, answers too fast,
-	// fails or never responds. The client is asked to show the page's link, or the result contains
-	// the link and the same call is repeated after the answer. Nil: such calls are refused, as for
-	// anonymous callers always.
+	// Page shows forms that a client does not: unsupported, or answered too fast, with an error or
+	// never. The client is asked to show the page's link, or the result has the link and the call
+	// is repeated after the answer. Nil: such calls are refused, as anonymous ones always are.
 	Page QuestionPage
-	// AllowURL decides whether the user may be asked to visit a URL; an error, which goes to the
-	// observer, refuses it. It sees only URLs that are absolute, https or http to a loopback host,
-	// without user name and control characters, and at most 8 KiB long. A refusal ends the call
-	// with an internal error that names the question, and nothing is asked. Calls may overlap, and
-	// repeat a URL. Nil: all of these are allowed.
+	// AllowURL decides whether the user may be asked to visit a URL; an error, for the observer,
+	// refuses it. It only sees absolute URLs, https or http to a loopback host, without user name
+	// and control characters, of at most 8 KiB. A refusal ends the call with an internal error that
+	// names the question. Calls may overlap, and repeat a URL. Nil: all these are allowed.
 	AllowURL func(*url.URL) error
 }
 
@@ -90,10 +81,9 @@ type Limits struct {
 	// StateBytes bounds requestState, in both directions, before it is decoded. 0: 16 KiB; never
 	// more than 64 KiB. In legacy revisions a state counts as if sealed by a [keys.Keyring].
 	StateBytes int
-	// Waiting bounds the unfinished calls that have begun to wait for a person. A call counts until
-	// it ends, even while it runs after an answer. Other concurrency limits exclude it while it
-	// waits; above this limit a call is refused with [protocol.CodeBusy] before anything is asked.
-	// 0: 4096, negative: no limit.
+	// Waiting bounds unfinished calls that have begun to wait for a person. Other concurrency
+	// limits exclude a call while it waits; above this limit it is refused with [protocol.CodeBusy]
+	// before anything is asked. 0: 4096, negative: no limit.
 	Waiting int
 	// WaitingPerPrincipal bounds them per authenticated principal. 0: 256, negative: no limit. One
 	// session may have 64, or a quarter if that is more. Anonymous callers, which cannot be told
@@ -101,8 +91,7 @@ type Limits struct {
 	WaitingPerPrincipal int
 }
 
-// checkKey reports a possibly shared key without an Audience: services with equal tools would
-// accept each other's states.
+// checkKey reports a shared key without an Audience: services would accept each other's states.
 func (o *Options) checkKey() error {
 	if isEphemeral(o.Sealer) || o.Audience != "" {
 		return nil

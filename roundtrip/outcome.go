@@ -112,8 +112,7 @@ func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 	return asks, nil, false
 }
 
-// joinQuestions returns a result with the pending questions of flow style and those that the
-// handler returned.
+// joinQuestions combines flow style's pending questions with those that the handler returned.
 func (r responder) joinQuestions(f *flowRun,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
@@ -162,8 +161,7 @@ func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.R
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
 
-// checkComplete refuses results that are nil, forged, of the wrong type for the method, or whose
-// structured content violates the output schema.
+// checkComplete refuses nil, forged and mistyped results, and content against the output schema.
 func (e *exchange) checkComplete(result protocol.Result) error {
 	ok := false
 	switch r := result.(type) {
@@ -185,8 +183,7 @@ func (e *exchange) checkComplete(result protocol.Result) error {
 	return nil
 }
 
-// reportIgnoredRefusals reports refusals that a handler in guard style never read before it
-// completed.
+// reportIgnoredRefusals reports refusals that a handler in guard style never read.
 func (r responder) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
 	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
 		return
@@ -221,8 +218,7 @@ func (r responder) convertURLs(
 	return (&draft{questions: questions}).buildResult(&protocol.InputRequiredResult{}), nil
 }
 
-// urlQuestions returns the questions of a URL elicitation error, marked so that repeated visits are
-// recognized.
+// urlQuestions returns the error's questions, marked so that repeated visits are recognized.
 func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 	if len(e.Elicitations) == 0 {
 		return nil, errors.New("handler returned a URL elicitation error without elicitations")
@@ -262,8 +258,7 @@ func (r responder) answerLegacyURLs(ctx context.Context,
 	return nil, spelled
 }
 
-// answerError returns the response for a handler's error: an [*protocol.Error] unchanged, a plain
-// error as a tool's error result or a JSON-RPC error.
+// answerError answers a handler's error: an [*protocol.Error] unchanged, others as readable text.
 func (r responder) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return nil, r.spellError(ctx, e)
@@ -275,8 +270,7 @@ func (r responder) answerError(ctx context.Context, err error) (protocol.Result,
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// spellError translates a handler's error to the call's revision. An error that the revision lacks
-// is a mistake of the handler.
+// spellError translates err to the call's revision; an error that it lacks is a bug of the handler.
 func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := rules.SpellHandlerError(r.call.Version, e)
 	switch {
@@ -296,8 +290,7 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 	return spelled
 }
 
-// refusalText returns the text for an err that is a refusal; false for other errors, and for those
-// with the author's own code.
+// refusalText returns the text for a refusal; false for other errors, and the author's own codes.
 func (e *exchange) refusalText(err error) (text string, ok bool) {
 	refused := findRefusal(err)
 	if _, own := protocol.AsError(err); own || refused == nil {
@@ -313,8 +306,7 @@ func (e *exchange) refusalText(err error) (text string, ok bool) {
 type refusal struct {
 	code int64
 	text string
-	// wire, if not nil, goes out unchanged; a tool still returns an error result, unless always is
-	// set.
+	// wire, if not nil, goes out unchanged; for tools only if always is set.
 	wire   *protocol.Error
 	always bool
 }
@@ -334,8 +326,7 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// endRefused ends a flow refused with err; after text it advises the model. It does not attribute
-// an unseen refusal to a person.
+// endRefused ends a flow refused with err, and advises the model after text.
 func endRefused(err error, text string) *ending {
 	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
 	switch findRefusal(err).(type) {
@@ -405,8 +396,7 @@ func (r *run) reportPanic(ctx context.Context, v any) {
 	r.observe(ctx, e)
 }
 
-// maskSecrets masks data of the call in the handler's text: arguments, credentials, state and
-// answers.
+// maskSecrets masks the call's arguments, credentials, state and answers in the handler's text.
 func (r *run) maskSecrets(text string) string {
 	var secrets redact.Secrets
 	secrets.AddJSON(r.call.Arguments)

@@ -7,15 +7,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionPage shows questions in a browser that the client does not show. Package visit has one.
-// Calls may overlap.
+// A QuestionPage, such as package visit's, asks in a browser for clients that cannot. Calls may
+// overlap.
 type QuestionPage interface {
-	// AskOnPage returns the user's answer and takes it: other Takers do not get it. Without an
-	// answer it opens the question, once, and returns the link. A [*protocol.Error] goes to the
-	// client.
+	// AskOnPage returns the user's answer and takes it from other Takers, or opens the question,
+	// once, and returns the link. A [*protocol.Error] goes to the client.
 	AskOnPage(ctx context.Context, q *PageQuestion) (*PageReply, error)
-	// ReturnAnswer gives back the answer that the Taker took, for the next call with the same
-	// Binding, because this call ends with more questions.
+	// ReturnAnswer gives the Taker's answer back, for the next call with the same Binding.
 	ReturnAnswer(ctx context.Context, q *PageQuestion) error
 }
 

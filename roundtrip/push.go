@@ -23,8 +23,7 @@ const statePause = 250 * time.Millisecond
 // pushReturned pushes the handler's questions to the client of a legacy revision, waits for the
 // answers, and opens the next run with them, or returns the response if there is none.
 //
-// The stack from here to the Pusher is in use while a person answers, so preparation and failures
-// are in functions that are not inlined.
+// Preparation and failures are in functions not inlined: stacks of waiting calls stay small.
 func (r responder) pushReturned(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
@@ -57,8 +56,7 @@ func (r responder) refuseRounds(
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 
-// refuseUnasked ends a call whose returned questions were not answered. Not inlined: its variables
-// would be on the stack of waiting calls.
+// refuseUnasked ends a call whose questions failed; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
@@ -111,8 +109,7 @@ func (p *questioner) pushAll(
 	return pushed, pushed.addOne(&w.Context, requests[0].Key, answer, err)
 }
 
-// addOne adds the answer to the only question of ctx, or returns why there is none. It is not
-// inlined, to keep stacks of waiting calls small.
+// addOne adds the answer to ctx's only question; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawMessage,
@@ -129,8 +126,7 @@ func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawM
 	return nil
 }
 
-// pushSeveral pushes each question on its own goroutine, with children of ctx. A failure cancels
-// ctx, which withdraws the others.
+// pushSeveral pushes each question on its own goroutine. A failure cancels ctx and the others.
 func (p *questioner) pushSeveral(ctx *waiting.Context,
 	requests protocol.InputRequests, pushed *pushedAnswers) error {
 	pushed.responses = make(protocol.InputResponses, len(requests))

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// preparePush returns the question, or ends the run if it cannot be asked. It is not inlined, to
-// keep stacks of waiting calls small.
+// preparePush returns the question or ends the run; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, error) {

@@ -39,9 +39,8 @@ func (o questionOption) applyTo(q Question) Question {
 	return q
 }
 
-// AnswerWithin limits the time to answer, instead of the funnel's default of an hour. The shortest
-// of a round applies, and never beyond the end of the flow (24 hours by default). It has no effect
-// where Ask waits, in a session.
+// AnswerWithin limits the time to answer, by default an hour. The shortest of a round applies, up
+// to the end of the flow (24 hours by default). It has no effect where Ask waits, in a session.
 func AnswerWithin(d time.Duration) QuestionOption {
 	return questionOption(func(q *Question) { q.expiresIn = d })
 }
@@ -56,9 +55,9 @@ func AskAgain() QuestionOption {
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
-// Elicit asks the user to fill in a form derived from the struct T; see [Form]. A T that the
-// grammar cannot express fails the call with an internal error, and the observer gets key and
-// field. Prefer [MustQuestion], which fails at startup.
+// Elicit asks the user to fill in a form derived from the struct T; see [Form]. If the grammar
+// cannot express T the call fails with an internal error. Prefer [MustQuestion], which fails at
+// startup.
 func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
@@ -119,8 +118,7 @@ func (q Question) checkMessage(message string) Question {
 	return q
 }
 
-// CreateMessage asks the client's model for a message; read the answer with [Sampled]. The request
-// is not copied and must not be changed afterwards.
+// CreateMessage asks the client's model; read the answer with [Sampled]. Do not change the request.
 func CreateMessage(key string, request *protocol.CreateMessage, opts ...QuestionOption) Question {
 	q := Question{key: key, request: request}
 	if request == nil {

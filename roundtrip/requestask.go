@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// newRequestAsk returns a question in wire form, allocated by itself for the reason given at
-// formAsk.
+// newRequestAsk returns a question in wire form, allocated as by newFormAsk.
 //
 //go:noinline
 func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *inquiry {

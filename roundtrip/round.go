@@ -15,13 +15,11 @@ type Round struct {
 	run *run
 }
 
-// RoundOf returns the round of ctx, the zero Round outside of one. Use it in middleware between
-// funnel and handler, which runs in every round: rate limits, quotas and metrics of calls count
-// Number 1, and audits group entries by [Round.Flow]. Middleware outside of the funnel runs before
-// the state of a retry is verified.
+// RoundOf returns the round of ctx, the zero Round outside of one. Middleware between funnel and
+// handler runs in every round: rate limits, quotas and metrics of calls count Number 1, and audits
+// group by [Round.Flow]. Middleware outside of the funnel runs before a state is verified.
 //
-// In older revisions all rounds are in one request. A flow-style handler runs once there, as Number
-// 1.
+// In older revisions a flow is one request, and a flow-style handler runs once, as Number 1.
 func RoundOf(ctx context.Context) Round {
 	if r := runFrom(ctx); r != nil {
 		return Round{Number: r.number, run: r}
@@ -49,8 +47,7 @@ func (r Round) Principal() protocol.Principal {
 	return r.run.call.Principal
 }
 
-// RefusalIn returns the refusal whose text occurs in text, as a flow-style error, or nil: for hosts
-// that only have a handler's error text.
+// RefusalIn returns the refusal whose text is in text, or nil: for hosts without the error itself.
 func (r Round) RefusalIn(text string) error {
 	if r.run == nil {
 		return nil

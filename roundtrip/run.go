@@ -16,13 +16,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A run is one execution of the handler, one round of its flow. It travels in the handler's
-// context.
+// A run is one execution of the handler, one round of its flow, and is in the handler's context.
 //
 // The goroutine that serves the call opens it, fills in answers, and decides its outcome after the
-// handler has returned: a [responder]. The handler's goroutines share what mu guards, and ask: an
-// [asker]. They may outlive the handler: once closed is set they must not use the exchange, which
-// may be in its next run.
+// handler has returned: a [responder]. The handler's goroutines ask and share what mu guards: an
+// [asker]. Once closed is set they must not use the exchange, which may be in its next run.
 type run struct {
 	*exchange
 	number int       // the round
@@ -68,8 +66,7 @@ func (r *run) asked() []claims.Question {
 // An asker asks the questions of a running handler, on its goroutines.
 type asker struct{ *run }
 
-// A responder makes the response or questions of a run from the handler's result, on the goroutine
-// that serves the call.
+// A responder makes the response of a run, on the goroutine that serves the call.
 type responder struct{ *run }
 
 func askerFrom(ctx context.Context) asker { return asker{runFrom(ctx)} }
@@ -91,8 +88,8 @@ func (r *run) Value(key any) any {
 
 func (r *run) RequestID() string { return r.where.Request }
 
-// findAnswerLocked returns the answer under key, or nil. No lock is needed before the handler
-// starts.
+// findAnswerLocked returns the answer under key, or nil. Before the handler starts it needs no
+// lock.
 func (r *run) findAnswerLocked(key string) *answer {
 	for _, a := range r.answers {
 		if a.key == key {
@@ -132,8 +129,7 @@ func (r responder) executeHandler(
 	return r.decideOutcome(ctx, result, err)
 }
 
-// executeSingleRound is executeHandler for a method that cannot ask. Its handler has no round, and
-// must not see that of an enclosing request.
+// executeSingleRound is executeHandler for methods that cannot ask, without an enclosing round.
 func (r responder) executeSingleRound(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
@@ -153,8 +149,7 @@ func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, err
 	return nil, rules.InternalError()
 }
 
-// invokeHandler calls the handler with the run in its context. A panic in a decided run counts as a
-// return.
+// invokeHandler calls the handler. A panic in a decided run counts as a return.
 func (r *run) invokeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
@@ -194,8 +189,7 @@ func (r *run) isDecided() bool {
 	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
 }
 
-// closeRun ends the run: goroutines left behind can no longer ask, and open questions are
-// withdrawn.
+// closeRun ends the run: it withdraws open questions, and goroutines left behind cannot ask.
 func (r *run) closeRun() {
 	r.mu.Lock()
 	r.closed = true

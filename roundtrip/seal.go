@@ -15,9 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askReturned turns the outcome's questions into the result for the client or pushReturned:
-// checked, gated, and with the next round's state. Questions that must not be repeated end the flow
-// first.
+// askReturned checks and gates the outcome's questions, and returns them with the next round's
+// state for the client or pushReturned. Questions that must not be repeated end the flow first.
 func (r responder) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
@@ -86,8 +85,7 @@ func (r responder) endInsteadOfAsking(ctx context.Context, end *ending) (protoco
 	return r.refuseFlow(end.refusal.code, end.refusal.text)
 }
 
-// checkRepeats ends a flow that would ask a refused question again, or one with too many invalid
-// answers. It reports unread answers.
+// checkRepeats ends a flow that would repeat refused or too often invalid questions.
 func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
 		return endRefused(refused, refused.Error())
@@ -127,8 +125,7 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack multiplies Limits.Rounds for flows served by two application versions: reaching one
-// at random, one flow of 65,536 does not finish in time.
+// versionSlack multiplies Limits.Rounds for two versions at random: 1 flow of 65,536 runs out.
 const versionSlack = 2
 
 // countedRounds returns the number of the round, not counting repeated visits.
@@ -148,8 +145,7 @@ func endStateLost() *ending {
 			"and start the call again"}}
 }
 
-// keepClaims keeps the next round's claims in the returned state, or in the call. As a method of
-// askingMode it would allocate its arguments.
+// keepClaims keeps the next round's claims; as a method of askingMode it would allocate.
 func (r responder) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
 	error) {
 	if task := r.taskRun(); task != nil {
@@ -180,8 +176,7 @@ func (r responder) buildInputRequired(ctx context.Context,
 		Meta: asks.Meta}, nil
 }
 
-// askedQuestions returns questions as in events. sent has the requests that differ, such as those
-// with a reason in front.
+// askedQuestions returns questions as in events; sent has requests that differ.
 func askedQuestions(questions []Question, sent ...protocol.KeyedRequest) []event.AskedQuestion {
 	list := make([]event.AskedQuestion, len(questions))
 	for i := range questions {
@@ -262,8 +257,8 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Answers = r.carriedAnswers(d)
 }
 
-// carriedAnswers returns the answers for later rounds: not those asked again, unreadable ones, and
-// unread unsolicited ones.
+// carriedAnswers returns answers for later rounds: not repeated, unreadable or unread unsolicited
+// ones.
 func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,8 +280,7 @@ func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	return out
 }
 
-// toClaims returns the answer as states carry it. Invalid answers are counted only for questions
-// asked.
+// toClaims returns the answer as states carry it, counting invalid answers only to asked questions.
 func (a *answer) toClaims() claims.Answer {
 	mark := a.mark
 	mark.Invalid = 0
@@ -297,8 +291,7 @@ func (a *answer) toClaims() claims.Answer {
 	}
 }
 
-// sealState returns the sealed claims, or a sealed handle if they are too long and there is a
-// store.
+// sealState returns the sealed claims, or a sealed handle if they are too long for the client.
 func (e *exchange) sealState(ctx context.Context, c *claims.Claims) (protocol.RequestState, error) {
 	plaintext := c.AppendTo(make([]byte, 0, c.EncodedSize()))
 	text, err := e.sealText(ctx, plaintext)
@@ -330,8 +323,7 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 // sealBytes is about what a [keys.Keyring] adds: nonce, tag and key id, which may be longer.
 const sealBytes = 48
 
-// encodeLocalState keeps the claims for the next run of a legacy call, with the same size limit as
-// for a client or store.
+// encodeLocalState keeps a legacy call's claims, limited as for a client or store.
 func (r responder) encodeLocalState(c *claims.Claims) error {
 	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)

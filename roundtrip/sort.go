@@ -97,8 +97,7 @@ func (r *run) findAsked(key string) *claims.Question {
 	return nil
 }
 
-// acceptAnswer records and reports an answer to q, asked in the run before, after the time waited.
-// It drops an answer without the shape of q's kind.
+// acceptAnswer records and reports an answer to q after the time waited, or drops a misshapen one.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json.RawMessage,
 	waited time.Duration) {
 	outcome, content, err := r.interpretAfter(ctx, q.Kind, *result, waited)

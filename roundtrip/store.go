@@ -18,12 +18,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// handleLayout begins the plaintext of a handle to the StateStore. Releases without a store refuse
-// it as an unknown layout.
+// handleLayout begins the plaintext of a handle; releases without a store refuse it as unknown.
 const handleLayout = 0x81
 
-// maxStoredBytes bounds a state in a [store.StateStore]: room for some hundred answers, small
-// enough to read once a round.
+// maxStoredBytes bounds a stored state: some hundred answers, fast enough to read once a round.
 const maxStoredBytes = 1 << 20
 
 const handleBytes = 32 // cannot be guessed
@@ -47,8 +45,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	return e.sealText(ctx, handle)
 }
 
-// loadStored returns the claims behind a handle. Errors other than rejections say nothing about the
-// state.
+// loadStored returns a handle's claims. Errors other than rejections do not judge the state.
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {

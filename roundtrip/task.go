@@ -23,10 +23,9 @@ import (
 //		return nil, err
 //	}
 //
-// If the client supports tasks, BeginTask returns [ErrPending] and the handler's context ends, as
-// for a question. The client gets a handle, and the handler runs again from its start, where
-// BeginTask returns nil. For other clients, in sessions of older revisions, and on a second call in
-// one handler it returns nil at once. Calls may overlap.
+// If the client supports tasks, BeginTask returns [ErrPending] and the handler's context ends; the
+// client gets a handle, and the handler runs again from its start, where BeginTask returns nil. For
+// other clients, in sessions, and on a second call it returns nil at once. Calls may overlap.
 func BeginTask(ctx context.Context) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -193,12 +192,10 @@ func (r *run) saveJournal(ctx context.Context) error {
 	return nil
 }
 
-// committedKey is the key of the memo that OnCommit functions have begun; authors' memos have no
-// such prefix.
+// committedKey is the memo that OnCommit functions have begun; authors' keys have no such prefix.
 const committedKey = "\x00committed"
 
-// beginCommits reports whether OnCommit functions may run: at most once in a task, even if the run
-// is repeated.
+// beginCommits reports whether OnCommit functions may run: once in a task, even if it repeats.
 func (r responder) beginCommits(ctx context.Context, result protocol.Result) bool {
 	task := r.taskRun()
 	if task == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// nameSpan records the span to link with the next round. Rounds of a session are in one request,
-// and every run of a task follows its first call.
+// nameSpan records the span to link with the next round: not in sessions, and not anew in tasks.
 func (r *run) nameSpan(ctx context.Context, c *claims.Claims) {
 	t := r.funnel.opts.Tracer
 	switch {

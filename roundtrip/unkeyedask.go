@@ -175,8 +175,7 @@ func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
 	return earlier
 }
 
-// endIfUnused ends a run of several goroutines that asks a new question although too many answers
-// are unused: its questions change each time.
+// endIfUnused ends a run that asks anew with too many unused answers: its questions change.
 func (r *run) endIfUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,8 +201,7 @@ func (r *run) isSkippedLocked(a *answer) bool {
 	return unkeyed && (r.flow == nil || !slices.Contains(r.flow.used, a.key))
 }
 
-// findSkippedRefusal returns the refusal of an unkeyed question that this run has not asked: the
-// handler's input has changed since.
+// findSkippedRefusal returns a refusal of an unkeyed question that this run has not asked.
 func (r *run) findSkippedRefusal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,11 +15,9 @@ import (
 
 const (
 	defaultMaxWaiting = 4096 // 21 KB each at most: 86 MB beside their arguments
-	// defaultMaxWaitingPerPrincipal: a person answers one at a time, but a gateway is one principal
-	// for many.
+	// defaultMaxWaitingPerPrincipal allows for gateways, one principal for many people.
 	defaultMaxWaitingPerPrincipal = 256
-	// minMaxWaitingPerSession is the least limit of one session: usually one person, or a gateway
-	// if its principal may have more.
+	// minMaxWaitingPerSession is the least limit of one session, usually one person.
 	minMaxWaitingPerSession = 64
 	// maxWaitingBytes bounds the bytes of waiting requests: 64 of the largest messages by default.
 	maxWaitingBytes = 256 << 20
@@ -116,8 +114,7 @@ func (e *exchange) closeWait() {
 	}
 }
 
-// beginWait counts one more wait; a call's first takes room. first: the call did not wait before.
-// ok is false if the call has ended.
+// beginWait counts a wait. first: the call's waiting begins; ok is false if the call has ended.
 func (c *callWait) beginWait(ctx context.Context,
 	p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
@@ -189,9 +186,8 @@ type openWait struct {
 	own        bool // no running call has these questions
 }
 
-// beginWaiting marks the call as waiting for a person until endWaiting. It fails with a
-// waitRefusedError if too many calls wait, or if the flow's time is over. All pushed questions pass
-// here.
+// beginWaiting, for all pushed questions, marks the call as waiting until endWaiting. It fails with
+// a waitRefusedError if too many calls wait, or if the flow's time is over.
 func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	if p.questionTimeout() <= 0 {
 		return nil, errHumanTimeout
@@ -236,8 +232,7 @@ func (w *openWait) endWaiting() {
 	}
 }
 
-// awaitResume waits until the answered call may run again. It returns err, or the cause of ctx if
-// that ends first. Heartbeats go on until endWaiting.
+// awaitResume returns when the call may run again: err, or the cause of an earlier end of ctx.
 //
 //go:noinline
 func (w *openWait) awaitResume(ctx context.Context, err error) error {
