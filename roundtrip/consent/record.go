@@ -39,8 +39,7 @@ type Record struct {
 	Client    string    `json:"client,omitempty"` // self-reported; in records of questions
 	Way       event.Way `json:"way,omitempty"`    // of a form; empty for a visit
 	// Message and Form are the question as sent; Origin is the beginning of the URL, whose rest may
-	// be secret. Answers have them if their question cannot be found by flow and round, because it
-	// was asked during the same request or on a page.
+	// be secret. An answer has them too if it came in the same request or from a page.
 	Message string          `json:"message,omitempty"`
 	Form    json.RawMessage `json:"form,omitempty"`
 	Origin  string          `json:"origin,omitempty"`
@@ -65,8 +64,7 @@ func (r *Record) Salt(key ed25519.PrivateKey) []byte {
 	return salt
 }
 
-// Matches reports whether content is the user's input, ignoring the order of members and white
-// space.
+// Matches reports whether content is the user's input, apart from member order and white space.
 func (r *Record) Matches(salt, content []byte) bool {
 	return r.AnswerDigest != nil && hmac.Equal(digestAnswer(salt, content), r.AnswerDigest)
 }

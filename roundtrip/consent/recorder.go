@@ -22,9 +22,8 @@ import (
 // Options configure a [Recorder].
 type Options struct {
 	Key ed25519.PrivateKey // signs records, the same on all replicas; required
-	// Sink stores a record. It runs on the goroutine of the request, which waits, and may be called
-	// concurrently. The context may have ended. [Verify] finds no consent for a lost record.
-	// Required.
+	// Sink stores a record. The request waits for it, but its context may have ended. Calls may
+	// overlap. [Verify] finds no consent for a lost record. Required.
 	Sink           func(ctx context.Context, record []byte)
 	IncludeAnswers bool // not only the digest of the input
 	// Chain links each record to the one before, so that [Verify] notices missing records, except

@@ -21,10 +21,9 @@ type Consent struct {
 }
 
 // Verify returns the answers of records, in their order, with their questions. Pass all records of
-// the flows, and with [Options].Chain all of the recorder, in any order. Duplicates are ignored. A
-// repeated run records an answer again, as when a call becomes a task. The error has the index of
-// the bad record: changed or signed with none of keys, an answer without its question, or a gap in
-// a chain.
+// the flows, and with [Options].Chain all of the recorder, in any order. Duplicates are ignored;
+// repeated runs repeat answers. The error has the index of the bad record: changed or signed with
+// none of keys, an answer without its question, or a gap in a chain.
 func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 	opened, asked := make([]*Record, len(records)), map[string]*Record{}
 	present := map[string]bool{} // by digest

@@ -55,8 +55,7 @@ func stateBuckets() []float64 {
 	return []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
 }
 
-// samples returns events that drive each series. Among HTTP refusals: those that rise first after a
-// misconfiguration.
+// samples returns events for each series; HTTP refusals that rise first after a misconfiguration.
 func samples() []Event {
 	list := []Event{StateRejected{}, AnswersDropped{Dropped: make([]Dropped, 1)}, Resumed{},
 		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{Way: words.WayForm},
@@ -104,8 +103,7 @@ func (l label) values() []string {
 	return append(strings.Fields(l.known), otherLabel)
 }
 
-// Counters are the metrics of events. They are made with [NewCounters] and count after
-// [Counters.Bind].
+// Counters, made with [NewCounters], are the metrics of events. They count after [Counters.Bind].
 type Counters struct {
 	series   []Series
 	families map[string]*family

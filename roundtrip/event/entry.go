@@ -100,8 +100,7 @@ func (e InputRequested) addFields(f Fields) {
 	f.AddNonEmpty("way", string(e.Way))
 }
 
-// asked is an InputRequested without its Where. Its fields are written without copies, because a
-// call about to wait has little stack left.
+// asked is an InputRequested written without copies: a call about to wait has little stack left.
 type asked struct {
 	nowhere
 	kinds                  []protocol.InputKind
@@ -516,8 +515,7 @@ func (e RequestForwarded) countMetrics(c counter) {
 		first: oneOf("outcome", e.Outcome, forwardOutcomes)}, 1)
 }
 
-// head is at debug level for refused clients, whose refusal is logged at a limited rate. The
-// request's entry is the owner's.
+// head is at debug level for refused clients, whose refusal is logged elsewhere.
 func (e RequestForwarded) head() head {
 	level := LevelInfo
 	if e.Outcome != words.ForwardAnswered {
@@ -536,8 +534,7 @@ func (e RequestForwarded) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-// head is a warning for refusals that suggest misconfiguration or exhausted limits, and info for
-// those that every public endpoint sees.
+// head is a warning for likely misconfiguration or exhausted limits, info for everyday refusals.
 func (e RequestRefused) head() head {
 	level := LevelInfo
 	switch e.Reason {

@@ -1,5 +1,4 @@
-// Package event defines the events that a funnel, a server and its transports report to an
-// [Observer], for logs and metrics.
+// Package event defines what funnels, servers and transports report to an [Observer].
 package event
 
 import (
@@ -25,11 +24,9 @@ type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is the error of the sealer or decoder. For an authentic state that does not fit, it gives
-	// details or is nil.
+	// Err is the error of the sealer or decoder, details of an authentic state's misfit, or nil.
 	Err error
-	// KeyID is the public key id in the state, for unknown_key and foreign_ephemeral; anybody can
-	// forge it.
+	// KeyID is the public id of an unknown_key or foreign_ephemeral; anybody can forge it.
 	KeyID string
 }
 
@@ -67,10 +64,9 @@ type AskedQuestion struct {
 	Request protocol.InputRequest // as asked; not logged; do not change
 }
 
-// A QuestionDigest identifies a question for an audit: it is the same in [InputRequested] and
-// [Answered], and for every equal question under the same key. In flow style it covers kind, form
-// and wording; in guard style kind and form. It excludes the reason in front of a repeated
-// question.
+// A QuestionDigest identifies a question for an audit, in [InputRequested] and [Answered], and
+// every equal question under the same key. In flow style it covers kind, form and wording; in guard
+// style kind and form. It excludes the reason in front of a repeated question.
 type QuestionDigest [16]byte
 
 // String returns the digest in hexadecimal.
@@ -78,8 +74,7 @@ func (d QuestionDigest) String() string {
 	return string(hex.AppendEncode(make([]byte, 0, 32), d[:]))
 }
 
-// Answered: the client answered a question. There is one event for each accepted answer, including
-// invalid ones; dropped answers have none.
+// Answered: the client answered a question. Invalid answers count, dropped ones do not.
 type Answered struct {
 	Where
 	Key            string
@@ -87,8 +82,7 @@ type Answered struct {
 	Decision       Decision
 	Principal      protocol.Principal // who answered, if known
 	QuestionDigest QuestionDigest     // zero if unsolicited
-	// Asked is the question as asked; do not change it. Nil: unsolicited, or asked in an earlier
-	// round, see [InputRequested].
+	// Asked is the question; do not change it. Nil: unsolicited, or in an earlier [InputRequested].
 	Asked protocol.InputRequest
 	// Content is for package consent's recorder. No other package can read it.
 	Content     any           `json:"-"`
@@ -162,8 +156,8 @@ type CapabilityRefused struct {
 	Missing protocol.ClientCapabilities
 }
 
-// HandlerFailed: a handler returned an error other than an [*protocol.Error] or a refusal. The
-// client got its text, or Reference with roundtrip.Options.HideErrors.
+// HandlerFailed: a handler returned an error, neither an [*protocol.Error] nor a refusal. The
+// client got its text, or Reference if roundtrip.Options.HideErrors is set.
 type HandlerFailed struct {
 	Where
 	Reference string // empty if the client got the text
@@ -177,8 +171,7 @@ type HandlerFailed struct {
 // HandlerPanicked: a handler panicked; the client got an internal error.
 type HandlerPanicked struct {
 	Where
-	// Value may hold anything. Text is its text, masked as in [HandlerFailed]; empty if the call's
-	// contents are unknown.
+	// Value may hold anything. Text is its text, masked as in [HandlerFailed], or empty.
 	Value any
 	Text  string
 	Stack []byte
@@ -190,16 +183,14 @@ type ServerBug struct {
 	Err error
 }
 
-// QuotaExceeded: a limit was reached and a request refused. The client may retry after RetryAfter.
-// Refusals before any middleware are [RequestRefused]. A request with a too long _meta is not
-// refused: it loses members that the protocol does not define.
+// QuotaExceeded: a limit was reached and a request refused; the client may retry after RetryAfter.
+// A request with a too long _meta is served without undefined members. See also [RequestRefused].
 type QuotaExceeded struct {
 	Where
 	// Resource is "guard", "store", "subscriptions", "waiting" (calls that wait for a person),
 	// "tasks", or "meta" (a long _meta).
 	Resource string
-	// Limit is "principal" (the caller's share), "server" (the total), "session" (its waiting
-	// calls), or "request" (the size of one request).
+	// Limit is "principal" (the caller's share), "server", "session" (waiting calls) or "request".
 	Limit      string
 	RetryAfter time.Duration
 }
@@ -210,8 +201,8 @@ type PushFailed struct {
 	Where
 	Kind protocol.InputKind
 	Err  error // may repeat the client's text: escape and truncate it
-	// Tolerated means that the handler went on without the answer. Otherwise the client got a
-	// refusal, whatever the handler returned.
+	// Tolerated means that the handler went on without the answer; otherwise the client got a
+	// refusal.
 	Tolerated bool
 }
 
@@ -225,21 +216,19 @@ type WaitEnded struct {
 	Waited time.Duration // while at least one was open
 }
 
-// LegRunning: a request was repeated while its first copy is in flight, and the client told to
-// retry. Only a funnel with a guard reports it.
+// LegRunning: with a guard, a request was repeated while in flight, and the client told to retry.
 type LegRunning struct{ Where }
 
-// CutOff: a request's context ended before it had a result, while a guard held its state or
-// [roundtrip.Await] waited.
+// CutOff: a request ended without a result while a guard held its state or [roundtrip.Await]
+// waited.
 type CutOff struct {
 	Where
-	// Retriable means that the request can be sent again, since the call only waited. Otherwise its
-	// outcome is unknown, and the state stays spent.
+	// Retriable: the request can be sent again. Otherwise its outcome is unknown, its state spent.
 	Retriable bool
 }
 
-// StoreFailed: a guard or a store failed. If no handler had run, the client was told when to retry.
-// A result is returned even if it cannot be recorded.
+// StoreFailed: a guard or store failed. Before a handler ran, the client is told when to retry; a
+// result is returned even if it cannot be recorded.
 type StoreFailed struct {
 	Where
 	Resource  string // "guard", "store" or "tasks"
@@ -247,8 +236,7 @@ type StoreFailed struct {
 	Err       error  // its text may name hosts
 }
 
-// TaskChanged: a task made progress, or ended. Method and target are those of the call that began
-// it.
+// TaskChanged: a task made progress, or ended. Method and target are the original call's.
 type TaskChanged struct {
 	Where
 	// Task is the start of a digest of its id; the id itself, which grants access, is never logged.
@@ -265,9 +253,8 @@ type TaskChanged struct {
 type VisitServed struct {
 	nowhere
 	// How is "shown" or "finished", or why the browser was refused: "stranger" (another person or
-	// an unknown link); "token" (a form of another browser or login); "origin" and "host" (another
-	// page or address); "over" and "late" (the visit has ended); "size"; "method"; "store" (it
-	// failed).
+	// unknown link); "token" (another browser or login); "origin" and "host" (another page or
+	// address); "over" and "late" (the visit has ended); "size"; "method"; "store" (it failed).
 	How        string
 	Visit      string             // start of a digest of the link's id; empty: not read
 	Principal  protocol.Principal // the browser's user, if known
@@ -277,13 +264,12 @@ type VisitServed struct {
 // MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments are the names of the arguments that came as JSON text. Empty: the message was not
-	// well-formed Unicode, and was read with U+FFFD.
+	// Arguments came as JSON text. Empty: malformed Unicode was read with U+FFFD.
 	Arguments []string
 }
 
-// QuestionReworded: a question is repeated because another version of the application, which runs
-// side by side, worded it differently.
+// QuestionReworded: a question is repeated: another version of the application worded it
+// differently.
 type QuestionReworded struct {
 	Where
 	Key     string
@@ -291,27 +277,25 @@ type QuestionReworded struct {
 	Version string // this one
 }
 
-// SessionEvicted: a legacy session was evicted before it expired. Its client gets the error for an
-// expired session, and opens a new one.
+// SessionEvicted: a legacy session was evicted before it expired; its client opens a new one.
 type SessionEvicted struct {
 	nowhere
 	Idle  time.Duration // how long the session had been idle
 	Limit string        // the limit reached: "principal" or "server"
 }
 
-// EphemeralKey: the funnel's key exists only in this process. States do not survive a restart, and
-// other replicas cannot open them.
+// EphemeralKey: states end with this process, and other replicas cannot open them.
 type EphemeralKey struct {
 	nowhere
 	KeyID string
 }
 
-// AnonymousState: the funnel first asks a caller without principal and credential. Anybody with
-// such a state can answer it.
+// AnonymousState: the funnel first asks a caller without principal and credential: anybody with the
+// state can answer.
 type AnonymousState struct{ Where }
 
-// KeysEnabled: a funnel starts with a [keys.Describer]. Primary seals; every key of Enabled opens,
-// Primary included. Ids are public.
+// KeysEnabled: a funnel starts with a [keys.Describer]. Primary seals; Enabled, all public ids,
+// open.
 type KeysEnabled struct {
 	nowhere
 	Primary string

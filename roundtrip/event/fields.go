@@ -32,8 +32,7 @@ type Encoder interface {
 	AddItems(name string)
 }
 
-// Fields writes an entry's fields to an Encoder. Peers' texts are truncated and escaped, so that
-// they cannot forge or hide lines.
+// Fields writes an entry's fields to an Encoder, peers' texts truncated and escaped.
 type Fields struct {
 	Encoder
 	*FieldOptions
@@ -41,7 +40,7 @@ type Fields struct {
 
 // FieldOptions reduce what [Fields] writes. The zero value writes everything.
 type FieldOptions struct {
-	// OmitMessages leaves out why a request was refused or not forwarded, OmitErrors the texts of
+	// OmitMessages leaves out reasons of refusals and failed forwarding, OmitErrors the texts of
 	// handlers' errors and panics.
 	OmitMessages, OmitErrors bool
 	Subject                  func(p protocol.Principal) string // nil: no names

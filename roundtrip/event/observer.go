@@ -2,16 +2,14 @@ package event
 
 import "context"
 
-// An Observer receives the events of a funnel, for logs and metrics. They contain no readable
-// answers, states or secrets, except in Err of [HandlerFailed] and Value of [HandlerPanicked],
-// which are the handler's. Observe runs on the request's goroutine, with a context of its values;
-// it must return soon. Calls may overlap. New event types may come.
+// An Observer receives the events of a funnel. They contain no readable answers, states or secrets,
+// except in Err of [HandlerFailed] and Value of [HandlerPanicked]. Observe runs on the request's
+// goroutine and context; it must return soon. Calls may overlap. New event types may come.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// An Event is one of this package's event types. [EntryOf], [IsRefusal], [AddFields], [Counters]
-// and [WhereOf] give its log entry and metrics.
+// An Event is one of this package's event types. [EntryOf] and its neighbours give its log entry.
 type Event interface {
 	head() head
 	addFields(f Fields)

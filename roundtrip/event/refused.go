@@ -2,16 +2,14 @@ package event
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// RequestRefused: a transport refused a request, or malformed input, before any middleware, whose
-// logs and metrics do not have it. Exception: an HTTP request without the scopes of what it calls;
-// Err has the scopes that it has.
+// RequestRefused: a transport refused a request or malformed input before any middleware; or
+// middleware saw an HTTP request that lacks scopes, with those that it has in Err.
 //
 // All of it may be logged: it has no credentials, cookies, session ids or arguments. RequestID and
 // the text of Err may repeat a peer's text: escape and truncate them.
 type RequestRefused struct {
 	nowhere
-	// Transport is "http", "stream" (lines, such as on stdio), or empty if the server is closing
-	// and refuses requests of all transports.
+	// Transport is "http", "stream" (lines, such as on stdio), or empty if the server is closing.
 	Transport string
 	Reason    RefusalReason
 	// Status is the HTTP status. 0: a stream of lines; 200: one message of a batch was refused.
@@ -22,8 +20,8 @@ type RequestRefused struct {
 	// Principal is set if a limit was reached, otherwise empty.
 	Principal protocol.Principal
 	// Err says why, for the operator, and names the option that would admit the request, if any. It
-	// is never nil, and not the client's error. It wraps an authentication hook's error;
-	// credentials of the request are masked in its text.
+	// is not the client's error, and never nil. It wraps an authentication hook's error;
+	// credentials are masked.
 	Err error
 }
 

@@ -2,19 +2,16 @@ package event
 
 import "context"
 
-// A LogSink writes the log entries of a server or a router. Packages zaplog and sloglog of
-// server/middleware have one each; other loggers need a level conversion and an [Encoder]. Calls
-// may overlap.
+// A LogSink writes the log entries of a server or router, as in zaplog and sloglog of
+// server/middleware. Calls may overlap.
 type LogSink interface {
-	// Enabled reports whether entries of a level are written. ctx is the request's, or the
-	// background context.
+	// Enabled reports whether entries of a level are written. ctx may be the background context.
 	Enabled(ctx context.Context, level Level) bool
 	// Write writes an entry of an enabled level. It may encode the entry later.
 	Write(ctx context.Context, level Level, name string, entry Entry)
 }
 
-// An Entry is a log entry for a [LogSink]. AddTo writes the same fields to out on every call, which
-// may overlap.
+// An Entry is a log entry. AddTo writes the same fields to out on every call. Calls may overlap.
 type Entry interface{ AddTo(out Encoder) }
 
 // An EntryFunc is a function as an [Entry].
@@ -39,8 +36,7 @@ type Series struct {
 	Buckets    []float64 // upper bounds of a histogram, increasing
 }
 
-// A Vector returns the instrument for label values, in the order of Series.Labels, created on first
-// use. It may be slow: keep the result.
+// A Vector returns the instrument for label values, in the order of Series.Labels. Keep the result.
 type Vector func(values ...string) Instrument
 
 // KeepSeries creates the known values' series of a one-label vector, so that their first increase
@@ -58,8 +54,7 @@ func KeepSeries[V ~string](vector Vector, known ...V) func(value V) Instrument {
 	}
 }
 
-// An Instrument is one series. Add adds to a counter or gauge, or observes for a histogram. Calls
-// may overlap.
+// An Instrument is one series: Add adds to a counter or gauge, or observes. Calls may overlap.
 type Instrument interface{ Add(value float64) }
 
 // RegisterSeries calls sink's Register, or discards the series if sink is nil.

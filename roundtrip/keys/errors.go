@@ -6,12 +6,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// The errors of [Sealer.Open] with a reason. A custom Sealer returns or wraps them so that the
-// observer gets the same reasons as from a [Keyring]; other errors are reported as a refusal by the
-// sealer. Clients cannot tell them apart.
+// The errors of [Sealer.Open] with a reason for the observer; a custom Sealer returns or wraps
+// them. Others are reported as a refusal by the sealer. Clients cannot tell them apart.
 var (
-	// ErrMalformed: not the sealer's format. A Keyring returns more precise errors that mean the
-	// same.
+	// ErrMalformed: not the sealer's format. A Keyring returns more precise errors.
 	ErrMalformed = errors.New("keys: text is not a token")
 	// ErrVersion: a version of the format that the sealer does not open.
 	ErrVersion = seal.ErrVersion

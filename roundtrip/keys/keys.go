@@ -13,20 +13,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// A Sealer protects state that clients carry. Implement it for keys held elsewhere, such as in a
-// KMS; [Keyring] is built in. Calls may overlap.
+// A Sealer protects state that clients carry: a [Keyring], or your own, such as for a KMS. Calls
+// may overlap.
 type Sealer interface {
-	// Seal returns plaintext as text, with authenticated encryption. It must not return a text
-	// twice.
+	// Seal returns plaintext as text, with authenticated encryption, and never a text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
 	// Open undoes Seal. It must fail for any other text. The observer gets the error, the client
 	// does not; see [ErrUnknownKey] and its neighbours for errors with a reason.
 	Open(ctx context.Context, text string) ([]byte, error)
 }
 
-// A Describer is a [Sealer] that names its keys, as [Keyring] does. A funnel asks it once: an
-// ephemeral key needs no Audience; its and other keys' ids are reported to the observer. The keys
-// of other Sealers count as possibly shared with other services.
+// A Describer is a [Sealer] that names its keys, as [Keyring] does. A funnel asks it once, to
+// report the ids; an ephemeral key needs no Audience. Other Sealers' keys count as possibly shared.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string
@@ -39,9 +37,8 @@ type Describer interface {
 // A Key seals and opens states. It never prints its secret.
 type Key struct{ key seal.Key }
 
-// NewKey returns the key with the given id and secret. The id, 1 to 32 letters, digits, dots,
-// dashes or underscores, is public: every token has it. The secret must have at least 32 random
-// bytes.
+// NewKey returns the key with the given public id, 1 to 32 letters, digits, dots, dashes or
+// underscores, and a secret of at least 32 random bytes.
 func NewKey(id string, secret []byte) (Key, error) {
 	k, err := seal.NewKey(id, secret)
 	return Key{k}, err
@@ -78,9 +75,9 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 }
 
 // KeyringFromEnv reads a keyring from the environment variable name with lookup, usually
-// [os.LookupEnv]. The form is "id:secret,id:secret", the primary first, with base64 secrets of at
-// least 32 bytes. Give every replica the same value. An unset variable is an error, lest a replica
-// use a key of its own.
+// [os.LookupEnv]: "id:secret,id:secret", the primary first, with base64 secrets of at least 32
+// bytes, the same on every replica. An unset variable is an error, lest a replica use a key of its
+// own.
 func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
 	text, _ := lookup(name)
 	if text == "" {
@@ -102,9 +99,8 @@ func EphemeralKeyring() *Keyring {
 	return &Keyring{ring}
 }
 
-// Derive returns a keyring for another purpose, a constant of at most 255 bytes, with the same ids
-// and order, and derived secrets, the same on every replica. Neither keyring opens what the other
-// seals.
+// Derive returns a keyring for another purpose, a constant of at most 255 bytes, with derived
+// secrets, the same on every replica. Neither keyring opens what the other seals.
 func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
 
 // Seal implements [Sealer]. It never fails.

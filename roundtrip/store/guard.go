@@ -1,5 +1,5 @@
-// Package store keeps used states (a [Guard]), states too large for the wire (a [StateStore]) and
-// tasks (a [TaskStore]), for one server or a fleet:
+// Package store keeps used states (a [Guard]), large states (a [StateStore]) and tasks (a
+// [TaskStore]):
 //
 //	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{
 //		Guard:      store.NewMemoryGuard(0),
@@ -19,48 +19,42 @@ import (
 )
 
 // A Guard makes states single-use: each is claimed before its answers are used, and remembered
-// until it expires. Without a guard an authentic state can be replayed, which suits repeatable
-// effects.
+// until it expires. Without a guard states can be replayed, which suits repeatable effects.
 //
-// A guard only knows states: it does not stop repeated requests without one, if the host accepts
-// unsolicited answers (roundtrip.Call.AcceptUnsolicited).
+// It does not stop unsolicited answers, which come without a state
+// (roundtrip.Call.AcceptUnsolicited).
 //
 // Guards shared between replicas must claim atomically. Calls may overlap. An error refuses the
 // request: an unreachable guard must admit nothing. Package storetest tests implementations.
 type Guard interface {
-	// Claim takes the state id for the caller, who holds it until the returned claim is committed
-	// or released. fingerprint identifies the answers presented with it. The claim must be
-	// remembered until the given time, whatever happens to its holder.
+	// Claim takes the state id until the returned claim is committed or released. fingerprint
+	// identifies the answers. The claim must be remembered until the given time, whatever happens
+	// to its holder.
 	//
-	// owner is a digest of the principal, "" for all anonymous callers, and fixed for an id. Each
-	// owner gets a share of the room, because a client can spend states as fast as it sends
-	// requests.
+	// owner is a digest of the principal, "" for all anonymous callers, and fixed for an id. Owners
+	// get shares of the room, because clients can spend states as fast as they send requests.
 	//
 	// It returns a [*SpentError] if the id was claimed before, even without room, unless that claim
-	// was released and had the same fingerprint, and a [*QuotaError] without room for another
-	// claim.
+	// was released and had the same fingerprint; a [*QuotaError] without room.
 	//
-	// ctx may end during the call. If the claim was stored, either Claim returns it, or the next
-	// Claim with the same answers at this guard does.
+	// If ctx ends during the call, a stored claim is returned now, or to the next call with its
+	// answers.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) (
 		Claim, error)
 }
 
-// Lease is how long a claim counts as held, by the clock of the store, from [Guard.Claim] or the
-// last [Claim.Renew]. Afterwards others get [SpentError.Unknown] instead of [SpentError.Running],
-// and the state stays spent, because the holder's effects are unknown.
+// Lease is how long a claim counts as held, by the store's clock, from [Guard.Claim] or
+// [Claim.Renew]. Then others get [SpentError.Unknown] instead of Running, and the state stays
+// spent.
 const Lease = 2 * time.Minute
 
-// A Claim is a state that one request holds, by a unique token. Calls may overlap and be repeated,
-// since a remote guard may not know whether a call took effect. They work after the request's
-// context has ended.
+// A Claim is a state that one request holds, by a unique token. Calls may overlap, be repeated (a
+// remote guard may not know whether one took effect), and come after the end of the request.
 type Claim interface {
-	// Renew restarts the lease, even an expired one. It fails if the claim is no longer held. The
-	// funnel calls it while the handler runs.
+	// Renew restarts the lease, even an expired one, while the handler runs. It fails if not held.
 	Renew(ctx context.Context) error
-	// Commit records the outcome for exact replays, even after the lease. nil: the request ended
-	// without an outcome. It fails if the claim is no longer held, and has no effect after a
-	// Commit.
+	// Commit records the outcome for exact replays, even after the lease; nil: there is none. It
+	// fails if the claim is no longer held, and has no effect after a Commit.
 	Commit(ctx context.Context, outcome []byte) error
 	// Release, and nothing else, lets the same answers claim the state again; others stay refused.
 	// It has no effect, and no error, if the claim was committed or is no longer held.

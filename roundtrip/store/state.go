@@ -11,19 +11,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A StateStore keeps states too large for the wire; the client then carries a sealed handle of some
-// hundred bytes. Without a store such a flow ends with an error.
+// A StateStore keeps states too large for the wire; the client carries a sealed handle instead.
+// Without a store such a flow ends with an error.
 //
 // The store is trusted only with availability. States are encrypted with a key in the client's
-// handle; ids derive from the handle and the principal, so that nobody without both can name an
-// entry.
+// handle, and ids derive from handle and principal: without both nobody can name an entry.
 //
 // A shared store must show an entry to all replicas once Put returns. Calls may overlap.
 type StateStore interface {
 	// Put keeps state under id, 64 hexadecimal characters, at least until the given time. A taken
-	// id is an error, even without room: of several calls one succeeds. The caller does not change
-	// state afterwards, and the store must not retain it. Without room it returns a [*QuotaError],
-	// and must not drop a valid entry; the client may retry.
+	// id is an error, even without room: of several calls one succeeds. The store must not retain
+	// state. Without room it returns a [*QuotaError], and must not drop a valid entry.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
 	// the room, because a client can have states stored as fast as it sends requests.

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Task is a task in a [TaskStore]. Record is sealed: the store is trusted only with availability
-// and consistency.
+// A Task is a task in a [TaskStore], which cannot read Record, and is trusted to be available.
 type Task struct {
 	// ID is a digest of the client's id, Flow of the flow that began the task, Owner of its
 	// principal, zero if anonymous. ID and Flow are each unique.
@@ -19,8 +18,8 @@ type Task struct {
 	Holder          string     // who runs the task; may be empty
 	Over            bool       // ended for good: never due
 	Record          []byte
-	// Due is set by the store on reading: run the task now, by the store's clock. With a Holder it
-	// means that the lease has run out.
+	// Due is set by the store on reading: run the task now, because any lease of its Holder is
+	// over.
 	Due bool
 }
 
@@ -31,8 +30,8 @@ type TaskTimes struct {
 	Keep time.Duration // minimum retention
 }
 
-// TaskRoom limits the unfinished tasks of one owner and in all; anonymous callers share an owner.
-// Zero: no limit.
+// TaskRoom limits unfinished tasks of one owner (all anonymous callers are one) and in all. Zero:
+// no limit.
 type TaskRoom struct{ Owner, All int }
 
 var (
@@ -44,31 +43,29 @@ var (
 	ErrTaskExists = errors.New("task store: the flow has a task already")
 )
 
-// A TaskStore keeps tasks, for one server or a fleet (package server/tasks). A completed write must
-// be visible to all replicas: implementations read where they write. Calls may overlap. Package
-// storetest tests implementations.
+// A TaskStore keeps tasks (package server/tasks). A completed write must be visible to all
+// replicas. Calls may overlap. Package storetest tests implementations.
 type TaskStore interface {
 	// CreateTask stores a task with Number 1. It returns [ErrTaskExists] if a task has the same
-	// Flow or ID, even without room, and a [*QuotaError] without room, also because of finished
-	// tasks.
+	// Flow or ID, even without room, and a [*QuotaError] without room, which finished tasks take
+	// too.
 	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
 	// GetTask and GetFlow return a task by its ID or Flow, or [ErrNoTask].
 	GetTask(ctx context.Context, id [32]byte) (*Task, error)
 	GetFlow(ctx context.Context, flow [32]byte) (*Task, error)
-	// PutTask replaces the task with the same ID and Number, except Flow and Owner, and increments
-	// Number, in task too. It returns [ErrTaskChanged] if the number differs or a finished task
-	// would reopen, and [ErrNoTask].
+	// PutTask replaces the task with the same ID and Number, but not Flow and Owner, and increments
+	// Number, in task too. It returns [ErrNoTask], or [ErrTaskChanged] if the number differs or
+	// Over is reset.
 	PutTask(ctx context.Context, task *Task, times TaskTimes) error
-	// RenewTask postpones when a task of holder is due, with the same Number. It returns
-	// [ErrTaskChanged] if holder does not hold it.
+	// RenewTask postpones when holder's task is due, or returns [ErrTaskChanged] if it is not
+	// holder's.
 	RenewTask(ctx context.Context, id [32]byte, holder string, due time.Duration) error
 	// DueTasks returns the IDs of at most limit due tasks, the longest due first.
 	DueTasks(ctx context.Context, limit int) ([][32]byte, error)
-	// WakeTasks makes all tasks due that wait for the digest and have no holder, and returns at
-	// most limit of their IDs.
+	// WakeTasks makes due all tasks without holder that wait for digest, and returns at most limit
+	// IDs.
 	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
-	// DropTasks drops a bounded number of expired tasks. Until then they take room, and their Flow
-	// is taken.
+	// DropTasks drops some expired tasks. Until then they take room, and their Flow is taken.
 	DropTasks(ctx context.Context) error
 }
 
@@ -91,9 +88,9 @@ type memoryTask struct {
 	due, keep time.Time // zero due: never
 }
 
-// NewMemoryTaskStore returns an empty store. CreateTask's caller limits unfinished tasks. Once
-// finished tasks take 256 MiB, or 64 MiB of one principal, new ones are refused until some are
-// dropped.
+// NewMemoryTaskStore returns an empty store. New tasks are refused while finished ones take 256
+// MiB, or 64 MiB of one principal, until some are dropped; CreateTask's caller limits unfinished
+// ones.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
 		owned: map[[32]byte]taskUse{}}

@@ -57,9 +57,8 @@ func endCall(text string) error {
 // [roundtrip.AskURL], whose errors it returns. The page gets about, as JSON of the first round.
 //
 // The visit is stored before its link is shown, under an id that is the same in all rounds. A store
-// that is full or down, an anonymous caller, and a visit not finished within [Options].TTL are a
-// [*protocol.Error]. A visit refused at the client is over: use another key to ask again. Calls may
-// overlap.
+// that is full or down, an anonymous caller, and a visit longer than [Options].TTL are a
+// [*protocol.Error]. After a refusal at the client use another key to ask again. Calls may overlap.
 func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 	opts ...roundtrip.QuestionOption) (answer A, err error) {
 	t, err := p.begin(ctx, key, about)

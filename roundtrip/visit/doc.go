@@ -11,24 +11,21 @@
 //
 // # Questions
 //
-// [Questions] is a built-in page, a [roundtrip.QuestionPage]: it shows a server's forms to users
-// whose clients do not. It renders every form of elicitation without scripts, and validates input
-// like a client's answer. A question is shared by all calls that ask it; its answer is taken once.
-// The questions of one call form a chain of rows in the store: position, takers, and returned
-// answers. [QuestionOptions].Template changes look and wording.
+// [Questions] is a built-in page, a [roundtrip.QuestionPage]: it shows a server's forms, without
+// scripts, to users whose clients do not, and validates input like a client's answer. A question is
+// shared by all calls that ask it; its answer is taken once. [QuestionOptions].Template changes
+// look and wording.
 //
 // # Checks
 //
-// The function is called only for the principal that was asked, identified by the host's own login,
-// and only while the visit is open. Everybody else gets a uniform text, whether or not the visit
-// exists. A GET changes nothing, so previews and prefetching are harmless. A POST needs the page's
-// Origin and [Visit].Token, bound to the visit, the principal and a cookie. [Visit.Finish] succeeds
-// once, over all tabs and replicas.
+// Only the principal that was asked, identified by the host's own login, reaches the function, and
+// only while the visit is open. Everybody else gets a uniform text. A GET changes nothing, so
+// prefetching is harmless. A POST needs the page's Origin and [Visit].Token, bound to the visit,
+// the principal and a cookie. [Visit.Finish] succeeds once, over all tabs and replicas.
 //
 // # Stored data
 //
 // A visit and its answer are two states of a [store.StateStore], sealed with derived keys, under
-// digests as ids. The answer is stored nowhere else: neither in the client's sealed state nor in
-// logs or errors. Both are kept until they expire, even after the call has ended: the visit can
-// then be finished, but its answer is not read.
+// digests as ids. The answer is stored nowhere else: not in the client's state, logs or errors.
+// Both are kept until they expire, even after the call has ended.
 package visit

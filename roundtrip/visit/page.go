@@ -34,28 +34,25 @@ var ErrOver = errors.New("visit: it is over")
 // Options configure pages, and may be shared.
 type Options struct {
 	// Visitor identifies the browser's user by the host's own login, such as a cookie: the
-	// principal of that user's calls. If unknown, Visitor responds itself, for example with a login
-	// page, and returns false. Calls may overlap. Required; [LocalVisitor] is for servers over
-	// stdio.
+	// principal of that user's calls. If unknown, it responds itself, as with a login page, and
+	// returns false. Calls may overlap. Required; [LocalVisitor] is for servers over stdio.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
 	// Store keeps visits for all replicas; the server's StateStore will do. Nil: in memory.
 	Store store.StateStore
-	// Keys seal stored visits, with keys derived for that. Required beside a Store, and shared by
-	// all replicas. Nil: random.
+	// Keys, shared by replicas, seal visits with derived keys. Required beside a Store. Nil: random.
 	Keys *keys.Keyring
 	// TTL is how long a visit may take from the first request, and how long its answer is kept
 	// afterwards. Set it longer for tasks, and if much is asked after the visit. 0: 1 hour.
 	TTL time.Duration
-	// Wake wakes tasks that wait for key: Wake of package server/tasks. Nil: tasks poll, within a
+	// Wake wakes tasks that wait for key: Wake of package server/tasks. Nil: tasks poll each
 	// minute.
 	Wake func(ctx context.Context, key string) error
 	// Observer gets a [event.VisitServed] for each browser: the server's observer. Nil: none.
 	Observer event.Observer
 }
 
-// A Page connects [Page.Ask], for the handler, and [Page.ServeHTTP], for the browser. Q goes from
-// handler to page, A back; both are JSON of at most about 39 KiB. All methods may be called
-// concurrently.
+// A Page connects [Page.Ask] of handlers with [Page.ServeHTTP] of browsers. Q goes to the page, A
+// back, each JSON of at most about 39 KiB. All methods may be called concurrently.
 type Page[Q, A any] struct {
 	url   *url.URL
 	opts  Options
@@ -63,8 +60,8 @@ type Page[Q, A any] struct {
 	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])
 }
 
-// NewPage returns the page at its public address: https, or http to this machine, without query and
-// fragment. All replicas share the address; two pages must not.
+// NewPage returns the page at its public address, https or local http, without query and fragment,
+// which all its replicas share and no other page.
 //
 // serve shows the page and handles its form: GET, HEAD and POST of the user who was asked. The
 // preset headers forbid scripts, styles and frames; serve may change them. Calls may overlap.
@@ -105,8 +102,7 @@ func NewPage[Q, A any](address string, opts *Options,
 type Visit[Q, A any] struct {
 	About   Q // from the handler
 	Visitor protocol.Principal
-	// Token must be sent with the form, as the field [TokenField]. It is valid for this browser
-	// while the visit is open.
+	// Token must be sent as the form's [TokenField]. It is valid in this browser during the visit.
 	Token string
 
 	page *Page[Q, A]
@@ -116,10 +112,9 @@ type Visit[Q, A any] struct {
 	addr string
 }
 
-// Finish ends the visit: Ask returns answer, on any replica. Call it for a POST with valid input;
-// otherwise show the form again. One call per visit succeeds, others get [ErrOver]: effects belong
-// in the handler behind Ask, or after Finish. After any other error the visit is probably still
-// open.
+// Finish ends the visit: Ask returns answer, on any replica. Call it for a POST with valid input.
+// One call succeeds, others get [ErrOver]: effects belong in the handler behind Ask, or after
+// Finish. After any other error the visit is probably still open.
 func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 	if !v.post {
 		return errors.New("visit: only a POST finishes a visit")
@@ -302,9 +297,8 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 	return ""
 }
 
-// LocalVisitor is a Visitor for a stdio server's own listener at a loopback address: callers, and
-// browsers on this machine with the link, are [protocol.LocalPrincipal]. It refuses remote and
-// proxied requests.
+// LocalVisitor is a Visitor for a stdio server's own loopback listener: callers, and local browsers
+// with the link, are [protocol.LocalPrincipal]. It refuses remote and proxied requests.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	if rules.RefusePeer(r.RemoteAddr, r.Header) != "" {
 		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)

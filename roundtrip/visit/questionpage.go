@@ -27,20 +27,18 @@ const (
 	maxName        = 200 // shown, in bytes
 )
 
-// A QuestionView is the data of a page's template. Texts are the call's, truncated, with control
-// characters escaped; the template escapes HTML.
+// A QuestionView is a template's data: texts of the call, truncated, control characters escaped, no
+// HTML.
 type QuestionView struct {
 	// Server asks because of a call of Method, such as tools/call, for Target, such as a tool.
 	Server, Method, Target string
 	Arguments              string // of the call, if [QuestionOptions].ShowArguments is set
 	Message                string // may have several lines
-	// Form is the form as HTML, with fields, errors, and buttons to send and decline. Empty once
-	// answered.
+	// Form has fields, errors, and buttons to send and decline, in HTML. Empty once answered.
 	Form    template.HTML
 	Invalid bool                  // the input has errors
 	Done    protocol.ElicitAction // accept or decline once answered, else empty
-	// Nonce allows a style element or style sheet: <style nonce="{{.Nonce}}">. All else, scripts
-	// included, is blocked.
+	// Nonce allows a style: <style nonce="{{.Nonce}}">. All else, scripts included, is blocked.
 	Nonce string
 	Style template.CSS // the built-in style sheet
 }

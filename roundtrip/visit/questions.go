@@ -38,8 +38,8 @@ const (
 
 // QuestionOptions configure [NewQuestions].
 type QuestionOptions struct {
-	// Options are those of all pages. TTL is how long a question is open, and how long its answer
-	// can be taken afterwards.
+	// Options are those of all pages. TTL is the time to answer, and then the time to take the
+	// answer.
 	Options
 	Server string // the name that asks; empty: the host of the address
 	// ShowArguments shows, and stores sealed, the first 4 KiB of the call's arguments.
@@ -298,9 +298,8 @@ func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
 	return p.find(ctx, rowOver, t.ID)
 }
 
-// ReturnAnswer implements [roundtrip.QuestionPage]. It returns the stored answer, for its remaining
-// time. The answer is lost, and asked for again, if the store fails meanwhile or the next question
-// has an answer already.
+// ReturnAnswer implements [roundtrip.QuestionPage]. An answer returned while the store fails or the
+// next question has one is lost and asked for again.
 func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion) error {
 	c, err := newChain(q)
 	if err != nil {
@@ -401,8 +400,7 @@ func (p *Questions) remember(c *chain, at place) {
 	p.last.Put(c.id, at)
 }
 
-// endTurn decides, once, who has a question's answer and which is next. Its row outlasts the answer
-// and every start that leads to the question.
+// endTurn decides, once, who has a question's answer and which is next; its row outlasts both.
 func (p *Questions) endTurn(ctx context.Context, c *chain, t *turn, kept time.Time) (*turn,
 	error) {
 	t.Next = rand.Text()

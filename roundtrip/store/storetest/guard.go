@@ -45,8 +45,7 @@ func testClaims(t *testing.T, s *Store) {
 	b.expect("failed", unknown)
 }
 
-// testReleases: the same answers can claim a released state once more, at any replica, and its
-// former holder cannot affect that claim.
+// testReleases: any replica can reclaim a released state for the same answers, for good.
 func testReleases(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
 	first := a.take("id")
@@ -132,8 +131,7 @@ func testOneWinner(t *testing.T, s *Store) {
 	}
 }
 
-// testEndedContexts: no claim is left without a holder, and a holder can end its claim after its
-// request.
+// testEndedContexts: no claim is left without a holder, who can end it after the request.
 func testEndedContexts(t *testing.T, s *Store) {
 	c := s.claimant(t)
 	gone, cancel := context.WithCancel(t.Context())

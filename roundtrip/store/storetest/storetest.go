@@ -1,5 +1,4 @@
-// Package storetest tests implementations of [store.Guard], [store.StateStore] and
-// [store.TaskStore]:
+// Package storetest tests implementations of the interfaces of package store:
 //
 //	func TestGuard(t *testing.T) {
 //		storetest.TestGuard(t, &storetest.Options{Open: func(t *testing.T) *storetest.Store {
@@ -35,18 +34,15 @@ type Options struct {
 
 // A Store is shared by the guards, state stores, or task stores of several replicas.
 type Store struct {
-	// Guard opens the store for another replica. [TestGuard] requires it. In memory: the same guard
-	// always.
+	// Guard opens the store for another replica, for [TestGuard]. In memory: the same guard always.
 	Guard  func(t *testing.T) store.Guard
 	States func(t *testing.T) store.StateStore // likewise for [TestStateStore]
 	Tasks  func(t *testing.T) store.TaskStore  // likewise for [TestTaskStore]
-	// ExpireLeases ends the leases of all claims, such as by moving them into the past. [TestGuard]
-	// requires it. In a bubble it may sleep for [store.Lease].
+	// ExpireLeases ends all leases, for [TestGuard]. In a bubble it may sleep for [store.Lease].
 	ExpireLeases func(t *testing.T)
 	// Entries is the limit for all owners, at least 40; one owner may use a quarter. 0: not tested.
 	Entries int
-	// TaskBytes is the limit of finished tasks' records; one owner may use a quarter. 0: not
-	// tested.
+	// TaskBytes is the limit of finished tasks' records, a quarter for one owner. 0: not tested.
 	TaskBytes int
 	// Skew is how late a caller's clock may be without early expiry of entries. 0: one clock.
 	Skew time.Duration
@@ -155,8 +151,7 @@ func (c claimant) release(claim store.Claim) {
 	}
 }
 
-// atOnce calls do n times at once, on three stores in turn, and returns the successes. check
-// examines the other calls' errors.
+// atOnce calls do n times at once, on three stores, and counts successes; check gets other errors.
 func atOnce[S any](t *testing.T, n int, open func(*testing.T) S, do func(n int, s S) error,
 	check func(n int, err error)) int {
 	t.Helper()

@@ -133,8 +133,8 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// tasksAtOnce calls do twelve times at once and returns the successes. Others must fail with want,
-// if not nil.
+// tasksAtOnce calls do twelve times at once and counts successes. Others must fail with want, if
+// set.
 func (s *Store) tasksAtOnce(t *testing.T, want error,
 	do func(n int, s store.TaskStore) error) int {
 	t.Helper()
@@ -418,8 +418,7 @@ func testOverRoom(t *testing.T, s *Store) {
 	create(t, a, taskOf("further"), now)
 }
 
-// testTaskContexts: a call with an ended context works or does nothing, and never reports a missing
-// or changed task.
+// testTaskContexts: a call with an ended context works or does nothing, and reports no lost task.
 func testTaskContexts(t *testing.T, s *Store) {
 	a := s.Tasks(t)
 	gone, cancel := context.WithCancel(t.Context())
