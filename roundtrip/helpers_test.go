@@ -65,7 +65,7 @@ type client struct {
 	handler roundtrip.Handler
 	call    roundtrip.Call // the next one
 	events  *events
-	runs    int // of the handler
+	runs    int      // of the handler
 	shown   []string // of the questions shown, in order
 	asked   *protocol.InputRequiredResult
 }

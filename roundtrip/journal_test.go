@@ -19,7 +19,7 @@ func TestChangedQuestion(t *testing.T) {
 		Reason string `json:"reason" minLength:"2" jsonschema:"another form"`
 	}
 	for _, tc := range []struct {
-		name string
+		name   string
 		ask    func(ctx context.Context, n int) error
 		answer string
 	}{

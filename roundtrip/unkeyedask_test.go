@@ -87,7 +87,7 @@ func TestReplayThatAsksSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		rounds [][]string // asked by each run
-		key    string // whose answer is void
+		key    string     // whose answer is void
 	}{
 		{"other words", [][]string{{"At 12:01?"}, {"At 12:02?"}}, "question-1"},
 		{"other words of the second", [][]string{{"Sure?", "At 12:01?"}, {"Sure?", "At 12:01?"},
