@@ -441,7 +441,7 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	}
 	if often {
 		text := fmt.Sprintf("this call needs the answer of a person, who has not used the link "+
-			"that %d calls got; do not call again before they say that they have answered",
+			"returned by %d calls; do not call again until they say that they have answered",
 			maxLinkShown)
 		return &ending{err: errLinkGiven, how: words.EndUnseen,
 			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}

@@ -15,7 +15,7 @@ import (
 
 // ErrNoRound is returned, wrapped with details, by flow-style calls outside of a handler that can
 // ask, with a context that is not the handler's, and after the handler has returned.
-var ErrNoRound = errors.New("there is no round to ask in")
+var ErrNoRound = errors.New("no active round")
 
 // ErrPending is returned, wrapped with the keys, by flow-style calls in a round that will ask, and
 // is the cause that ends the handler's context. Handlers may return it or anything else.

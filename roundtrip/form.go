@@ -75,7 +75,7 @@ type formOption func(*form.Options)
 func (o formOption) applyToForm(f *form.Options) { o(f) }
 
 func (o formOption) applyTo(q Question) Question {
-	q.err = fmt.Errorf("question %q: a FormOption cannot change a form that is made", q.key)
+	q.err = fmt.Errorf("question %q: a FormOption cannot change an existing form", q.key)
 	return q
 }
 

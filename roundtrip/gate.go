@@ -286,7 +286,7 @@ func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
 	}
 	for _, m := range q.Messages {
 		if len(m.Content) != 1 {
-			return fmt.Errorf("revision %s has messages of one block only in sampling", v)
+			return fmt.Errorf("revision %s allows one block per message in sampling", v)
 		}
 		switch m.Content[0].(type) {
 		case *protocol.TextContent, *protocol.ImageContent:

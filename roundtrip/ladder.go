@@ -56,8 +56,8 @@ const (
 	linkSuffix = " (page)"
 )
 
-var errNoWay = errors.New("nobody could be asked: the server may not ask this in any of the " +
-	"ways that this client has")
+var errNoWay = errors.New("nobody could be asked: the server does not allow any of the ways " +
+	"in which this client can be asked")
 
 func noWayEnding() *ending {
 	return &ending{err: errNoWay, how: words.EndFailed,

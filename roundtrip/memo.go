@@ -40,7 +40,7 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	var v T
 	if err := jsonx.Unmarshal(value, &v); err != nil {
 		return none, r.endWithError(&journalError{key,
-			fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v)})
+			fmt.Sprintf("the stored value does not decode as %T; change the FlowVersion", v)})
 	}
 	return v, nil
 }

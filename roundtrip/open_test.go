@@ -252,7 +252,7 @@ func TestForeignSealer(t *testing.T) {
 		want       string
 	}{
 		{"fails", "x", down, "the KMS is down"},
-		{"returns nothing", "", nil, "returned nothing"},
+		{"returns nothing", "", nil, "is empty"},
 		{"returns binary", "\xff", nil, "not UTF-8"},
 		{"returns too much", strings.Repeat("x", (16<<10)+1), nil, "over the limit"},
 	} {

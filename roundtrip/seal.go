@@ -314,7 +314,7 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	case err != nil:
 		return "", fmt.Errorf("sealing the state: %w", err)
 	case text == "" || !utf8.ValidString(text):
-		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are " +
+		return "", fmt.Errorf("sealing the state: the sealer returned text that is empty or " +
 			"not UTF-8")
 	}
 	return text, nil

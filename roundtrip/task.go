@@ -77,7 +77,7 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 	if r.taskRun() != nil {
 		return r.waitLocked(key)
 	}
-	err = fmt.Errorf("%q has not come in time", key)
+	err = fmt.Errorf("timed out waiting for %q", key)
 	return r.endLocked(&ending{err: err, how: words.EndFailed, refusal: &refusal{
 		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
 }

@@ -55,7 +55,7 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// How much do you want to pay?: accepted, by form; 5: true
-	// consent: records[0]: no record that one of the keys has signed
+	// consent: records[0]: not a record signed with one of the keys
 }
 
 // callPay calls the tool for a user who pays 5.

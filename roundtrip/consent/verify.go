@@ -100,7 +100,7 @@ func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest string
 			return len(key) == ed25519.PublicKeySize &&
 				ed25519.Verify(key, e.signedText(), signature)
 		}) {
-		return nil, "", errors.New("no record that one of the keys has signed")
+		return nil, "", errors.New("not a record signed with one of the keys")
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(e.Payload)
 	if err != nil {

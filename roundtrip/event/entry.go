@@ -473,8 +473,8 @@ func (AnonymousState) head() head { return head{LevelWarn, "mcp.anonymous_state"
 
 // The meaning is for operators, who may not have written the server.
 func (AnonymousState) addFields(f Fields) {
-	f.AddString("meaning", "a question went to a caller of whom nothing is known: whoever has "+
-		"the requestState can answer it; authenticate callers")
+	f.AddString("meaning", "a question went to a caller without identity: anybody with its "+
+		"requestState can answer it; authenticate callers")
 }
 
 func (EphemeralKey) head() head { return head{LevelWarn, "mcp.ephemeral_key", false} }

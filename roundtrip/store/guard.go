@@ -97,7 +97,7 @@ type memoryClaim struct {
 }
 
 // errNotHeld is for claims that were released or have expired.
-var errNotHeld = errors.New("guard: the claim is not held any more")
+var errNotHeld = errors.New("guard: the claim is no longer held")
 
 // NewMemoryGuard returns a guard for at most max unexpired states, 500,000 if max is 0. It keeps 64
 // MiB of outcomes, then forgets the oldest: such a state stays spent, and its replay is refused.

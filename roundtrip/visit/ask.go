@@ -45,7 +45,7 @@ type ticket struct {
 	ends      time.Time
 }
 
-var errTaken = errors.New("visit: there is one already")
+var errTaken = errors.New("visit: the row exists already")
 
 // endCall returns an error for the client.
 func endCall(text string) error {
@@ -90,7 +90,7 @@ func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 	}
 	if err == nil && end == nil { // seen in an earlier round
 		if end, err = p.get(ctx, rowOver, t.id); errors.Is(err, store.ErrStateGone) {
-			err = endCall("what was entered on the page is not kept any longer")
+			err = endCall("the answer entered on the page has expired")
 		} else if err != nil {
 			err = refuseBusy(err)
 		}
@@ -178,7 +178,7 @@ func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	}
 	plain, err := json.Marshal(r)
 	if err == nil && len(plain) > maxRecordBytes {
-		err = fmt.Errorf("visit: what is kept of a visit takes %d bytes, more than %d", len(plain),
+		err = fmt.Errorf("visit: the stored visit takes %d bytes, over the limit of %d", len(plain),
 			maxRecordBytes)
 	}
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *Page[Q, A]) get(ctx context.Context, row, id string) (*record, error) {
 			err = json.Unmarshal(plain, r)
 		}
 		if err == nil && r.Place != place {
-			err = errors.New("visit: the row belongs elsewhere")
+			err = errors.New("visit: the stored row does not match its id")
 		}
 	}
 	if err != nil {

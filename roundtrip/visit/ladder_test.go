@@ -70,7 +70,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 		}
 		for range 2 {
 			text := h.play(t, mute, "", era)
-			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again before") {
+			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again until") {
 				t.Errorf("got %q", text)
 			}
 		}
@@ -179,9 +179,9 @@ func TestAnAuthorLimitsTheWays(t *testing.T) {
 	}{
 		{"form", both, "deployed to form"}, {"link", both, "deployed to prod"},
 		{"text", both, "call again with the same arguments"}, {"form", mute, "elicitation.form"},
-		{"link", mute, "in any of the ways"}, {"link text", mute, "call again with the same"},
+		{"link", mute, "any of the ways"}, {"link text", mute, "call again with the same"},
 		{"form", hosts[0], "unseen"}, {"letter", both, "nternal error"},
-		{"task", both, "in any of the ways"},
+		{"task", both, "any of the ways"},
 	} {
 		for style := range handlers {
 			for name, era := range eras {

@@ -29,7 +29,7 @@ const (
 )
 
 // ErrOver means that a visit is over: finished in another tab, or refused at the client.
-var ErrOver = errors.New("visit: it is over")
+var ErrOver = errors.New("visit: the visit is over")
 
 // Options configure pages, and may be shared.
 type Options struct {
@@ -74,9 +74,9 @@ func NewPage[Q, A any](address string, opts *Options,
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("visit: the address of a page has neither query nor fragment")
 	case opts == nil || opts.Visitor == nil:
-		return nil, errors.New("visit: Options.Visitor is missing: it says whose browser it is")
+		return nil, errors.New("visit: Options.Visitor is required: it identifies users")
 	case serve == nil:
-		return nil, errors.New("visit: there is no function that serves the page")
+		return nil, errors.New("visit: the function that serves the page is nil")
 	case opts.TTL < 0:
 		return nil, errors.New("visit: Options.TTL must not be negative")
 	case opts.Store != nil && (opts.Keys == nil || opts.Keys.Ephemeral()):

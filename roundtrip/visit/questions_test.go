@@ -414,7 +414,7 @@ func TestQuestionsThatCannotBeShown(t *testing.T) {
 	long, nested := questionOf("a"), questionOf("a")
 	long.Message = strings.Repeat("x", 50<<10)
 	nested.Form = json.RawMessage(`{"type":"object","properties":{"x":{"type":"object"}}}`)
-	for want, q := range map[string]*roundtrip.PageQuestion{"more than 40960": long,
+	for want, q := range map[string]*roundtrip.PageQuestion{"limit of 40960": long,
 		"flat": nested} {
 		if reply, err := d.pages[0].AskOnPage(t.Context(), q); err == nil ||
 			!strings.Contains(err.Error(), want) {
