@@ -294,7 +294,7 @@ type EphemeralKey struct {
 // state can answer.
 type AnonymousState struct{ Where }
 
-// KeysEnabled: a funnel starts with a [keys.Describer]. Primary seals; Enabled, all public ids,
+// KeysEnabled: a funnel starts with a keys.Describer. Primary seals; Enabled, all public ids,
 // open.
 type KeysEnabled struct {
 	nowhere
