@@ -15,13 +15,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An Outcome tells how a question was answered, if it was.
+// An Outcome tells whether and how a question was answered.
 type Outcome int
 
-// The outcomes. Missing is the zero value: a question that was not asked, or not answered. Invalid
-// is an answer that does not fit the question; asking again is the usual reaction to both. Unseen
-// is a decline or cancel that came sooner than [Options].MinHumanTime: it refuses as they do, but
-// the client answered without showing the question, and nobody was asked.
+// Missing is the zero value: not asked, or not answered. Invalid is an answer that does not fit the
+// question; the usual reaction to both is to ask again. Unseen is a decline or cancel sooner than
+// [Options].MinHumanTime: a refusal too, but by a client that did not show the question.
 const (
 	Missing Outcome = iota
 	Accepted
@@ -40,26 +39,22 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// toDecision returns the outcome as events have it, which tell of answers that a person has given.
+// toDecision returns the outcome of a recorded answer as in events.
 func (o Outcome) toDecision() event.Decision { return event.Decision(o.String()) }
 
 // A Reply is the answer to one question.
 type Reply[T any] struct {
 	Outcome Outcome
-	// Content is the person's input, defaults filled in. It is set when Outcome is Accepted.
+	// Content is the user's input, defaults filled in; set if Outcome is Accepted.
 	Content T
-	// Round is the round with which the answer came, 0 when Missing.
-	Round int
-	// Unsolicited means that nothing proves that this flow asked the question.
-	// Such answers are only accepted where the host allows it.
+	Round   int // that brought the answer; 0: Missing
+	// Unsolicited: this flow may not have asked the question. The host must allow such answers.
 	Unsolicited bool
-	// Err says why the answer is Invalid. It names fields and the values to choose from,
-	// never what was entered.
+	// Err says why the answer is Invalid. It names fields and allowed values, never the input.
 	Err error
 }
 
-// An answer is one recorded answer. The mutex of the run guards it while the handler runs;
-// most fields are written once.
+// An answer is one recorded answer, guarded by the run's mutex while the handler runs.
 type answer struct {
 	key         string
 	kind        protocol.InputKind // empty: unsolicited, decided by the reader
@@ -69,20 +64,18 @@ type answer struct {
 	content     json.RawMessage    // accepted content or result; of an unseen refusal its action
 	round       int
 	unsolicited bool
-	// checked means that accepted content passed the form's validation, and of a
-	// refusal that the handler has read it.
+	// checked: accepted content has passed validation; a refusal has been read by the handler.
 	checked   bool
-	soon      bool // accepted before a person can have read the question
+	soon      bool // accepted before a person could have read the question
 	malformed error
-	mark      claims.Mark // of flow style, and of questions that got invalid answers
+	mark      claims.Mark // of flow style, and of questions with invalid answers
 
-	fault         *form.Fault // why accepted content does not fit, once it is known
+	fault         *form.Fault // why accepted content does not fit, once known
 	faultReported bool
-	announced     bool // an unsolicited one, or one given in place, has been reported
+	announced     bool // an unsolicited answer, or one given in place, was reported
 }
 
-// asRefusal returns the refusal that the answer is, nil if it is none. All code that looks for
-// refusals calls it.
+// asRefusal returns the refusal that the answer is, or nil. All code looks for refusals with it.
 func (a *answer) asRefusal() error {
 	switch a.outcome {
 	case Declined:
@@ -98,14 +91,12 @@ func (a *answer) asRefusal() error {
 	return nil
 }
 
-// isDecided reports whether the answer accepts or refuses, so that later rounds may read it.
+// isDecided reports whether the answer accepts or refuses; later rounds may read only those.
 func (a *answer) isDecided() bool { return a.outcome == Accepted || a.asRefusal() != nil }
 
-// errChangedForm is the Err of an answer to an older version of the question.
 var errChangedForm = errors.New("the form has changed since the question was asked")
 
-// Answer reads the answer to the form question key, which must have been asked
-// with the same type T. It never panics, whatever the client sent.
+// Answer reads the answer to the form question key, asked with the same type T. It never panics.
 func Answer[T any](ctx context.Context, key string) Reply[T] {
 	typed := formOf[T]()
 	if typed.err != nil {
@@ -114,9 +105,8 @@ func Answer[T any](ctx context.Context, key string) Reply[T] {
 	return answerForm(ctx, key, typed.form, typed.decoder)
 }
 
-// AcceptedContent returns the accepted, schema-valid content of the answer to the form question
-// key, and false in every other case; [Answer] tells those apart. Where the host accepts
-// unsolicited answers ([Call].AcceptUnsolicited) it is true for those as well.
+// AcceptedContent returns accepted, valid content of the answer to the form question key, or false;
+// [Answer] says why. It includes unsolicited answers if allowed ([Call].AcceptUnsolicited).
 func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 	reply := Answer[T](ctx, key)
 	return reply.Content, reply.Outcome == Accepted
@@ -131,7 +121,7 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 		a := r.findAnswerLocked(key)
 		r.mu.Unlock()
 		if a != nil && a.schema != nil {
-			// The schema comes from our own seal, so it parsed before.
+			// It comes from our own seal, so it parsed before.
 			parsed, err := form.ParsePeer(a.schema)
 			if err != nil {
 				return Reply[json.RawMessage]{Outcome: Invalid, Round: a.round, Err: err}
@@ -142,7 +132,7 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	return answerForm[json.RawMessage](ctx, key, f, nil)
 }
 
-// answerForm reads the answer to a question with the form f. Raw content needs no decoder.
+// answerForm reads the answer to a question with the form f; a nil decoder keeps it raw.
 func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	decoder *jsonx.Decoder[T]) Reply[T] {
 	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm,
@@ -166,7 +156,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	}
 	decoded, err := decoder.Decode(content)
 	if err != nil {
-		// Two types may share a schema and not a range. The decoder's error would quote the value.
+		// Types may share a schema but differ in range. The decoder's error would quote the value.
 		runFrom(ctx).failDecode(key)
 		var zero T
 		reply.Outcome, reply.Err = Invalid, fmt.Errorf("the content does not decode into %T", zero)
@@ -176,8 +166,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	return reply
 }
 
-// readAnswer finds the answer to key, checks its kind, and calls check, with the mutex held, if it
-// is accepted: that returns the content to read. All reading in guard style goes through here.
+// readAnswer finds the answer to key and checks its kind. For an accepted answer it calls check,
+// with the mutex held, for the content. All reading in guard style goes through it.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
@@ -214,8 +204,7 @@ func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	return content, reply
 }
 
-// interpretAs decides what an unsolicited answer says, once a reader has told for which kind
-// of question it is taken.
+// interpretAs interprets an unsolicited answer, now that a reader expects this kind.
 func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.kind = kind
 	outcome, content, err := interpret(kind, a.content)
@@ -225,9 +214,8 @@ func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.outcome, a.content, a.malformed = outcome, content, err
 }
 
-// interpret reads a bare result as the answer to a question of the given kind. It checks the shape
-// and no form schema. The content of an accepted form is the object of its values; of sampling and
-// roots it is the whole result.
+// interpret reads a bare result as an answer of the given kind. It checks the shape, not the form.
+// The content is the object of a form's values, or the whole result of sampling and roots.
 func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
@@ -256,9 +244,8 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 	return Invalid, nil, fmt.Errorf("unknown kind of question %q", kind)
 }
 
-// interpretAfter is interpret for an answer to a question of this flow, which came after the time
-// waited. A refusal that no person can have given in that time is Unseen, and its content the
-// action. An accept counts at any time: a program may fill in a form on purpose.
+// interpretAfter is interpret for an answer of this flow that took waited. A refusal too quick for
+// a person is Unseen, with the action as content; an accept counts: programs may fill in forms.
 func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)
@@ -275,27 +262,23 @@ func (p *questioner) isTooSoon(ctx context.Context, waited time.Duration) bool {
 	return waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited)
 }
 
-// Visited reads the answer to a question asked with [ElicitURL]. Accepted
-// means that the person agreed to visit the URL, not that they are done there.
+// Visited reads the answer to [ElicitURL]. Accepted means agreed to visit, not finished.
 func Visited(ctx context.Context, key string) Outcome {
 	_, reply := readAnswer[struct{}](ctx, key, protocol.KindElicitURL, acceptAny)
 	return reply.Outcome
 }
 
-// Sampled returns the message that answers a question asked with
-// [CreateMessage]. It reports false when there is none.
+// Sampled returns the message that answers [CreateMessage], and false without one.
 func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, bool) {
 	return readResult(ctx, key, protocol.KindCreateMessage, protocol.DecodeCreateMessageResult)
 }
 
-// Roots returns the directories that answer a question asked with
-// [ListRoots]. It reports false when there is no answer; an empty list is one.
+// Roots returns the directories that answer [ListRoots], perhaps none, and false without an answer.
 func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
 	result, ok := readResult(ctx, key, protocol.KindListRoots, protocol.DecodeListRootsResult)
 	return result.Roots, ok
 }
 
-// readResult reads the answer to a question whose answer is a whole result.
 func readResult[T any](ctx context.Context, key string, kind protocol.InputKind,
 	decode func([]byte) (*T, error)) (result T, ok bool) {
 	raw, reply := readAnswer[struct{}](ctx, key, kind, acceptAny)
@@ -311,8 +294,7 @@ func readResult[T any](ctx context.Context, key string, kind protocol.InputKind,
 
 func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
 
-// State returns what the handler kept with [WithState] in an earlier round. It
-// reports false when there is nothing, or when it does not decode as T.
+// State returns what [WithState] kept in an earlier round, and false if that is not a T.
 func State[T any](ctx context.Context) (T, bool) {
 	var v, zero T
 	r := runFrom(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestGuardStyleAllKinds asks all four kinds of question at once and reads them.
+// TestGuardStyleAllKinds asks all kinds of question at once and reads the answers.
 func TestGuardStyleAllKinds(t *testing.T) {
 	p := person{"Count?": `{"action":"accept","content":{"n":3.0}}`}
 	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
@@ -104,7 +104,7 @@ func TestOutcomeNames(t *testing.T) {
 	}
 }
 
-// TestAnswersAccumulate reads what was said in round two again in later ones.
+// TestAnswersAccumulate reads the answer of round two in later rounds.
 func TestAnswersAccumulate(t *testing.T) {
 	var log []string
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -136,7 +136,6 @@ func TestAnswersAccumulate(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswersAreCarried asks two things and reads the second later.
 func TestUnreadAnswersAreCarried(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
@@ -167,8 +166,7 @@ func TestAskingAgainDiscards(t *testing.T) {
 	c.ask("a").answer("a", accepted).ask("a").answer().says("missing")
 }
 
-// TestChangedForm reads an answer with another type than was asked with: a
-// release in the middle of a flow.
+// TestChangedForm reads an answer with another type, as after a release in the middle of a flow.
 func TestChangedForm(t *testing.T) {
 	type old struct {
 		Reason string `json:"reason"`
@@ -186,7 +184,7 @@ func TestChangedForm(t *testing.T) {
 	}
 }
 
-// TestKindsDoNotMix reads answers as something else than what was asked.
+// TestKindsDoNotMix reads answers as another kind than was asked.
 func TestKindsDoNotMix(t *testing.T) {
 	c := serve(t, rounds(asks(elicit("form"), roundtrip.ListRoots("roots")), func(ctx context.Context) (protocol.Result, error) {
 		_, sampled := roundtrip.Sampled(ctx, "form")

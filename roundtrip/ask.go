@@ -10,55 +10,47 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Ask puts a form that is derived from the struct T to the person and returns what they entered,
-// defaults filled in. See [Form] for the grammar.
+// Ask shows the user a form derived from T (see [Form]) and returns the input, defaults filled in.
 //
 // In a modern revision Ask does not wait. Without an answer it returns [ErrPending], cancels the
-// context of the handler with that cause, and the funnel asks, whatever the handler returns. With
-// the answer the handler runs again from its start: all code before an Ask runs once more in every
-// round ([Memo] keeps what was computed, [IdempotencyKey] tells others that it is the same again).
-// On a connection of a legacy revision Ask waits for the person, at most for the funnel's
-// HumanTimeout.
+// handler's context with that cause, and the funnel asks, whatever the handler returns. With the
+// answer the handler runs again from its start, so all code before an Ask runs in every round
+// ([Memo] keeps computed values, [IdempotencyKey] lets other systems recognize repetition). On a
+// connection of a legacy revision Ask waits for the user, at most for the funnel's HumanTimeout.
 //
-// The key names the question in the flow and must be the same in every round; two questions under
-// one key in one run of the handler are an error. An answer to a question of another kind, form or
-// wording is asked for once more; if the question differs again the flow ends with an error that
-// names the key. [Reworded] allows for wording.
+// The key must be the same in every round and used once in a run of the handler. If kind, form or
+// wording has changed, the question is asked once more; if it changes again the flow ends with an
+// error that names the key. [Reworded] allows changed wording.
 //
-// An answer that does not fit the form is asked for once more, with the reason in front of the
-// message: "Amount must be at least 0.01. How much?". After 3 of them in a row the flow ends with
-// an error that names the rule. So it is in guard style.
+// After an invalid answer the question is repeated with the reason in front: "Amount must be at
+// least 0.01. How much?". After 3 in a row the flow ends with an error. Guard style does the same.
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client that refuses
-// without showing the question an [*UnseenError]. Returned by the handler they end the flow with
-// words that people can read: as an error result of a tool, elsewhere as code 23220, and 23225
-// where nobody has seen the question. Outside of a handler Ask returns [ErrNoRound]. Calls may
-// overlap; questions that goroutines ask at the same time are asked in one round. A flow asks in as
-// many rounds as the funnel's Limits.Rounds allows.
+// A refusal is a [*DeclinedError], a [*CancelledError], or an [*UnseenError] if the client refused
+// without showing the question. Returned by the handler they end the flow with readable text: a
+// tool's error result, elsewhere code 23220, or 23225 if unseen. Outside of a handler Ask returns
+// [ErrNoRound]. Calls may overlap; questions that goroutines ask at the same time share a round.
+// The funnel's Limits.Rounds bounds the rounds in which a flow asks.
 func Ask[T any](ctx context.Context, key, message string, opts ...QuestionOption) (T, error) {
 	return newFormAsk[T](key, message, opts).ask(ctx)
 }
 
-// Ask asks the question with a message for the person, as the function [Ask] does.
+// Ask asks the question with a message for the user, like the function [Ask].
 func (q *FormQuestion[T]) Ask(ctx context.Context, message string,
 	opts ...QuestionOption) (T, error) {
 	return q.newAsk(message, opts).ask(ctx)
 }
 
-// AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
-// agreed to go there, not that they are done; [Await] waits for that. The URL must be the
-// same in every round: make what is fresh in it with [Nonce]. Another URL than the one that
-// was agreed to ends the flow, with an error that the client can read, and is not asked for.
+// AskURL asks the user to visit url, as [ElicitURL] does. Nil means that they agreed, not that the
+// visit is finished; [Await] waits for that. The URL must be the same in every round: use [Nonce]
+// for fresh parts. If it differs from the accepted one, the flow ends with an error for the client.
 func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOption) error {
 	return askQuestion(ctx, &inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
-// AskMessage asks the client's model for a message. The request must not be changed
-// afterwards, and be the same in every round.
+// AskMessage asks the client's model. The request must be the same in every round and not change.
 //
-// A person who does not want the model to be asked has no decline: in a session the client answers
-// with an error, which ends the call unless the question is [IfPossible]; in a modern revision it
-// does not send the call again. Few clients have a model to ask: see [CanAsk].
+// Sampling has no decline: in a session a refusing client answers with an error, which ends the
+// call unless the question is [IfPossible]; in a modern revision it does not retry. See [CanAsk].
 func AskMessage(ctx context.Context, key string, request *protocol.CreateMessage,
 	opts ...QuestionOption) (*protocol.CreateMessageResult, error) {
 	return askDecoded(ctx, &inquiry{question: CreateMessage(key, request).applyOptions(opts)},
@@ -75,28 +67,25 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 	return result.Roots, nil
 }
 
-// Ask asks any question in flow style. It returns what was accepted: the content of a form with its
-// defaults filled in, an empty object for a visit to a URL, the whole result of sampling and roots.
-// The schema of an [ElicitSchema] does not travel in the state, since the handler brings it in
-// every round; so Ask alone can read the answer, and [RawAnswer] cannot.
+// Ask asks any question in flow style. It returns the accepted content: of a form with its defaults
+// filled in, of a visit an empty object, of sampling and roots the whole result. It does not keep
+// the schema of an [ElicitSchema] in the state, so [RawAnswer] cannot read the answer.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	return askDecoded(ctx, &inquiry{question: q.applyOptions(opts)},
 		func(raw []byte) (json.RawMessage, error) { return bytes.Clone(raw), nil })
 }
 
-// Reworded, for flow style, takes an answer for that to the question even if the message, the URL
-// or the text for the model have changed since. Without it the person is asked again, once: consent
-// to one text is no consent to another. Kind and form must be the same always.
+// Reworded, for flow style, accepts an answer although the message, URL or text for the model has
+// changed. By default the user is asked once more. Kind and form must stay the same.
 func Reworded() QuestionOption {
 	return questionOption(func(q *Question) { q.reworded = true })
 }
 
-// IfPossible has a question of flow style fail instead of ending the flow where nobody can be
-// asked: the call that asks returns a [*PushError], and the handler goes on. On a connection of a
-// legacy revision it also returns other failures to ask: the client's *protocol.Error, or an error
-// without a type of its own, as where nobody answers in time. Refusals are as ever. A handler may
-// treat every error as "not answered": in a round that asks, where it is [ErrPending], the
-// handler's result is thrown away. Where only the client's capabilities matter [CanAsk] is simpler.
+// IfPossible makes a flow-style question that cannot be asked return a [*PushError] instead of
+// ending the flow. In a legacy revision it also returns other failures: the client's
+// *protocol.Error, or an untyped error such as a timeout. Refusals are unaffected. Treat every
+// error as "not answered": in a round that asks it is [ErrPending], and the handler's result is
+// discarded. If only the client's capabilities matter, [CanAsk] is simpler.
 func IfPossible() QuestionOption {
 	return questionOption(func(q *Question) { q.optional = true })
 }
@@ -110,14 +99,12 @@ func (q Question) applyOptions(opts []QuestionOption) Question {
 	return q
 }
 
-// An inquiry is a question of flow style. decode takes the accepted content; an error means that
-// it is not what was asked for. Nil: the content is not read.
+// An inquiry is a flow-style question. decode, if not nil, rejects content that does not fit.
 type inquiry struct {
 	question Question
 	decode   func(json.RawMessage) error
 }
 
-// askDecoded asks a question and returns what decode makes of the accepted content.
 func askDecoded[T any](ctx context.Context, one *inquiry,
 	decode func([]byte) (T, error)) (T, error) {
 	var content, zero T
@@ -131,14 +118,13 @@ func askDecoded[T any](ctx context.Context, one *inquiry,
 	return content, nil
 }
 
-// A formAsk is a form that is asked for and its content. It is in a piece of memory of its own,
-// since questions that are passed by value take a kilobyte of the stack of a call that waits.
+// A formAsk is allocated by itself: by value, questions take 1 KB of the stack of a waiting call.
 type formAsk[T any] struct {
 	inquiry inquiry
 	content T
 }
 
-// newFormAsk returns the question that [Ask] asks. It is not inlined, for the same reason.
+// newFormAsk returns the question of [Ask]. It is not inlined, for the same reason.
 //
 //go:noinline
 func newFormAsk[T any](key, message string, opts []QuestionOption) *formAsk[T] {
@@ -156,7 +142,7 @@ func (q *FormQuestion[T]) newAsk(message string, opts []QuestionOption) *formAsk
 	return a
 }
 
-// decodeWith has content that fits the form of T stored.
+// decodeWith stores content that fits the form of T.
 func (a *formAsk[T]) decodeWith(decoder *jsonx.Decoder[T]) {
 	a.inquiry.decode = func(content json.RawMessage) error {
 		v, err := decoder.Decode(content)
@@ -177,10 +163,9 @@ func (a *formAsk[T]) ask(ctx context.Context) (T, error) {
 	return a.content, nil
 }
 
-// CanAsk reports whether a question of a kind can be put to the client of the handler that ctx is
-// of, in its revision and with the capabilities that it declares. It is false outside of a handler.
-// A question that uses more than its kind, such as tools in sampling or a format that an older
-// revision does not know, may still be refused; [IfPossible] covers those, too.
+// CanAsk reports whether a question of a kind can be put to the client of ctx's handler, given its
+// revision and declared capabilities. It is false outside of a handler. A question that needs more,
+// such as tools in sampling or a newer format, may still be refused; [IfPossible] covers those.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
 	if r == nil || q == nil {
@@ -190,7 +175,7 @@ func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 		r.askingMode().checkAskable(&r.questioner, q) == nil
 }
 
-// sampleQuestion returns a plain question of a kind, nil for an unknown one.
+// sampleQuestion returns a plain question of a kind, or nil.
 func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 	switch kind {
 	case protocol.KindElicitForm:
@@ -205,8 +190,7 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 	return nil
 }
 
-// checkOptional returns the error of a call in flow style that cannot be asked
-// and whose handler can do without, nil where asking goes on.
+// checkOptional returns why an optional flow-style question cannot be asked, or nil.
 func (r asker) checkOptional(ctx context.Context, q *Question) error {
 	if !q.optional {
 		return nil

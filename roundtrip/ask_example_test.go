@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// The person agrees to visit a link. Await waits until they are done there.
+// The user agrees to visit a link; Await waits for the end of the visit.
 func ExampleAwait() {
 	paid := func(context.Context) (bool, error) { return true, nil } // asks the bank
 	handler := func(ctx context.Context) (protocol.Result, error) {
@@ -28,7 +28,7 @@ func ExampleAwait() {
 	// done: paid
 }
 
-// A link that the person is to visit. Nil means that they agreed to go there.
+// A link for the user to visit. Nil means that they agreed to go there.
 func ExampleAskURL() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		err := roundtrip.AskURL(ctx, "login", "Sign in:", "https://id.example/login")
@@ -69,7 +69,7 @@ func ExampleAskMessage() {
 	// done: title: Summer
 }
 
-// A handler that can do without an answer looks first. This client lists no roots.
+// A handler that can do without an answer checks first. This client lists no roots.
 func ExampleCanAsk() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if !roundtrip.CanAsk(ctx, protocol.KindListRoots) {
@@ -86,7 +86,7 @@ func ExampleCanAsk() {
 	// done: took the default folder
 }
 
-// A person who declines is not asked again, unless the question says so.
+// A user who declines is not asked again, unless the question says so.
 func ExampleAskAgain() {
 	type Consent struct {
 		Sure bool `json:"sure"`
@@ -110,8 +110,7 @@ func ExampleAskAgain() {
 	// done: gave up
 }
 
-// A service that does a thing once for each key may be called in every round. The key names what
-// is paid for.
+// A service that acts once per key may be called in every round. The key names the payment.
 func ExampleIdempotencyKey() {
 	calls, charges := 0, make(map[string]int) // of a bank that charges once for each key
 	type Address struct {
@@ -138,7 +137,7 @@ func ExampleIdempotencyKey() {
 	// done: sent to Rue Ada: 2 calls, 1 charge
 }
 
-// The choices of a form are known when the handler runs: the accounts of the person who is asked.
+// The choices of a form known only at run time: the user's accounts.
 func ExampleQuestion_Ask() {
 	accounts := []string{"main", "savings"}
 	handler := func(ctx context.Context) (protocol.Result, error) {
@@ -170,7 +169,7 @@ func ExampleQuestion_Ask() {
 	// done: from savings
 }
 
-// A form of what is missing only: the caller of the tool has told the amount.
+// A form of the missing fields: the tool's caller has supplied the amount.
 func ExampleOmitFields() {
 	type Expense struct {
 		Cents    int    `json:"cents" title:"Cents" minimum:"1"`

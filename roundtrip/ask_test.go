@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAskDependentQuestions asks three questions each of which depends on the answer before.
+// TestAskDependentQuestions asks three questions, each of which depends on the answer before.
 func TestAskDependentQuestions(t *testing.T) {
 	p := person{"a": form("one"), "b": form("two"), "c": form("three")}
 	inEveryMode(t, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
@@ -27,8 +27,7 @@ func TestAskDependentQuestions(t *testing.T) {
 	}), wants("one two three ", 3, 4))
 }
 
-// TestAskForWhatIsMissing asks for one field of two, in both styles: the answer is complete without
-// the other, and one that has it all the same does not count.
+// TestAskForWhatIsMissing asks for one field of two, in both styles. The other is ignored if sent.
 func TestAskForWhatIsMissing(t *testing.T) {
 	type order struct {
 		Size  string `json:"size" enum:"s,m"`
@@ -81,7 +80,7 @@ func TestAskForWhatIsMissing(t *testing.T) {
 
 var whyNow = roundtrip.MustQuestion[Confirmation]("why")
 
-// TestAskEveryKind asks all there is to ask, typed and raw.
+// TestAskEveryKind asks every kind, typed and raw.
 func TestAskEveryKind(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":7}}}`)
 	p := person{"raw": `{"action":"accept","content":{}}`,
@@ -109,7 +108,6 @@ func TestAskEveryKind(t *testing.T) {
 	}), wants(`nowm1{"n":7}[{"action":"accept","content":{"n":7}} {"action":"decline"} {"action":"cancel"}]`, 8, 9))
 }
 
-// TestAskRequestResults replays bare results of all kinds.
 func TestAskRequestResults(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, nil, flow(func(ctx context.Context) string {
 		text := ""
@@ -126,7 +124,7 @@ func TestAskRequestResults(t *testing.T) {
 	}), wants(agreed+sampled+rooted, 3, 4))
 }
 
-// TestRefusals leaves a refusal to the funnel, in the manner of each family, and handles one.
+// TestRefusals leaves a refusal to the funnel, for each family, and handles one.
 func TestRefusals(t *testing.T) {
 	for answer, word := range map[string]string{declined: "declined", cancelled: "cancelled"} {
 		for _, method := range families {
@@ -186,7 +184,6 @@ func TestRefusals(t *testing.T) {
 		})
 }
 
-// TestAskAgainInFlow asks until there is consent, or no more rounds.
 func TestAskAgainInFlow(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -227,7 +224,7 @@ func TestAskAgainInFlow(t *testing.T) {
 	}
 }
 
-// TestMalformedAnswersAreAskedAgain has a client that does not even answer with a result.
+// TestMalformedAnswersAreAskedAgain has a client that does not even send a result.
 func TestMalformedAnswersAreAskedAgain(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"k": `{"action":"maybe"}`},
 		flow(func(ctx context.Context) string {
@@ -242,7 +239,6 @@ func TestMalformedAnswersAreAskedAgain(t *testing.T) {
 		})
 }
 
-// TestAskOutsideOfARound: helpers that are called elsewhere, or too late, say so.
 func TestAskOutsideOfARound(t *testing.T) {
 	all := func(ctx context.Context) []error {
 		_, ask := reasonOf(ctx, "k")
@@ -281,8 +277,7 @@ func TestAskOutsideOfARound(t *testing.T) {
 	}
 }
 
-// TestAskMistakes are those of the author. The client learns nothing of them,
-// whatever the handler returns.
+// TestAskMistakes are the author's, hidden from the client whatever the handler returns.
 func TestAskMistakes(t *testing.T) {
 	type nested struct {
 		Inner struct{ A int } `json:"inner"`
@@ -357,8 +352,8 @@ func TestAskMistakes(t *testing.T) {
 	}
 }
 
-// TestAskAgainstCapabilities: a client that cannot be asked is refused, and the
-// handler cannot go on by looking away.
+// TestAskAgainstCapabilities: a client that cannot be asked is refused, even if the handler ignores
+// it.
 func TestAskAgainstCapabilities(t *testing.T) {
 	blind := func(ctx context.Context) (protocol.Result, error) {
 		_, _ = reasonOf(ctx, "k")
@@ -381,8 +376,7 @@ func TestAskAgainstCapabilities(t *testing.T) {
 	}
 }
 
-// TestAskReadsUnsolicitedAnswers: where the host takes answers that nobody asked for, Ask
-// does as well, and checks them.
+// TestAskReadsUnsolicitedAnswers: Ask validates unsolicited answers, if the host accepts them.
 func TestAskReadsUnsolicitedAnswers(t *testing.T) {
 	handler := flow(func(ctx context.Context) string {
 		one := must(reasonOf(ctx, "one"))

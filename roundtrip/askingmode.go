@@ -10,47 +10,39 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An askingMode is how questions reach the client, and what differs with it: those of a call of
-// revision 2026-07-28 are returned, and the client calls again with the answers ([returnMode]);
-// those of a run of a task go into a record ([taskMode]); those of a call of an older revision are
-// pushed while the call is open ([pushMode]). Everything else asks the mode and never tests which
-// one it is.
+// An askingMode is how questions reach the client: returned, and the client retries (revision
+// 2026-07-28, [returnMode]); kept in a task's record ([taskMode]); or pushed while the call is open
+// (older revisions, [pushMode]). Other code never tests which mode it is.
 type askingMode interface {
-	// returnsQuestions reports whether the client gets questions as a result, and carries the
-	// state of the flow until it calls again. Where it does not, questions of flow style are
-	// asked while the handler waits.
+	// returnsQuestions reports whether the client gets questions as a result and carries the state
+	// until it retries. Otherwise the handler waits while flow-style questions are asked.
 	returnsQuestions() bool
 
 	// openCall prepares the exchange for its first run.
 	openCall(e *exchange)
-	// retryMembers returns the answers and the state that the client sent, without what its
-	// revision cannot carry, or what the host cannot tell from absence.
+	// retryMembers returns the client's answers and state, without what the revision cannot carry.
 	retryMembers(call *Call) (protocol.InputResponses, protocol.RequestState)
 
-	// checkAskable returns why a question that the handler returns, or asks in flow style,
-	// cannot be asked, nil if it can.
+	// checkAskable returns why a returned or flow-style question cannot be asked, or nil.
 	checkAskable(p *questioner, question protocol.InputRequest) *PushError
-	// checkPushable returns why a question cannot be sent while the handler waits, nil if it can.
+	// checkPushable returns why a question cannot be sent while the handler waits, or nil.
 	checkPushable(p *questioner, question protocol.InputRequest) *PushError
 
-	// checkClient returns the questions as the client can be asked them. The flow ends instead
-	// where end is not nil.
+	// checkClient returns the questions as this client can be asked them, or ends the flow.
 	checkClient(ctx context.Context, p *questioner, requests protocol.InputRequests) (
 		asked protocol.InputRequests, end *ending, err error)
 	// reportRequested reports the questions of a round when they go out.
 	reportRequested(ctx context.Context, p *questioner, requested event.InputRequested)
-	// askClient asks the questions of the handler's result and opens the next run with the answers.
-	// Where there is no next run in this call it returns the response.
+	// askClient asks the questions of the handler's result and opens the next run with the answers,
+	// or returns the response if this call has no next run.
 	askClient(ctx context.Context, r responder, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
-	// answerURLs answers a handler's URL elicitation error. Where it is not final the handler
-	// counts as having returned result.
+	// answerURLs answers a handler's URL elicitation error; unless final, with result instead.
 	answerURLs(ctx context.Context, r responder, urls *protocol.URLElicitationRequiredError) (
 		result protocol.Result, err error, final bool)
 
-	// visitLimit returns how long the call waits for the end of a visit, awaitRefusal the error of
-	// Await where it cannot, and endVisit that where the visit has not ended in time; nil: the
-	// client is asked again.
+	// visitLimit returns how long the call may wait for a visit, awaitRefusal the error of Await if
+	// it cannot wait, and endVisit the error after a timeout; nil: the client is asked again.
 	visitLimit(r asker, p *questioner) time.Duration
 	awaitRefusal(ctx context.Context, r asker, p *questioner, cause error) error
 	endVisit(r asker, key string, cause error) error
@@ -66,19 +58,17 @@ func (p *questioner) askingMode() askingMode {
 	return returnMode{}
 }
 
-// pushMode is that of older revisions: the rounds of a flow are within one call, whose
-// questions are pushed to the client.
+// pushMode is that of older revisions: all rounds are in one call, whose questions are pushed.
 type pushMode struct{}
 
 func (pushMode) returnsQuestions() bool { return false }
 
-// openCall notes when the flow ends, however often the client reports progress on a question.
+// openCall sets the end of the flow, which progress on a question does not extend.
 func (pushMode) openCall(e *exchange) {
 	e.wait = &callWait{until: time.Now().Add(e.funnel.opts.flowTTL())}
 }
 
-// retryMembers returns nothing: retry members came with 2026-07-28 (basic/patterns/mrtr). Before
-// that they are unknown members, which a server ignores whatever they contain.
+// retryMembers returns none: before 2026-07-28 (basic/patterns/mrtr) they are unknown, so ignored.
 func (pushMode) retryMembers(*Call) (protocol.InputResponses, protocol.RequestState) {
 	return nil, protocol.RequestState{}
 }
@@ -135,7 +125,7 @@ func (pushMode) endVisit(r asker, key string, cause error) error {
 	return cause
 }
 
-// returnMode is that of revision 2026-07-28: each round is a call of its own.
+// returnMode is that of revision 2026-07-28: each round is a leg.
 type returnMode struct{}
 
 func (returnMode) returnsQuestions() bool { return true }
@@ -170,13 +160,13 @@ func (returnMode) reportRequested(ctx context.Context, p *questioner,
 	p.observe(ctx, requested)
 }
 
-// askClient leaves it to the client to ask.
+// askClient returns the questions: the client asks them.
 func (returnMode) askClient(_ context.Context, _ responder, asks *protocol.InputRequiredResult) (
 	*run, protocol.Result, error) {
 	return nil, asks, nil
 }
 
-// answerURLs turns the error, which this revision does not have, into questions.
+// answerURLs turns the error, which this revision lacks, into questions.
 func (returnMode) answerURLs(ctx context.Context, r responder,
 	urls *protocol.URLElicitationRequiredError) (protocol.Result, error, bool) {
 	asks, err := r.convertURLs(urls)

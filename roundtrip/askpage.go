@@ -16,10 +16,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// This file asks a question by the page. What two calls of a person for the same thing have in
-// common, the binding, is how the second call finds what was answered after the first.
+// This file asks questions on the page. The binding is the same for two calls for the same thing,
+// so a second call finds what was answered after the first.
 
-// bindQuestion returns the digest of all that an answer on the page is for.
+// bindQuestion returns the digest of everything that an answer on the page applies to.
 func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
 	call, err := r.digestCall()
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
 	return sha256.Sum256(append(append(call[:], question[:]...), answers[:]...)), err
 }
 
-// digestAnswers returns the digest of what was answered before: a yes belongs to that.
+// digestAnswers returns the digest of the previous answers, to which consent is bound.
 func (r *run) digestAnswers(but string) [32]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,8 +48,7 @@ func (r *run) digestAnswers(but string) [32]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
-// newPageQuestion returns the question as the page gets it. While its answer is waited for it is the
-// same, whatever other goroutines are answered meanwhile.
+// newPageQuestion returns the question for the page, fixed even if other questions are answered.
 func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	binding, err := r.bindQuestion(q)
 	if err != nil {
@@ -61,15 +60,14 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	if closed {
 		return nil, errReturned()
 	}
-	// A round that is sent again gets its answer again, and a later one does not.
+	// A replayed round gets its answer again; a later round does not.
 	return &PageQuestion{Binding: binding, Taker: fmt.Sprintf("%x.%d", flow, r.number),
 		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
 		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
 		Form: q.form.Schema()}, nil
 }
 
-// lookAtPage looks for the answer to a question on the page and records it, or notes the link.
-// hidden says that the client has not shown the form.
+// lookAtPage records the answer on the page, or notes the link. hidden: the client shows no form.
 func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
 	hidden bool) (open *openQuestion, err error) {
 	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
@@ -96,8 +94,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	return open, nil
 }
 
-// recordOtherWay records what the person said to a form of flow style by another way than the
-// client's form.
+// recordOtherWay records an answer to a flow-style form that came by another way.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
@@ -116,8 +113,7 @@ func (r *run) forgetAnswerLocked(key string) {
 	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
 }
 
-// askOnPage asks a question of flow style by the page where the client does not show it. over is
-// false where the client is to be asked.
+// askOnPage asks a flow-style question on the page, unless the client is to be asked (!over).
 //
 //go:noinline
 func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err error) {
@@ -142,7 +138,7 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 			return true, err
 		}
 		open, _ := r.ladder.findOnPage(q.key)
-		if open == nil { // the answer fits the form, and not what reads it
+		if open == nil { // the answer fits the form, but not its reader
 			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
 				"was given on the page cannot be used; start the call again")
 		}
@@ -150,8 +146,7 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 	}
 }
 
-// restoreUnseen records what the client has said without showing the question, where no other way
-// is left. It reports whether it has said anything.
+// restoreUnseen records the client's response to a hidden question if no other way is left.
 func (r *run) restoreUnseen(key string) bool {
 	if r.ladder == nil {
 		return false
@@ -165,8 +160,8 @@ func (r *run) restoreUnseen(key string) bool {
 	return said != nil
 }
 
-// askPage looks for the answer to a question on the page, and waits for it where the person has
-// agreed to go there. A nil error means that the answer is recorded, or that the question is open.
+// askPage looks for the answer to a question on the page, and waits if the user has agreed to go
+// there. A nil error means that the answer is recorded, or the question is open.
 func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	switch {
 	case way == "" && q.optional:
@@ -193,7 +188,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 		return nil
 	}
 	link := linkQuestion(q, open)
-	if r.checkURLs([]Question{link}) != nil { // the author's hook wants none
+	if r.checkURLs([]Question{link}) != nil { // refused by the author's hook
 		r.ladder.noteHidden(link.key, nil)
 		return errNotShown
 	}
@@ -208,7 +203,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 		if err != nil && findRefusal(err) == nil {
 			return r.freeWithdrawn(ctx, q, link.key, err)
 		}
-		if err == nil { // somebody quick may be done
+		if err == nil { // a quick user may be done
 			open, err = look(ctx)
 		}
 		if err == nil && open.answer != nil {
@@ -226,7 +221,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	}
 	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
 		open, err := look(ctx)
-		return err == nil && open.answer != nil, nil // nor is it known while the store is down
+		return err == nil && open.answer != nil, nil // unknown while the store is down
 	})
 	switch {
 	case !done && r.ctx.Parent().Err() != nil:
@@ -240,8 +235,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	return nil
 }
 
-// freeWithdrawn frees the keys of a question that the handler has withdrawn, so that it may ask
-// again, and returns err.
+// freeWithdrawn frees the keys of a question that the handler withdrew, and returns err.
 func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(q.key)
@@ -250,7 +244,7 @@ func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err 
 	return err
 }
 
-// declineLink takes the refusal of a link for that of its question.
+// declineLink treats the refusal of a link as that of its question.
 func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) error {
 	if isFlowStyle(q) {
 		r.recordOtherWay(ctx, q, refused.outcome, nil, words.WayLink, nil)
@@ -265,17 +259,17 @@ func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) er
 	return nil
 }
 
-// isFlowStyle reports whether q is asked in flow style, which marks questions.
+// isFlowStyle reports whether q is asked in flow style: only those have marks.
 func isFlowStyle(q *Question) bool { return q.mark.Set }
 
 func linkQuestion(q *Question, open *openQuestion) Question {
 	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
 	link.expiresIn = q.expiresIn
-	link.mark, _ = link.makeMark() // of a text, which cannot fail
+	link.mark, _ = link.makeMark() // of a text, so it cannot fail
 	return link
 }
 
-// endWithPageError ends the run because the page could not take the question.
+// endWithPageError ends the run because the page failed to take the question.
 func (r asker) endWithPageError(err error) error {
 	wire, ok := protocol.AsError(err)
 	if !ok {
@@ -286,7 +280,7 @@ func (r asker) endWithPageError(err error) error {
 	return err
 }
 
-// leaveOpen ends the run, or has the client asked, with a question that is open on the page.
+// leaveOpen ends the run, or asks the client, while a question is open on the page.
 func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
 	switch {
 	case open.way == words.WayText:
@@ -306,14 +300,14 @@ func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) e
 	return r.suspendHandler(q)
 }
 
-// tellTaskLocked has the status message of the task show the link.
+// tellTaskLocked shows the link in the task's status message.
 func (r *run) tellTaskLocked(open *openQuestion) {
 	if open.way == words.WayTask {
 		r.taskRun().Message = "Answer at " + open.link + " : " + open.asked.Message
 	}
 }
 
-// lookForReturned looks at the page for the questions that a handler in guard style has returned.
+// lookForReturned looks for answers on the page to questions that a guard-style handler returned.
 func (r asker) lookForReturned(result protocol.Result) {
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil || r.isDecided() {
@@ -340,23 +334,22 @@ func (r asker) lookForReturned(result protocol.Result) {
 	}
 }
 
-// A pageRound is a round whose answers have come from the page.
+// A pageRound is a round answered on the page.
 type pageRound struct {
 	state   []byte // claims
 	answers pushedAnswers
 	from    []pageAnswer
 }
 
-// A pageAnswer says how an answer of a round has come from the page.
+// A pageAnswer says how an answer came from the page.
 type pageAnswer struct {
 	key   string
 	way   event.Way
 	asked protocol.InputRequest
 }
 
-// settleReturned splits the questions of a round by their ways. Where all have answers on the page
-// the next round begins at once: round is not nil. Otherwise it returns the questions that are left
-// for the client, some as links, or the end of the run.
+// settleReturned splits a round's questions by their ways. With all answers on the page round is
+// the next one; otherwise it returns questions for the client, or the end of the run.
 func (r responder) settleReturned(ctx context.Context, d *draft,
 	asks *protocol.InputRequiredResult) (
 	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {
@@ -401,12 +394,12 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	switch n := len(round.from); {
 	case len(inWords) > 0:
 		if d.hasState || r.prior != nil && r.prior.State != nil {
-			r.ladder.noteEffect() // the state is lost, and what it says may have been done
+			r.ladder.noteEffect() // the state is lost, and may record effects
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
 	case n > 0 && n == len(d.questions):
 		return d, asks, round, nil
-	case n > 0: // a round has all of its answers, and the next one finds these
+	case n > 0: // a round needs all its answers; the next one finds these
 		changed = true
 		r.returnTaken(ctx)
 		for _, got := range round.from {
@@ -421,7 +414,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	return &rest, shown, nil, nil
 }
 
-// openPageRound opens the run that the answers of the page are for, nil where there is none.
+// openPageRound opens the run for the answers of the page, or returns nil.
 func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
 	if e.ladder == nil || e.ladder.next == nil {
 		return nil, nil
@@ -431,9 +424,8 @@ func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
 	return e.openLocalState(ctx, round.state, &round.answers, protocol.RequestState{})
 }
 
-// endWithLinks returns the end of a run whose questions are open on the page, with their links in
-// words. The next call with the same arguments finds the answers, also those that this run has
-// taken.
+// endWithLinks ends a run whose questions are open on the page, with their links in its text. The
+// next call with the same arguments finds the answers, including those that this run took.
 func (r responder) endWithLinks(ctx context.Context, questions []Question) *ending {
 	var links strings.Builder
 	often := false
@@ -449,7 +441,7 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	}
 	if often {
 		text := fmt.Sprintf("this call needs the answer of a person, who has not used the link "+
-			"that %d calls got; do not call again before they say that they have answered",
+			"returned by %d calls; do not call again until they say that they have answered",
 			maxLinkShown)
 		return &ending{err: errLinkGiven, how: words.EndUnseen,
 			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
@@ -468,8 +460,8 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 }
 
-// returnTaken gives back the answers that the call has taken, unless it may have acted on them: then
-// the person is asked for them once more. It reports whether it has not acted.
+// returnTaken returns the answers that the call took, unless it may have acted on them: then they
+// are asked for again. It reports whether it has not acted.
 func (r *run) returnTaken(ctx context.Context) bool {
 	acted := r.hasActed()
 	r.ladder.mu.Lock()
@@ -478,7 +470,7 @@ func (r *run) returnTaken(ctx context.Context) bool {
 	r.ladder.taken = nil
 	r.ladder.mu.Unlock()
 	for _, t := range taken {
-		if !acted { // one that is lost is asked for once more
+		if !acted { // a lost answer is asked for again
 			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t)
 		}
 	}

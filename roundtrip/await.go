@@ -15,19 +15,15 @@ import (
 )
 
 // visitHold is how long [Await] holds a request of a modern revision: proxies and clients commonly
-// give up on what is silent for half a minute. With progress it is not silent, but many clients
-// give up after a minute in all.
+// give up after half a minute of silence, and many clients after a minute even with progress.
 const visitHold, visitHoldWithProgress = 25 * time.Second, 50 * time.Second
 
-// visitPoll is the time between two looks at a visit that is not finished.
-const visitPoll = time.Second
+const visitPoll = time.Second // between two checks of an unfinished visit
 
-// errVisitTimeout ends a wait in a session.
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
-// Await waits until a visit to a URL is finished. key names the question, which
-// the person has accepted; that says no more than that they agreed to go there.
-// In flow style it follows the call that asks:
+// Await waits until a visit to a URL is finished. key names the question, which the user has
+// accepted; that means only that they agreed to go there. In flow style it follows the question:
 //
 //	if err := roundtrip.AskURL(ctx, "login", "Please sign in.", url); err != nil {
 //		return nil, err
@@ -36,7 +32,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //		return nil, err
 //	}
 //
-// In guard style it is all that a handler looks at:
+// In guard style it is all that a handler checks:
 //
 //	switch err := roundtrip.Await(ctx, "login", signedIn); {
 //	case errors.Is(err, roundtrip.ErrNotFinished):
@@ -46,25 +42,24 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //	}
 //
 // done reports whether the visit is finished. It is called at once, then about every second, and
-// not in later rounds once it has returned true. It may block: its context ends when the request is
-// not held any longer, and what it returns then counts. An error of done ends Await.
+// not again in later rounds once it has returned true. It may block: its context ends when the
+// request is no longer held, and its result then counts. An error of done ends Await.
 //
 // In a modern revision the request is held for up to 25 s. Then the client is asked for the same
 // visit again, with "Not finished yet." in front. These rounds do not count toward the funnel's
-// Limits.Rounds: the flow ends after its HumanTimeout, from when the person agreed. In a session
-// Await waits in place, for as long; clients of revision 2025-11-25 are notified when the visit is
-// finished (client/elicitation, "Completion Notifications"). The call waits for a person meanwhile,
-// see [WatchWaiting]; where too many calls wait a request of a modern revision is not held.
+// Limits.Rounds; the flow ends HumanTimeout after the user agreed. In a session Await waits in
+// place for as long; clients of revision 2025-11-25 are notified when the visit is finished
+// (client/elicitation, "Completion Notifications"). The call counts as waiting for a person, see
+// [WatchWaiting]; if too many calls wait, a request of a modern revision is not held.
 //
 // A request that ends while Await waits has no outcome: the run ends, further calls of this package
-// fail, and the handler's result is dropped. With a [store.Guard] the same request can be sent
-// again where the run had not kept a new [Memo], pushed a question, or called [OnCommit].
+// fail, and the handler's result is dropped. With a [store.Guard] the request can be sent again,
+// unless the run kept a new [Memo], pushed a question, or called [OnCommit].
 //
-// A person who refuses gives a [*DeclinedError] or [*CancelledError], and a client that refuses
-// without showing the question an [*UnseenError]. A handler cannot complete in a run in which a
-// visit is not finished, whatever it makes of the error. A key under which something else than a
-// visit was answered is a mistake of the server, which ends the flow with an internal error. Calls
-// may overlap.
+// A refusal is a [*DeclinedError], a [*CancelledError], or an [*UnseenError] if the client refused
+// without showing the question. A handler cannot complete in a run with an unfinished visit, even
+// if it ignores the error. A key that belongs to another kind of question is a bug of the server,
+// which ends the flow with an internal error. Calls may overlap.
 func Await(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -84,8 +79,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 	return r.suspendVisit(key, outcome == Accepted)
 }
 
-// lookAtVisit calls done, and holds the call if it may. It reports whether that decides what Await
-// returns.
+// lookAtVisit calls done, and holds the call if it may. It reports whether Await is to return.
 func (r asker) lookAtVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error), hold bool) (over bool, err error) {
 	finished, err := done(ctx)
@@ -93,7 +87,7 @@ func (r asker) lookAtVisit(ctx context.Context, key string,
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
-	case !finished && r.ctx.Parent().Err() != nil: // whatever done made of that
+	case !finished && r.ctx.Parent().Err() != nil: // whatever done made of it
 		return true, r.cutOff(key)
 	case err != nil:
 		return true, err
@@ -112,8 +106,7 @@ func (r *run) refusalOf(key string) error {
 	return nil
 }
 
-// beginAwait reports whether the visit is known to be finished, and fails where
-// nothing can be waited for.
+// beginAwait reports whether the visit is known to be finished, and fails if Await cannot wait.
 func (r asker) beginAwait(key string, misused bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,8 +140,8 @@ func (r *run) wasAskedLocked(key string) bool {
 		r.flow != nil && slices.Contains(r.flow.used, key)
 }
 
-// notFinishedLocked returns the error for a visit that is not finished and is not asked for by flow
-// style. In guard style the handler has the question, before it has been asked as well.
+// notFinishedLocked returns the error for an unfinished visit that flow style does not ask for. A
+// guard-style handler supplies the question, also before it was asked.
 func (r *run) notFinishedLocked(key string) error {
 	if r.wasAskedLocked(key) {
 		return fmt.Errorf("%w: %s", ErrNotFinished, key)
@@ -156,15 +149,12 @@ func (r *run) notFinishedLocked(key string) error {
 	return fmt.Errorf("%w: %q has not been asked for; %s", ErrNotFinished, key, howToAskVisit)
 }
 
-// howToAskVisit ends the texts of visits that have not been asked for.
 const howToAskVisit = "call AskURL with this key before Await, or return ElicitURL with it"
 
-// finishedKey is the key of the memo that means that a visit is finished. Memos of
-// authors do not begin in this way.
+// finishedKey is the key of the memo of a finished visit; authors' memos have no such prefix.
 func finishedKey(key string) string { return "\x00finished\x00" + key }
 
-// holdVisit waits for the end of a visit and reports whether it has come. In a
-// session it ends the run if it has not.
+// holdVisit reports whether a visit finished in time. In a session a timeout ends the run.
 func (r asker) holdVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error)) (bool, error) {
 	p, err := r.newQuestioner(ctx)
@@ -172,7 +162,7 @@ func (r asker) holdVisit(ctx context.Context, key string,
 		return false, err
 	}
 	limit := p.askingMode().visitLimit(r, p)
-	if limit == 0 { // a run of a task looks once
+	if limit == 0 { // a run of a task checks once
 		return false, nil
 	}
 	w, err := p.beginWaiting(ctx)
@@ -209,11 +199,10 @@ func refuseVisit(key string, cause error) *refusal {
 		text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}
 }
 
-// howToFinish ends the texts of visits that are not finished.
 const howToFinish = "finish at the link, then call again"
 
-// cutOff ends the run because its request has ended while a visit was waited for. That is no
-// outcome: where nothing else was done the request can be sent again.
+// cutOff ends the run because its request ended while a visit was waited for. That is no outcome:
+// if the run did nothing else the request can be sent again.
 func (r asker) cutOff(key string) error {
 	cause := context.Cause(r.ctx.Parent())
 	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
@@ -228,7 +217,7 @@ func (r asker) finishVisit(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	r.acted = true // done is not called again after it has said so
+	r.acted = true // done is not called again after success
 	r.addMemoLocked(finishedKey(key), json.RawMessage("true"))
 	p := r.exchange
 	r.mu.Unlock()
@@ -237,14 +226,13 @@ func (r asker) finishVisit(ctx context.Context, key string) error {
 	}
 	if id := p.wait.visits.takeID(key); id != "" {
 		if client, ok := p.call.Push.(VisitCompleter); ok {
-			_ = client.CompleteVisit(ctx, id) // a client must be able to do without
+			_ = client.CompleteVisit(ctx, id) // optional for clients
 		}
 	}
 	return nil
 }
 
-// suspendVisit has the client come back for a visit that is not finished. again
-// says that the person has agreed to it already.
+// suspendVisit makes the client come back for an unfinished visit; again: it was agreed to.
 func (r asker) suspendVisit(key string, again bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,14 +257,13 @@ func (r asker) suspendVisit(key string, again bool) error {
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 
-// An unfinishedVisit is a visit that was waited for in this run and did not finish.
+// An unfinishedVisit is a visit that timed out in this run.
 type unfinishedVisit struct {
 	key   string
-	again bool // it had been agreed to, so the link is shown once more
+	again bool // agreed to already, so the link is shown once more
 }
 
-// explainUnfinished puts in front of visits that are asked for again that they are not finished. It
-// changes copies: the words are the author's, and what the flow remembers of them stays.
+// explainUnfinished puts "Not finished yet." in front of copies of repeated visits.
 func (r responder) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		visit, ok := q.Request.(*protocol.ElicitURL)
@@ -295,7 +282,7 @@ func (r *run) wasAgreedTo(key string) bool {
 	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
 }
 
-// showsVisitsOnly reports whether a round shows nothing but visits that the person has agreed to.
+// showsVisitsOnly reports whether a round only shows visits that the user has agreed to.
 func (r *run) showsVisitsOnly(d *draft) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,7 +294,7 @@ func (r *run) showsVisitsOnly(d *draft) bool {
 	})
 }
 
-// visitSince returns when the person agreed to the visit that is waited for.
+// visitSince returns when the user agreed to the visit.
 func (r *run) visitSince() time.Time {
 	if r.prior != nil && !r.prior.VisitSince.IsZero() {
 		return r.prior.VisitSince
@@ -315,15 +302,15 @@ func (r *run) visitSince() time.Time {
 	return r.opened
 }
 
-// visitTimeLeft returns how much longer a visit may take over all rounds that show it.
+// visitTimeLeft returns how much longer a visit may take, over all its rounds.
 func (r *run) visitTimeLeft() time.Duration {
 	return r.funnel.opts.HumanTimeout - time.Since(r.visitSince())
 }
 
-// A visitTable holds the ids under which the visits of a call were asked for in its session.
+// A visitTable holds the ids of a call's visits in its session.
 type visitTable struct {
 	mu  sync.Mutex
-	ids map[string]string // by the key of the question
+	ids map[string]string // by question key
 }
 
 func (t *visitTable) noteVisits(requests protocol.InputRequests) {
@@ -348,9 +335,8 @@ func (t *visitTable) takeID(key string) string {
 }
 
 // repeatHandler takes the handler's result. A handler that returns the URL elicitation error for
-// visits to which the person has just agreed is called again while the request is held, as [Await]
-// holds it: asking for them at once would use up the rounds of the flow. It runs after one second,
-// then after twice as long each time. Between its runs the call waits.
+// just accepted visits is called again while the request is held, as in [Await], so as not to use
+// up the flow's rounds. The delay starts at one second and doubles; between runs the call waits.
 func (r asker) repeatHandler(handler Handler, result protocol.Result,
 	err error) (protocol.Result, error) {
 	repeated := r.repeatedVisits(err)
@@ -385,8 +371,7 @@ func (r *run) maxVisitHold() time.Duration {
 }
 
 // repeatedVisits returns the keys of the visits that err asks for, if it is a URL elicitation error
-// and the answers of this round agreed to each of them, nil for anything else. A handler in flow
-// style has [Await].
+// and this round's answers agreed to all of them; else nil. Flow style has [Await] instead.
 func (r asker) repeatedVisits(err error) (keys []string) {
 	urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err)
 	if !ok || urls == nil || !r.askingMode().returnsQuestions() {
@@ -409,8 +394,7 @@ func (r asker) repeatedVisits(err error) (keys []string) {
 	return keys
 }
 
-// noteUnfinished records that the visits timed out, for the text with which they are asked for
-// again.
+// noteUnfinished records that the visits timed out, for the text that asks again.
 func (r asker) noteUnfinished(keys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

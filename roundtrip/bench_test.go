@@ -12,14 +12,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Deployment is the form of the benchmarks: two fields.
 type Deployment struct {
 	Region string `json:"region" enum:"eu,us" default:"eu"`
 	Reason string `json:"reason" minLength:"2" maxLength:"200"`
 }
 
-// BenchmarkDo takes a call through the funnel, sealed: the leg that asks and the leg that
-// completes, in each style, and one that neither asks nor resumes.
+// BenchmarkDo measures sealed legs: one that asks and one that completes, in each style, and one
+// that does neither.
 func BenchmarkDo(b *testing.B) {
 	question := roundtrip.MustQuestion[Deployment]("deploy")
 	done := &protocol.CallToolResult{
@@ -73,7 +72,6 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// Essay is a form of one field of any length.
 type Essay struct {
 	Text string `json:"text"`
 }
@@ -85,9 +83,8 @@ var essays = func() (list []*roundtrip.FormQuestion[Essay]) {
 	return list
 }()
 
-// BenchmarkFlow takes one round of a flow in which answers of one size have accumulated: the state
-// is opened, the handler replayed from its start, one more question asked and the state sealed
-// again. It reports how large the state is on the wire.
+// BenchmarkFlow measures one round with accumulated answers: open the state, replay the handler,
+// ask once more, seal. It reports the size of the state.
 func BenchmarkFlow(b *testing.B) {
 	for _, size := range []int{40, 400, 2000} {
 		for _, n := range []int{1, 5, 20} {
@@ -102,7 +99,7 @@ func BenchmarkFlow(b *testing.B) {
 	})
 }
 
-// forgetful keeps the first state only, so that a benchmark does not fill it.
+// forgetful keeps only the first state.
 type forgetful struct{ *shelf }
 
 func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
@@ -140,7 +137,7 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 		call.Responses = append(call.Responses, protocol.KeyedResponse{Key: essays[i].Key(),
 			Result: json.RawMessage(`{"action":"accept","content":{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}}`)})
 	}
-	// One leg more, so that the answers come out of the state.
+	// One more leg, so that the answers come from the state.
 	result, err = funnel.Do(b.Context(), call, handler)
 	if err != nil {
 		b.Fatal(err)
@@ -154,5 +151,5 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 			b.Fatal(show(result), err)
 		}
 	}
-	b.ReportMetric(float64(len(text)), "state-B") // Loop forgets what is reported before
+	b.ReportMetric(float64(len(text)), "state-B") // Loop resets earlier metrics
 }

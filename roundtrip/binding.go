@@ -14,21 +14,19 @@ import (
 )
 
 const (
-	// credentialIssuer begins with a byte that no issuer of a host begins with.
+	// credentialIssuer begins with a byte that no host's issuer begins with.
 	credentialIssuer  = "\x00credential"
 	credentialPurpose = "rondo credential binding 1\x00"
 )
 
-// errCredential is for the log. An answer that comes with another token looks the same
-// whether the token was renewed or is somebody else's.
+// errCredential is for the log. A renewed token cannot be told from somebody else's.
 var errCredential = errors.New("principal; credentials may have been renewed")
 
-// bindPrincipal returns whom a state of a flow is for: the principal of the call, or, where the
-// host knows none, the holder of the credential: a MAC of it under the id of the flow, which is
-// random and known only to those who can open the state. So it is the same on all replicas and
-// outlives a change of keys, cannot be compared with that of another flow, and the credential
-// itself is in no state. Quotas by principal use that of the call: whoever invents credentials is
-// one anonymous caller.
+// bindPrincipal returns the owner of a flow's state: the principal of the call, or, if it is
+// anonymous, the holder of the credential, as a MAC keyed with the flow's random id, which only
+// those who can open the state know. It is thus the same on all replicas, outlives a change of
+// keys, cannot be compared between flows, and reveals no credential. Quotas use the call's
+// principal: invented credentials are all one anonymous caller.
 func (e *exchange) bindPrincipal(flow [16]byte) protocol.Principal {
 	if !e.call.Principal.Anonymous() || e.call.Credential == "" {
 		return e.call.Principal
@@ -54,7 +52,7 @@ func (e *exchange) rejectPrincipal(c *claims.Claims) *rejection {
 	return &rejection{reason: words.ReasonPrincipal}
 }
 
-// reportAnonymous reports the first state that is bound to no caller.
+// reportAnonymous reports the funnel's first state that is bound to no caller.
 func (e *exchange) reportAnonymous(ctx context.Context, c *claims.Claims) {
 	if c.Principal.Anonymous() && !e.funnel.silent &&
 		e.funnel.anonymous.CompareAndSwap(false, true) {

@@ -29,7 +29,6 @@ func sureHandler(ctx context.Context) (protocol.Result, error) {
 	return say("done")
 }
 
-// Where the host knows no principal, a state is of the holder of the credential.
 func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
 	ada := toolCall().Principal
 	for _, tc := range []struct {
@@ -72,7 +71,6 @@ func TestStatesOfAnonymousCallersAreBoundToTheCredential(t *testing.T) {
 	}
 }
 
-// peeking is a sealer that remembers what it sealed.
 type peeking struct {
 	keys.Sealer
 	sealed []byte
@@ -83,8 +81,8 @@ func (p *peeking) Seal(ctx context.Context, plaintext []byte) (string, error) {
 	return p.Sealer.Seal(ctx, plaintext)
 }
 
-// The token itself is in no state, and every replica knows its holder again, also after a
-// change of keys, with a guard and with stored states.
+// Tokens are in no state, and every replica recognizes the holder, even after a change of keys,
+// with a guard and with stored states.
 func TestCredentialsOnReplicas(t *testing.T) {
 	older, newer := strings.Repeat("a", 32), strings.Repeat("b", 32)
 	encode := func(id, secret string) string {
@@ -115,7 +113,6 @@ func TestCredentialsOnReplicas(t *testing.T) {
 	second.says("done")
 }
 
-// The first state of a caller of whom nothing is known is reported, once.
 func TestAnonymousStatesAreReportedOnce(t *testing.T) {
 	c := serve(t, sureHandler)
 	for _, known := range []func(*roundtrip.Call){
@@ -142,8 +139,7 @@ func TestAnonymousStatesAreReportedOnce(t *testing.T) {
 	}
 }
 
-// TestCredentialDigest holds the digest of a credential against its description: replicas of two
-// releases must come to the same.
+// TestCredentialDigest compares a digest with its description: replicas of two releases must agree.
 func TestCredentialDigest(t *testing.T) {
 	flow := [16]byte([]byte("0123456789abcdef"))
 	mac := hmac.New(sha256.New, flow[:])

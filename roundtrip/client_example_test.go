@@ -10,7 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// userSays is a request to the client's model that has one message of the user's.
 func userSays(text string) *protocol.CreateMessage {
 	return &protocol.CreateMessage{MaxTokens: 200, Messages: []protocol.SamplingMessage{{
 		Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
@@ -68,7 +67,7 @@ func ExampleListRoots() {
 	// done: searched project
 }
 
-// What is fresh in a question must be the same in every round.
+// Fresh values in a question must be the same in every round.
 func ExampleNonce() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		first, err := roundtrip.Nonce(ctx, "login")
@@ -92,8 +91,8 @@ func ExampleNonce() {
 	// done: 32 characters, the same in both rounds: true
 }
 
-// FlowVersion comes first. When the questions of a flow change, its version does, and flows that
-// began before begin again.
+// FlowVersion comes first. When a flow's questions change, so does its version, and open flows
+// restart.
 func ExampleFlowVersion() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if err := roundtrip.FlowVersion(ctx, "2"); err != nil {
@@ -110,8 +109,8 @@ func ExampleFlowVersion() {
 	// done: renamed
 }
 
-// With IfPossible a tool goes on where its client cannot be asked, with a default of its own.
-// AnswerWithin is how long the person may think.
+// With IfPossible a tool uses a default if its client cannot be asked. AnswerWithin limits the
+// wait.
 func ExampleIfPossible() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		type Region struct {

@@ -8,23 +8,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// cleanupTime is enough to roll a transaction back, and does not hold up the answer for long.
+// cleanupTime suffices for a rollback without delaying the response for long.
 const cleanupTime = 5 * time.Second
 
-// CleanupContext returns a context for what must happen although the handler's context has ended:
-// releasing locks, rolling back. It has the values of ctx, is not cancelled with it, and ends after
-// 5 s or with the function returned, which must be called.
+// CleanupContext returns a context for cleanup after the handler's context has ended, with the
+// values of ctx. It lasts 5 s, or until the returned function is called, which it must be.
 func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }
 
-// OnCommit has fn run after the handler has completed the flow, its result has passed all checks,
-// and a [store.Guard], if there is one, has recorded it: at most once for every outcome that is
-// handed to the client, never in a round that asks or begins a task, nor when the handler fails or
-// returns an error result. A guard that cannot record the outcome changes nothing: the client gets
-// it, and the state is spent. Functions run in order, in a context as of [CleanupContext], before
-// the result is sent. A panic is recovered and reported; the outcome stands. Outside of a round
-// OnCommit returns [ErrNoRound].
+// OnCommit registers fn to run after the handler has completed the flow, its result has passed all
+// checks, and a [store.Guard], if configured, has recorded it: at most once per outcome sent to the
+// client; never in a round that asks or begins a task, nor after an error or an error result. If a
+// guard fails to record the outcome fn still runs: the client gets the outcome, and the state is
+// spent. Functions run in order, under a [CleanupContext], before the result is sent. A panic is
+// recovered and reported; the outcome stands. Outside of a round OnCommit returns [ErrNoRound].
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -43,7 +41,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	return nil
 }
 
-// runCommits calls the functions given to [OnCommit], if the flow has completed.
+// runCommits calls the functions of [OnCommit] if the flow has completed.
 func (r responder) runCommits(ctx context.Context, result protocol.Result, err error) {
 	if r.flow == nil || err != nil || r.flow.begins { // the task has run them
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// TestOnCommit runs what was registered in the round that completes, in order,
-// in a context that goes on.
+// TestOnCommit runs functions in the round that completes, in order, in a context that has not
+// ended.
 func TestOnCommit(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -46,7 +46,6 @@ func TestOnCommit(t *testing.T) {
 				t.Errorf("ran %v", ran)
 			}
 			if m.version.Era() == protocol.Modern {
-				// The same outcome, handed out again.
 				if result, err := j.end(nil); err != nil || show(result) != "done" ||
 					len(ran) != 2 {
 					t.Errorf("a replay got %q, %v; ran %v", show(result), err, ran)
@@ -56,7 +55,7 @@ func TestOnCommit(t *testing.T) {
 	}
 }
 
-// TestOnCommitNotAfterFailure: nothing is committed by a run that does not complete.
+// TestOnCommitNotAfterFailure: a run that does not complete commits nothing.
 func TestOnCommitNotAfterFailure(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (protocol.Result, error){
 		"error": func(context.Context) (protocol.Result, error) { return nil, errors.New("no") },
@@ -107,7 +106,6 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 	}
 }
 
-// TestOnCommitPanics: the outcome stands, the others run, and it is reported.
 func TestOnCommitPanics(t *testing.T) {
 	ran := false
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -121,8 +119,7 @@ func TestOnCommitPanics(t *testing.T) {
 	}
 }
 
-// TestOnCommitWithoutRecord: the client gets the outcome all the same, so what
-// belongs to it happens, once; the state is spent.
+// TestOnCommitWithoutRecord: the client gets the outcome, so the functions run; the state is spent.
 func TestOnCommitWithoutRecord(t *testing.T) {
 	ran := 0
 	guard := newSpy()
@@ -133,7 +130,7 @@ func TestOnCommitWithoutRecord(t *testing.T) {
 		return "done"
 	}))
 	c.ask("k").answer("k", accepted).says("done")
-	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
+	c.fails(protocol.CodeBusy) // the guard considers the leg in flight
 	if one[event.StoreFailed](t, c.events); ran != 1 {
 		t.Errorf("ran %d times", ran)
 	}

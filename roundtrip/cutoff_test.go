@@ -18,12 +18,12 @@ import (
 
 const visitURL = "https://id.example/login"
 
-// guards are the guards of this module, and none.
+// guards are this module's guards, and nil.
 func guards() map[string]store.Guard {
 	return map[string]store.Guard{"no guard": nil, "memory": store.NewMemoryGuard(0)}
 }
 
-// sendCutOff makes the next call under a context that ends after a while, and returns the error.
+// sendCutOff makes the next call under a timeout.
 func (c *client) sendCutOff(after time.Duration) (protocol.Result, error) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()
@@ -31,8 +31,7 @@ func (c *client) sendCutOff(after time.Duration) (protocol.Result, error) {
 	return c.funnel.Do(ctx, c.call, c.handler)
 }
 
-// TestWaitThatIsCutOffIsNoOutcome: the same request goes on when it is sent again, and only with
-// the same answers.
+// TestWaitThatIsCutOffIsNoOutcome: the request can be sent again, with the same answers only.
 func TestWaitThatIsCutOffIsNoOutcome(t *testing.T) {
 	for name, guard := range guards() {
 		for _, swallow := range []bool{false, true} {
@@ -99,7 +98,7 @@ func testCutOffWait(t *testing.T, guard store.Guard, swallow bool) {
 	}
 }
 
-// wantEndedRun checks that a run has ended: it keeps, asks and commits nothing more.
+// wantEndedRun checks that a run can no longer keep, ask or commit anything.
 func wantEndedRun(ctx context.Context, t *testing.T, effects *int) {
 	_, kept := roundtrip.Memo(ctx, "late",
 		func(context.Context) (int, error) { *effects += 100; return 1, nil })
@@ -115,8 +114,8 @@ func wantEndedRun(ctx context.Context, t *testing.T, effects *int) {
 	}
 }
 
-// TestCutOffAfterMoreThanWaiting: the state stays spent, and who comes back learns that the
-// outcome is not known. No text says "context canceled".
+// TestCutOffAfterMoreThanWaiting: the state stays spent, and a retry learns that the outcome is
+// unknown, without "context canceled".
 func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	for name, act := range map[string]func(context.Context) error{
@@ -158,7 +157,6 @@ func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 			})
 			c.ask("login").answer("login", agreed)
 			if name != "a handler that fails" && name != "a handler that panics" {
-				// So that there is something to wait for.
 				c.handler = waitingFor(act, never)
 			}
 			result, err := c.sendCutOff(2500 * time.Millisecond)
@@ -174,7 +172,7 @@ func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 	}
 }
 
-// waitingFor is a handler that acts, then waits for the visit it has asked for.
+// waitingFor is a handler that acts, then waits for its visit.
 func waitingFor(act func(context.Context) error,
 	done func(context.Context) (bool, error)) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
@@ -184,7 +182,7 @@ func waitingFor(act func(context.Context) error,
 		if err := act(ctx); err != nil {
 			return nil, err
 		}
-		// In a run that has finished a visit the same key would be finished, too.
+		// In a run that finished a visit, the same key would be finished too.
 		return nil, errors.Join(roundtrip.Await(ctx, "login", func(ctx context.Context) (bool,
 			error) {
 			return done(ctx)
@@ -192,14 +190,14 @@ func waitingFor(act func(context.Context) error,
 	}
 }
 
-// waitFor waits for the end of the context as a handler's own code does.
+// waitFor waits for the end of the context like a handler's own code.
 func waitFor(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// TestStoreDownWhileSealing: the handler has run, so the same request is sent again only where
-// it did nothing that must not be repeated.
+// TestStoreDownWhileSealing: after the handler ran, a request is retried only if it can be
+// repeated.
 func TestStoreDownWhileSealing(t *testing.T) {
 	for _, acts := range []bool{false, true} {
 		s := newShelf()
@@ -237,8 +235,8 @@ func TestStoreDownWhileSealing(t *testing.T) {
 	}
 }
 
-// TestGuardStyleGivesNoClaimUp: what a handler did with an answer in guard style is not done
-// again because its next state finds no room, or no store.
+// TestGuardStyleGivesNoClaimUp: a handler's use of an answer in guard style is not repeated because
+// its next state found no room or store.
 func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 	for name, put := range map[string]error{
 		"down": errors.New("no route to db.internal"),
@@ -268,7 +266,7 @@ func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 	}
 }
 
-// TestTimeOfTheGuardIsNotThePersons: what people took is known before the guard is asked.
+// TestTimeOfTheGuardIsNotThePersons: human time is measured before the guard is called.
 func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newSpy()
@@ -284,8 +282,7 @@ func TestTimeOfTheGuardIsNotThePersons(t *testing.T) {
 	})
 }
 
-// TestErrorResultOfACutOffRequest: a result that says no more than that the request ended is no
-// outcome, whatever its type. One that says more is.
+// TestErrorResultOfACutOffRequest: a result that only reports the request's end is no outcome.
 func TestErrorResultOfACutOffRequest(t *testing.T) {
 	for text, want := range map[string]string{
 		"booking: context canceled": "the outcome is not known",
@@ -302,7 +299,7 @@ func TestErrorResultOfACutOffRequest(t *testing.T) {
 			if got := show(result); err != nil || !strings.HasPrefix(got, "error: "+want) {
 				t.Errorf("%s: got %q, %v", text, got, err)
 			}
-			contains(t, c.done(), want) // and so is who comes back
+			contains(t, c.done(), want) // for the retry, too
 		})
 	}
 }

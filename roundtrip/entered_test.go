@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// Entry is a form that nobody needs to fill in.
+// Entry is a form without required input.
 type Entry struct {
 	Email string `json:"email,omitempty" format:"email" default:"a@example.com"`
 	Count int    `json:"count,omitempty" default:"7"`
@@ -25,9 +25,8 @@ type Entry struct {
 }
 
 const (
-	// entered is what a client sends whose person emptied two fields, and did not get to one.
+	// entered is sent by a client whose user emptied two fields and skipped one.
 	entered = `{"action":"accept","content":{"email":"","count":"5.0","sure":"true","note":null}}`
-	// entries is what the handler reads.
 	entries = `{"count":5,"sure":true,"kept":"k"}`
 )
 
@@ -39,8 +38,8 @@ func encodeEntry(e Entry) string {
 	return string(data)
 }
 
-// entryStyles are the ways to ask for an [Entry]. Each asks something else afterwards, so that the
-// answer goes through the state, and reads it again.
+// entryStyles are the ways to ask for an [Entry], each with a second question, so that the answer
+// goes through the state.
 func entryStyles(t *testing.T) map[string]roundtrip.Handler {
 	schema, err := roundtrip.Form[Entry]()
 	if err != nil {
@@ -127,7 +126,7 @@ func TestEmptiedFieldsReachHandlersAsAbsent(t *testing.T) {
 	}
 }
 
-// What nobody asked for is checked each time it is read, and reads the same each time.
+// Unsolicited answers are validated on each read, with the same result.
 func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
 	c := serve(t, entryStyles(t)["guard"])
 	c.call.AcceptUnsolicited = true
@@ -136,7 +135,6 @@ func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
 	c.answer("later", rooted).says(entries)
 }
 
-// A question that is pushed has its answer read in the same way.
 func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	schema, err := roundtrip.Form[Entry]()
 	if err != nil {
@@ -151,7 +149,7 @@ func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	}
 }
 
-// A guard knows answers by their bytes as they came; the state carries what was converted.
+// A guard identifies answers by their original bytes; the state carries converted ones.
 func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 	plain, err := keys.KeyringFromEnv(func(string) (string, bool) {
 		return "k:" + base64.RawStdEncoding.EncodeToString(make([]byte, 32)), true
@@ -189,7 +187,6 @@ func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 	}
 }
 
-// sameMembers reports whether two objects are equal as JSON.
 func sameMembers(a, b string) bool {
 	var x, y map[string]any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil &&

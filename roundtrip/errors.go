@@ -13,35 +13,31 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// ErrNoRound is returned, wrapped with what is wrong, by the calls of flow style
-// outside of a handler that can ask, with a context that is not the handler's,
-// and after the handler has returned.
-var ErrNoRound = errors.New("there is no round to ask in")
+// ErrNoRound is returned, wrapped with details, by flow-style calls outside of a handler that can
+// ask, with a context that is not the handler's, and after the handler has returned.
+var ErrNoRound = errors.New("no active round")
 
-// ErrPending is returned, wrapped with the keys, by the calls of flow style in a round that is
-// going to ask, and is the cause with which the handler's context ends then. Handlers may return it
-// or anything else.
+// ErrPending is returned, wrapped with the keys, by flow-style calls in a round that will ask, and
+// is the cause that ends the handler's context. Handlers may return it or anything else.
 var ErrPending = errors.New("the question is being asked; the handler runs again with the answer")
 
-// ErrNotFinished is returned by [Await] in guard style while a visit is not finished, and before it
-// has been asked for: the handler returns the question then.
+// ErrNotFinished is returned by [Await] if guard style has to return the question (again).
 var ErrNotFinished = errors.New("the visit is not finished")
 
-// A DeclinedError means that the person declined the question Key.
+// A DeclinedError means that the user declined the question Key.
 type DeclinedError struct{ Key string }
 
 // Error names the question.
 func (e *DeclinedError) Error() string { return "declined: " + e.Key }
 
-// A CancelledError means that the person dismissed the question Key without deciding.
+// A CancelledError means that the user dismissed the question Key without deciding.
 type CancelledError struct{ Key string }
 
 // Error names the question.
 func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
 
-// An UnseenError means that the client answered the question Key without showing it: with Action,
-// which is decline or cancel, sooner than [Options].MinHumanTime. No person has refused, but
-// nobody has agreed either, so it is a refusal all the same.
+// An UnseenError means that the client refused the question Key with Action, sooner than
+// [Options].MinHumanTime, without showing it. It is a refusal: nobody has agreed.
 type UnseenError struct {
 	Key    string
 	Action protocol.ElicitAction
@@ -50,9 +46,8 @@ type UnseenError struct {
 // Error names the question.
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
-// A journalError means that the handler does not ask the same in every round, or
-// asks twice under one key. The flow ends: whatever the handler returns, the
-// client gets an internal error, and the observer a [event.ServerBug] with this.
+// A journalError means that the handler asks differently in each round, or twice under one key. It
+// ends the flow: the client gets an internal error, the observer a [event.ServerBug] with this.
 type journalError struct {
 	key     string
 	problem string
@@ -60,15 +55,14 @@ type journalError struct {
 
 func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, e.problem) }
 
-// A PushError means that the client cannot be asked: [PushRequest] returns it, and with
-// [IfPossible] the calls of flow style. Nothing was sent.
+// A PushError, as from [PushRequest] or with [IfPossible], means: not asked, nothing was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
-	// Missing is what the client would have to declare; zero when that is not the cause.
+	// Missing is what the client would have to declare; zero if that is not the cause.
 	Missing protocol.ClientCapabilities
 
-	client string // the text for the client; empty: a general one
+	client string // for the client; empty: a general text
 }
 
 // Error says why, and what to do instead where that helps.
@@ -81,8 +75,7 @@ func (e *PushError) Error() string {
 		e.Method, e.Cause)
 }
 
-// findRefusal returns the refusal that err is or wraps, nil if there is none. Where there are
-// several a person's own word comes first.
+// findRefusal returns the refusal that err is or wraps, or nil; a person's before an unseen one.
 func findRefusal(err error) error {
 	if declined, ok := errors.AsType[*DeclinedError](err); ok {
 		return declined
@@ -96,9 +89,9 @@ func findRefusal(err error) error {
 	return nil
 }
 
-// reportUnserved reports why a guard or a store could not serve a request, and returns what
-// the client learns: when to send it again, or, where the handler has done what must not be
-// repeated, that the outcome is not known. Any other err is a mistake of the server.
+// reportUnserved reports why a guard or a store could not serve a request, and returns the client's
+// error: when to retry, or, if the handler did something that must not be repeated, that the
+// outcome is unknown. Any other err is a mistake of the server.
 func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*store.QuotaError](err)
 	if down, failed := errors.AsType[*storeError](err); !ok && failed {
@@ -124,11 +117,10 @@ func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Erro
 		whose = " of this caller"
 	}
 	if r.held != nil && r.started && !r.giveClaimUp() {
-		what = "start the call again" // the state that came with this request is spent
+		what = "start the call again" // the state of this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",
 		whose, what, after.Round(time.Second))
 }
 
-// storeRetryAfter is when to come back to a server whose guard or store is down.
-const storeRetryAfter = 5 * time.Second
+const storeRetryAfter = 5 * time.Second // while a guard or store is down

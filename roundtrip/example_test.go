@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// play is a client in few words: it makes a call, answers what it is asked out
-// of a list, and prints what happens.
+// play is a small client: it makes a call, answers questions from a list, and prints what happens.
 func play(handler roundtrip.Handler, answers map[string]string) {
 	playAs(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
@@ -22,10 +21,9 @@ func play(handler roundtrip.Handler, answers map[string]string) {
 	}, handler, answers)
 }
 
-// playAs is play for a client with other capabilities.
 func playAs(capabilities protocol.ClientCapabilities, handler roundtrip.Handler,
 	answers map[string]string) {
-	// The person of the examples is a program, and answers at once.
+	// The user of the examples is a program that answers at once.
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{MinHumanTime: -1})
 	if err != nil {
 		fmt.Println(err)
@@ -70,7 +68,7 @@ func done(text string) (protocol.Result, error) {
 		nil
 }
 
-// A handler returns what it still needs. With the answers it runs again.
+// A handler returns its questions. With the answers it runs again.
 func ExampleInputRequired() {
 	type Size struct {
 		Gigabytes int `json:"gigabytes" minimum:"1"`
@@ -88,8 +86,7 @@ func ExampleInputRequired() {
 	// done: a database of 20 GB
 }
 
-// A question that is declared once keeps key and form together, and is checked
-// when the program starts.
+// A question declared once keeps key and form together, and is checked at startup.
 func ExampleMustQuestion() {
 	type Reason struct {
 		Reason string `json:"reason" jsonschema:"why now?"`
@@ -115,7 +112,7 @@ func ExampleMustQuestion() {
 	// done: left prod alone
 }
 
-// Questions may go out together. They are shown in this order.
+// Questions may be asked together. They are shown in this order.
 func ExampleElicit() {
 	type Name struct {
 		Name string `json:"name"`
@@ -144,8 +141,8 @@ func ExampleElicit() {
 	// done: Ada has the free plan
 }
 
-// Answer tells five cases apart. An invalid answer names the field that is at
-// fault, and usually one asks again.
+// Answer distinguishes five cases. An invalid answer names the faulty field; usually one asks
+// again.
 func ExampleAnswer() {
 	type Age struct {
 		Years int `json:"years" minimum:"0" maximum:"150"`
@@ -169,8 +166,7 @@ func ExampleAnswer() {
 	// done: cancelled
 }
 
-// A guard that only checks for consent does not nag: the question that was
-// refused is not put again.
+// A guard that only checks for consent does not nag: a refused question is not repeated.
 func ExampleAcceptedContent() {
 	type Consent struct {
 		Sure bool `json:"sure"`
@@ -188,7 +184,7 @@ func ExampleAcceptedContent() {
 	// done: declined: wipe; the person does not want this: do not call again unless they ask for it
 }
 
-// State is the author's own, sealed beside the answers. It replaces what was kept before.
+// State is the author's own, sealed beside the answers. It replaces the state kept before.
 func ExampleWithState() {
 	type Quote struct {
 		Cents int `json:"cents"`
@@ -197,7 +193,7 @@ func ExampleWithState() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		quote, ok := roundtrip.State[Quote](ctx)
 		if !ok {
-			quote = Quote{Cents: 1999} // asked of somebody who may say something else next time
+			quote = Quote{Cents: 1999} // from somebody whose price may change
 		}
 		if _, ok := roundtrip.AcceptedContent[Consent](ctx, "buy"); !ok {
 			return roundtrip.InputRequired(
@@ -213,8 +209,8 @@ func ExampleWithState() {
 	// done: bought for 1999 cents
 }
 
-// What must not pass through the client goes to a web page. That the person
-// agreed to go there does not say what happened there: look it up.
+// Data that must not pass through the client goes to a web page. Agreement does not tell what
+// happened there: look it up.
 func ExampleElicitURL() {
 	signedIn := func() bool { return true } // asks the program's own session store
 	handler := func(ctx context.Context) (protocol.Result, error) {
@@ -233,7 +229,7 @@ func ExampleElicitURL() {
 	// done: signed in
 }
 
-// ElicitSchema takes a schema that is known only when the program runs.
+// ElicitSchema takes a schema known only at run time.
 func ExampleElicitSchema() {
 	schema := json.RawMessage(`{"type":"object","properties":{"seats":{"type":"integer","minimum":1}},"required":["seats"]}`)
 	handler := func(ctx context.Context) (protocol.Result, error) {
@@ -250,7 +246,7 @@ func ExampleElicitSchema() {
 	// done: {"seats":2}
 }
 
-// The schema of a form, to look at or to test.
+// The schema of a form, to view or test.
 func ExampleForm() {
 	schema, err := roundtrip.Form[struct {
 		Region string  `json:"region" enum:"eu,us" enumTitles:"Europe,America"`
@@ -267,8 +263,7 @@ func ExampleForm() {
 	// true
 }
 
-// A host hands each arrival of a request to its funnel: the first leg, and the
-// retry that brings state and answers.
+// A host hands each arrival of a request to its funnel: the first leg, and the retry.
 func ExampleFunnel_Do() {
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Audience: "https://mcp.example"})
 	if err != nil {
@@ -310,7 +305,7 @@ func ExampleFunnel_Do() {
 	data, err := protocol.EncodeResult(call.Version, call.Method, second)
 	fmt.Println(string(data), err)
 
-	// The state is of no use to anybody else.
+	// The state is useless to anybody else.
 	retry.Principal.Subject = "mallory"
 	_, err = funnel.Do(context.Background(), retry, handler)
 	fmt.Println(err)
@@ -320,7 +315,7 @@ func ExampleFunnel_Do() {
 	// Invalid or expired requestState (code -32602)
 }
 
-// Every replica of a fleet is given the same variable. The first key seals.
+// Every replica of a fleet gets the same variable. The first key seals.
 func ExampleKeyringFromEnv() {
 	// Made by, for example: openssl rand -base64 32
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{42}, 32))

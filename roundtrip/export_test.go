@@ -9,32 +9,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// MaxLosers and LoserTTL bound the table of callers that lose their state.
 const (
 	MaxStatelessCallers = maxStatelessCallers
 	StatelessCallerTTL  = statelessCallerTTL
 )
 
-// MaxCold bounds the answers that are taken unasked.
 const MaxUnsolicited = maxUnsolicited
 
-// StatelessCallers returns how many callers are known to lose their state.
 func (f *Funnel) StatelessCallers() int {
 	f.stateless.mu.Lock()
 	defer f.stateless.mu.Unlock()
 	return f.stateless.counts.Len()
 }
 
-// VectorClaims are the claims of the test vectors: fixed in everything, so that
-// a change of the layout shows.
+// VectorClaims are the fixed claims of the test vectors, so that a change of layout shows.
 type VectorClaims struct {
 	Call                      Call
 	Audience                  string
 	Issued, Expires, Deadline time.Time
 }
 
-// Append writes the claims: second round of a flow in which "region" has been
-// declined, "size" accepted, and "confirm" and "extra" are being asked.
+// Append writes the claims: second round of a flow in which "region" was declined, "size" accepted,
+// and "confirm" and "extra" are being asked.
 func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 	arguments, err := claims.DigestArguments(v.Call.Arguments)
 	if err != nil {
@@ -70,7 +66,6 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 	return c.AppendTo(nil), nil
 }
 
-// ReencodeClaims decodes claims and encodes what it read.
 func ReencodeClaims(data []byte) ([]byte, error) {
 	c, err := claims.Decode(data, &claims.Claims{})
 	if err != nil {
@@ -79,15 +74,14 @@ func ReencodeClaims(data []byte) ([]byte, error) {
 	return c.AppendTo(nil), nil
 }
 
-// Waiting returns how many calls wait, with how many bytes, and how many of them in sessions.
+// Waiting returns how many calls wait, with how many bytes, and how many in sessions.
 func Waiting(f *Funnel) (calls, bytes, sessions int64) {
 	return f.waits.calls.Used(), f.waits.bytes.Used(), f.waits.sessions.Used()
 }
 
-// AppendFlow writes claims of flow style: third round of a flow of
-// version "2" in which "region" has been answered and "size" declined in flow
-// style, "old" in guard style, "quote" is kept, and "confirm" is being asked
-// once more because it had changed, "extra" in guard style. The round was traced.
+// AppendFlow writes claims of flow style: third round of version "2", "region" answered and "size"
+// declined in flow style, "old" in guard style, "quote" kept, "confirm" asked again because it had
+// changed, "extra" asked in guard style. The round was traced.
 func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	arguments, err := claims.DigestArguments(v.Call.Arguments)
 	if err != nil {
@@ -133,7 +127,7 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	return c.AppendTo(nil), nil
 }
 
-// HandleOf returns the plaintext of a handle, and of nothing else.
+// HandleOf returns the plaintext of a handle only.
 func HandleOf(secret byte) []byte {
 	handle := make([]byte, 1+handleBytes)
 	for i := range handle {
@@ -143,13 +137,12 @@ func HandleOf(secret byte) []byte {
 	return handle
 }
 
-// Unlock returns where the store keeps what a handle stands for, and how.
+// Unlock returns id and state of a handle in the store.
 func Unlock(p protocol.Principal, handle, plaintext []byte) (id string, data []byte) {
 	id, box := deriveStoreKey(p, handle)
 	return id, box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 }
 
-// DigestCredential is digestCredential.
 func DigestCredential(flow [16]byte, credential string) string {
 	return digestCredential(flow, credential)
 }

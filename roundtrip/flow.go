@@ -11,41 +11,38 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A flowRun is what one run of the handler has done in flow style; guard style has one
-// only after a visit or a failed push. The mutex of the run guards it.
+// A flowRun records what a run does in flow style (in guard style: after a visit or failed push).
 //
-// Flow style replays: the handler runs from its start in every round, and a call
-// that asks returns at once if its question was answered in an earlier one. The
-// first question without an answer ends the run. The outcome of the run is then
-// decided by what is recorded here, and not by the handler's result:
+// Flow style replays: the handler runs from its start in every round, and questions answered in an
+// earlier round return at once. The first question without an answer ends the run. Its outcome is
+// then decided by what is recorded here, not by the handler's result:
 //
 //	Ask ─→ answered ──────────────────────────→ content, or the refusal
 //	   └─→ missing ─→ in a session: askInPlace → as above
 //	                └ suspendHandler: pending, context cancelled, ErrPending
 //	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flowRun struct {
-	used     []string        // keys of the questions of this run
-	noted    map[string]bool // keys of the memos of this run
-	pending  []Question      // asked, and not answered yet
+	used     []string        // of the questions of this run
+	noted    map[string]bool // keys of this run's memos
+	pending  []Question      // asked, not answered yet
 	end      *ending
 	commits  []func(context.Context)
-	rounds   int32 // that were asked in place
+	rounds   int32 // asked in place
 	pushes   int32 // questions of [PushRequest]
-	answered bool  // a question of the last of them has been answered
+	answered bool  // a question of the last round has been answered
 
 	begins   bool     // the task begins here
-	waitsFor []string // keys of what a task waits for that is no question
+	waitsFor []string // keys of what a task waits for, other than questions
 
-	unkeyed    *unkeyedTable // nil where nothing is asked without a key
-	visits     []Question    // to URLs, asked for in this run
+	unkeyed    *unkeyedTable // nil unless questions without keys are asked
+	visits     []Question    // asked for in this run
 	unfinished []unfinishedVisit
 }
 
-// asksClient reports whether the run ends with a result that has the client come back.
+// asksClient reports whether the run's result makes the client or host come back.
 func (f *flowRun) asksClient() bool { return len(f.pending) > 0 || f.suspendsTask() }
 
-// suspendsTask reports whether the run ends because a task begins, or waits for something that is
-// no question.
+// suspendsTask reports whether a task begins here, or waits for something other than a question.
 func (f *flowRun) suspendsTask() bool { return f.begins || len(f.waitsFor) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
@@ -53,12 +50,11 @@ type ending struct {
 	err     error    // what the handler gets for every further call
 	refusal *refusal // the response; nil: err is a bug of the server
 	how     event.FlowEnd
-	bug     bool // err is a mistake of the server, and the client gets refusal all the same
-	cut     bool // the request ended while Await waited, and there is no outcome
+	bug     bool // err is a mistake of the server, but the client gets refusal
+	cut     bool // the request ended while Await waited: no outcome
 }
 
-// activeFlowLocked returns the flowRun of the run and creates it if need be. It fails if the
-// handler has returned, or if the outcome of the run is fixed.
+// activeFlowLocked returns the flow, created if need be, unless the run is closed or decided.
 func (r *run) activeFlowLocked() (*flowRun, error) {
 	if r.closed {
 		return nil, errReturned()
@@ -70,8 +66,7 @@ func (r *run) activeFlowLocked() (*flowRun, error) {
 	return r.flow, nil
 }
 
-// versionedFlowLocked is activeFlowLocked for calls that read what earlier rounds left, or add
-// to it: from then on the version of the flow is fixed, see [FlowVersion].
+// versionedFlowLocked is activeFlowLocked, and fixes the version of the flow, see [FlowVersion].
 func (r *run) versionedFlowLocked() (*flowRun, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
@@ -80,8 +75,7 @@ func (r *run) versionedFlowLocked() (*flowRun, error) {
 	return f, err
 }
 
-// startFlowLocked makes sure that the run has a flowRun. Unlike activeFlowLocked it also serves
-// guard style.
+// startFlowLocked makes sure that r.flow is set, in guard style too.
 func (r *run) startFlowLocked() {
 	if r.flow == nil {
 		r.flow = &flowRun{}
@@ -93,9 +87,8 @@ func (r *run) failLocked(err error) error {
 	return r.endLocked(&ending{err: err, how: words.EndFailed})
 }
 
-// endLocked fixes the outcome of the run, cancels the handler's context and withdraws the
-// questions that are open. It returns the error that the handler gets. An outcome that is
-// fixed already stays.
+// endLocked fixes the outcome of the run unless it is fixed already, cancels the handler's context
+// and withdraws open questions. It returns the handler's error.
 func (r *run) endLocked(e *ending) error {
 	if r.closed {
 		return e.err
@@ -107,7 +100,6 @@ func (r *run) endLocked(e *ending) error {
 	return r.flow.end.err
 }
 
-// endWithText ends the run with a text for the person or the model.
 func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,9 +107,8 @@ func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 		how: how})
 }
 
-// askQuestion is the common path of all questions in flow style. An answer that is recorded
-// is returned. For a missing one it either waits in place, in a session, or suspends the
-// handler: the client is asked when the handler returns, and the handler runs again.
+// askQuestion asks any flow-style question. It returns a recorded answer, waits in place (in a
+// session), or suspends the handler: the client is asked when it returns, and it runs again.
 func askQuestion(ctx context.Context, one *inquiry) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -152,7 +143,7 @@ func askQuestion(ctx context.Context, one *inquiry) error {
 		"client does not show the question; call again from one that does")
 }
 
-// takeKey checks the question and reserves its key: in one run each key is used once.
+// takeKey checks the question and reserves its key, which one run may use once.
 func (r asker) takeKey(q *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +171,6 @@ func (r asker) takeKey(q *Question) error {
 	return nil
 }
 
-// freeKey releases the key of a question that the handler may ask again.
 func (r asker) freeKey(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,8 +180,7 @@ func (r asker) freeKey(key string) {
 	r.flow.used = slices.DeleteFunc(r.flow.used, func(used string) bool { return used == key })
 }
 
-// collectAnswer decodes the answer to the question. It reports whether there is none to use, and
-// returns what the person refused.
+// collectAnswer decodes the answer, reports whether none is usable, and returns a refusal as err.
 func (r asker) collectAnswer(one *inquiry) (missing bool, err error) {
 	content, err := r.recordedAnswer(&one.question)
 	if err != nil {
@@ -200,7 +189,7 @@ func (r asker) collectAnswer(one *inquiry) (missing bool, err error) {
 		}
 		return false, err
 	}
-	// Code of the author's types; it runs outside of the mutex.
+	// The author's code; it runs outside of the mutex.
 	if one.decode != nil && one.decode(content) != nil {
 		r.failDecode(one.question.key)
 		return true, nil
@@ -208,10 +197,9 @@ func (r asker) collectAnswer(one *inquiry) (missing bool, err error) {
 	return false, nil
 }
 
-// suspendHandler adds a question to those that are asked when the handler returns, and cancels
-// its context. The run is pending from here on, out of the handler's reach: whatever it
-// returns, wraps or swallows, overruleHandler asks the client. Other goroutines of the handler
-// may still add questions to the same round.
+// suspendHandler adds a question to those asked when the handler returns, and cancels its context.
+// The run is now pending: whatever the handler returns or swallows, overruleHandler asks the
+// client. Other goroutines of the handler may still add questions.
 func (r asker) suspendHandler(missing *Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,10 +212,9 @@ func (r asker) suspendHandler(missing *Question) error {
 	return fmt.Errorf("%w: %s", ErrPending, missing.key)
 }
 
-// noRound returns the error of a call in flow style whose ctx has no round. Its text says
-// which mistake that probably is.
+// noRound returns the error of a flow-style call whose ctx has no round, with the likely mistake.
 func noRound(ctx context.Context) error {
-	if ctx.Value(runKey{}) != nil { // it is there, and empty
+	if ctx.Value(runKey{}) != nil { // present, but empty
 		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of "+
 			"tools/call, prompts/get or resources/read", ErrNoRound)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Straight-line code: the second question depends on the first answer. The
-// handler runs three times here, and the first question is asked once.
+// Straight-line code: the second question depends on the first answer. The handler runs three
+// times, but asks the first question once.
 func ExampleAsk() {
 	type Region struct {
 		Name string `json:"name" enum:"eu,us"`
@@ -39,8 +39,7 @@ func ExampleAsk() {
 	// done: 20 GB in eu
 }
 
-// A refusal is an error. A handler that does not care returns it, and the funnel
-// finds words for it; one that does looks at its type.
+// A refusal is an error. A handler may return it, and the funnel explains it; or look at its type.
 func ExampleDeclinedError() {
 	type Newsletter struct {
 		Email string `json:"email" format:"email"`
@@ -61,8 +60,7 @@ func ExampleDeclinedError() {
 	// done: no newsletter then
 }
 
-// Questions that do not depend on each other are asked in one round: they are returned together,
-// also by a handler that asks others in flow style.
+// Independent questions are asked in one round: they are returned together, even in flow style.
 func ExampleInputRequired_severalAtOnce() {
 	type Size struct {
 		Gigabytes int `json:"gigabytes" minimum:"1"`
@@ -93,8 +91,8 @@ func ExampleInputRequired_severalAtOnce() {
 	// done: 20 GB for ada@example.com
 }
 
-// All code before a question runs again with its answer. Memo keeps what must
-// not change meanwhile, such as the price that the person agrees to.
+// All code before a question runs again with its answer. Memo keeps values, such as the accepted
+// price.
 func ExampleMemo() {
 	type Agreement struct {
 		Name string `json:"name" title:"Your name"`
@@ -127,7 +125,7 @@ func ExampleMemo() {
 	// done: Ada pays 901 cents, key of 43 characters
 }
 
-// What must not happen before the flow has completed waits for OnCommit.
+// Effects that must wait for the flow's completion go into OnCommit.
 func ExampleOnCommit() {
 	type Confirmation struct {
 		Reason string `json:"reason"`

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// misbehaving are handlers that do anything with the error of Ask but return it.
+// misbehaving are handlers that do not return the error of Ask.
 var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Result, error){
 	"returns it": func(_ context.Context, err error) (protocol.Result, error) { return nil, err },
 	"wraps with %v": func(_ context.Context, err error) (protocol.Result, error) {
@@ -59,8 +59,8 @@ var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Resu
 	},
 }
 
-// TestPendingIsOutOfBand: whatever a handler makes of the error, the client is
-// asked, and what it was about to do counts once the answer is there.
+// TestPendingIsOutOfBand: whatever a handler does with the error, the client is asked, and the
+// handler's result counts once the answer is there.
 func TestPendingIsOutOfBand(t *testing.T) {
 	for name, then := range misbehaving {
 		for _, method := range families {
@@ -97,8 +97,8 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	}
 }
 
-// TestContextOfAPendingRound: it ends with its cause, for everything that is
-// derived from it and before or after it was derived, and cleanup goes on.
+// TestContextOfAPendingRound: it ends with its cause, as do all contexts derived from it; cleanup
+// runs.
 func TestContextOfAPendingRound(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestContextOfAPendingRound(t *testing.T) {
 	})
 }
 
-// TestConcurrentAsks: what goroutines ask at the same time is one round, also
-// what they ask when the round is pending already.
+// TestConcurrentAsks: goroutines' concurrent questions are one round, even when it is pending
+// already.
 func TestConcurrentAsks(t *testing.T) {
 	const n = 16
 	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
@@ -194,8 +194,8 @@ func TestConcurrentAsks(t *testing.T) {
 	})
 }
 
-// TestFlowReturnsSeveralQuestions: questions that a flow returns are asked in one round, behind
-// those that it waits for.
+// TestFlowReturnsSeveralQuestions: returned questions join the round of the pending ones, after
+// them.
 func TestFlowReturnsSeveralQuestions(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")},
 		func(ctx context.Context) (protocol.Result, error) {

@@ -13,18 +13,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A FormQuestion is a key and a form, checked when the program starts. Declare
-// one as a package variable with [MustQuestion], ask it and read its answer
-// through it: key and type cannot drift apart.
+// A FormQuestion is a key and a form, checked at startup. Declare it as a package variable with
+// [MustQuestion]; asking and reading through it keeps key and type together.
 type FormQuestion[T any] struct {
 	key     string
 	form    *form.Form
 	decoder *jsonx.Decoder[T]
 }
 
-// MustQuestion returns the question with the given key whose form is derived
-// from the struct T. It panics, naming the field, when the form grammar cannot
-// express T: a mistake of the program, found when it starts.
+// MustQuestion returns the question with the given key and a form derived from the struct T. It
+// panics, naming the field, if the form grammar cannot express T.
 func MustQuestion[T any](key string, opts ...FormOption) *FormQuestion[T] {
 	q, err := NewQuestion[T](key, opts...)
 	if err != nil {
@@ -33,8 +31,7 @@ func MustQuestion[T any](key string, opts ...FormOption) *FormQuestion[T] {
 	return q
 }
 
-// NewQuestion is [MustQuestion] for keys that a program learns when it runs: it
-// returns an error where that panics.
+// NewQuestion is [MustQuestion] for keys known only at run time: it returns an error.
 func NewQuestion[T any](key string, opts ...FormOption) (*FormQuestion[T], error) {
 	if key == "" {
 		return nil, errors.New("question: empty key")
@@ -49,26 +46,25 @@ func NewQuestion[T any](key string, opts ...FormOption) (*FormQuestion[T], error
 // Key returns the key of the question.
 func (q *FormQuestion[T]) Key() string { return q.key }
 
-// Elicit returns the question with a message for the person.
+// Elicit returns the question with a message for the user.
 func (q *FormQuestion[T]) Elicit(message string, opts ...QuestionOption) Question {
 	question := Question{key: q.key, form: q.form,
 		request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
 	return question.checkMessage(message).applyOptions(opts)
 }
 
-// Answer reads the answer to the question, as the function [Answer] does.
+// Answer reads the answer to the question, like the function [Answer].
 func (q *FormQuestion[T]) Answer(ctx context.Context) Reply[T] {
 	return answerForm(ctx, q.key, q.form, q.decoder)
 }
 
-// AcceptedContent returns the accepted content, as the function [AcceptedContent] does.
+// AcceptedContent returns the accepted content, like the function [AcceptedContent].
 func (q *FormQuestion[T]) AcceptedContent(ctx context.Context) (T, bool) {
 	reply := q.Answer(ctx)
 	return reply.Content, reply.Outcome == Accepted
 }
 
-// A FormOption changes how a form is checked. It goes into [MustQuestion], [NewQuestion], [Form]
-// and [ElicitSchema]; anywhere else the question fails.
+// A FormOption changes how [MustQuestion], [NewQuestion], [Form] and [ElicitSchema] check a form.
 type FormOption interface {
 	QuestionOption
 	applyToForm(*form.Options)
@@ -79,21 +75,20 @@ type formOption func(*form.Options)
 func (o formOption) applyToForm(f *form.Options) { o(f) }
 
 func (o formOption) applyTo(q Question) Question {
-	q.err = fmt.Errorf("question %q: a FormOption cannot change a form that is made", q.key)
+	q.err = fmt.Errorf("question %q: a FormOption cannot change an existing form", q.key)
 	return q
 }
 
 // AllowSecrets permits field names that look like secrets (password, token, API key, card number).
-// Form answers pass through the client in the clear, and the protocol forbids asking for secrets
-// this way, so use this only for a name that is misunderstood; [ElicitURL] is for secrets.
+// Use it only for false positives: form answers pass through the client in the clear, and the
+// protocol forbids asking for secrets this way; use [ElicitURL] for those.
 func AllowSecrets() FormOption {
 	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
-// OmitFields leaves fields out of the form of a struct, by their names in the form: what the caller
-// has said already is not asked for again. In what is returned they are zero. It goes into [Form],
-// and into [NewQuestion] where the missing fields are known at run time; such a question must have
-// the same fields in every round. A name that no field has, or that is given twice, is an error.
+// OmitFields leaves fields out of a struct's form, by their names in the form; the result has
+// zeros. It applies to [Form], and to [NewQuestion] with the same fields in every round. An unknown
+// or repeated name is an error.
 func OmitFields(names ...string) FormOption {
 	return formOption(func(o *form.Options) { o.Omit = append(o.Omit, names...) })
 }
@@ -112,23 +107,21 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 	return form.Derive(reflect.TypeFor[T](), formOptions(opts))
 }
 
-// Form returns the schema that the struct T is asked with, for programs that want to show it, to
-// test it, or to change it for [ElicitSchema]. Exported fields become properties named as
-// encoding/json names them; strings, booleans, numbers (json.Number keeps their spelling), string
-// enums and lists of enum values can be asked for, nothing nested. A field is required unless it is
-// a pointer or omits empty values. These tags refine a field:
+// Form returns the schema for the struct T, to show, test, or change for [ElicitSchema]. Exported
+// fields become properties named as in encoding/json: strings, booleans, numbers (json.Number keeps
+// their spelling), string enums and lists of enum values; nothing nested. A field is required
+// unless it is a pointer or omits empty values. These tags refine a field:
 //
 //	jsonschema:"description"      what to enter
 //	title:"Region"                a label
-//	default:"eu"                  used where the answer has no such member
-//	enum:"eu,us"                  the values to choose from
+//	default:"eu"                  used if the answer lacks the member
+//	enum:"eu,us"                  the allowed values
 //	enumTitles:"Europe,America"   their labels
 //	format:"email"                email, uri, date or date-time
 //	minLength, maxLength, minimum, maximum, minItems, maxItems
 //
-// A tag that looks like one of these and is not ("minumum", "min", "pattern", "required"), and one
-// that makes no sense, is an error: it would be a bound that does not hold. Tags of other libraries
-// are left alone. The error names type, field and tag.
+// A misspelled or meaningless tag ("minumum", "min", "pattern", "required") is an error that names
+// type, field and tag, because its bound would not be enforced. Other libraries' tags are ignored.
 func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	f, err := deriveForm[T](opts)
 	if err != nil {
@@ -137,8 +130,8 @@ func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	return f.Schema(), nil
 }
 
-// forms holds the forms that Elicit and Answer derive inside handlers, one a type. It is the
-// package's only state: a cache of pure results, bounded by the number of types in the program.
+// forms caches the forms that Elicit and Answer derive, one per type. It is the package's only
+// global state: pure results, bounded by the number of types.
 var forms sync.Map // reflect.Type → *typedForm
 
 type typedForm[T any] struct {

@@ -12,23 +12,22 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Funnel is the path that every multi round-trip request takes from its arrival to its answer:
-// state is opened and bound, answers are sorted, the handler runs, its outcome is checked,
-// capabilities are gated and new state is sealed. It is free of transports. A Funnel may be used
-// concurrently.
+// A Funnel takes every multi round-trip request from its arrival to its response: state is opened
+// and bound, answers are sorted, the handler runs, its outcome is checked, capabilities are gated
+// and new state is sealed. It is independent of transports. It may be used concurrently.
 type Funnel struct {
 	opts      Options
-	silent    bool // nobody observes
+	silent    bool // no observer
 	stateless statelessRetries
 	waits     waitQuotas
-	anonymous atomic.Bool // the first state that is bound to no caller was reported
+	anonymous atomic.Bool // the first state bound to no caller was reported
 	leases    leaseRenewer
 	pages     *pageNotes // nil without a page
-	bugs      targetSet  // whose handlers are known to ask something else in each round
+	bugs      targetSet  // whose handlers are known to change their questions
 }
 
-// NewFunnel returns a funnel; nil options are the defaults, and the options are copied. It fails
-// when one is negative that has no meaning then, and when there is a shared key and no Audience.
+// NewFunnel returns a funnel; nil options are the defaults, and the options are copied. It fails if
+// an option is negative that must not be, and if a shared key has no Audience.
 func NewFunnel(options *Options) (*Funnel, error) {
 	var opts Options
 	if options != nil {
@@ -62,15 +61,14 @@ func NewFunnel(options *Options) (*Funnel, error) {
 }
 
 // Do takes call through the funnel. The result is ready to be encoded; an error is always an
-// [*protocol.Error] and goes to the client as it is. Panics of handler are recovered. Handler is
-// not called at all when the call carries a state that is refused.
+// [*protocol.Error] for the client. It recovers handler's panics, and skips it for a refused state.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	e := &exchange{arrived: call}
 	e.attachCall(ctx, f, &e.arrived, nil)
 	e.askingMode().openCall(e)
 	if f.opts.Page != nil {
 		e.ladder = &ladder{}
-		_ = e.ensureArgumentsDigest() // before goroutines need it; without it no page is used
+		_ = e.ensureArgumentsDigest() // before goroutines need it; on failure no page is used
 	}
 	defer e.closeWait()
 	result, err := e.serveCall(ctx, handler)
@@ -80,10 +78,8 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	return result, nil
 }
 
-// An exchange is one [Call] on its way through the funnel. It has one run for
-// each time that the handler is called: one in a modern revision, where the
-// client sends a further call with its answers, and one for each round in a
-// legacy revision, where the answers come while the call is open.
+// An exchange is one [Call] on its way through the funnel. It has one run per execution of the
+// handler: one in a modern revision, one per round in a legacy revision.
 //
 //	   open.go       sort.go          run.go          outcome.go
 //	 openState ──→ matchAnswers ──→ invokeHandler ──→ decideOutcome ─ complete ──→ result
@@ -95,30 +91,29 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //	                    └───── pushReturned ←──────────┘        └──→ sealed state, result
 //	                             (push.go)
 //
-// What differs between the eras is asked of the askingMode (askingmode.go).
+// Differences between revisions are in askingMode (askingmode.go).
 //
-// Only the goroutine that serves the call uses the fields below the embedded ones. Goroutines that
-// the handler started may outlive its run: they get a questioner of their own.
+// Only the goroutine that serves the call uses the fields below the embedded ones. Goroutines of
+// the handler may outlive its run: they get a questioner of their own.
 type exchange struct {
 	questioner
 
 	arrived Call // what call points to
-	first   run  // the first run: one piece of memory a request
+	first   run  // the first run, allocated with the request
 
-	runs       int32       // how many runs were opened
+	runs       int32       // opened so far
 	digested   bool        // arguments is known
 	started    bool        // the handler was started
-	retriable  bool        // the claim is given up although the handler started
-	unrecorded bool        // what goes out is no outcome
+	retriable  bool        // the claim is released although the handler started
+	unrecorded bool        // the response is no outcome
 	arguments  [32]byte    // digest, once it is needed
-	held       store.Claim // with the guard, nil if there is none
+	held       store.Claim // nil without a guard
 	ladder     *ladder     // nil without a page
 }
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the
-// answers until it is done. The state between two of its runs is encoded, limited and read as if
-// the client had carried it, so that a handler which works here works there, but neither sealed nor
-// claimed.
+// answers until it is done. The state between two runs is encoded, limited and read as if a client
+// carried it, so that handlers behave alike everywhere, but neither sealed nor claimed.
 func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}

@@ -21,12 +21,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// forged pretends to be a result by embedding one.
+// forged embeds a result.
 type forged struct{ *protocol.CallToolResult }
 
 type forgedQuestion struct{ *protocol.ElicitForm }
 
-// authorsError is the error of an author who did not think of nil.
+// authorsError is an error that cannot be nil.
 type authorsError struct{ text string }
 
 func (e *authorsError) Error() string { return e.text }
@@ -39,8 +39,7 @@ type secretive struct {
 	Password string `json:"password"`
 }
 
-// TestServerBugs are mistakes of handlers: an internal error for the client,
-// and for the observer words that say where to look.
+// TestServerBugs: the client gets an internal error, the observer a hint where to look.
 func TestServerBugs(t *testing.T) {
 	var noQuestion *protocol.CreateMessage
 	form := elicit("k")
@@ -57,7 +56,7 @@ func TestServerBugs(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		handler roundtrip.Handler
-		want    string // words, between bars
+		want    string // separated by bars
 	}{
 		{"nil", returns(nil, nil), "nil or wrong result|<nil>"},
 		{"typed nil", returns((*protocol.CallToolResult)(nil), nil), "*protocol.CallToolResult"},
@@ -131,7 +130,6 @@ func TestServerBugs(t *testing.T) {
 	}
 }
 
-// TestBugEndsTheFlow tells the observer so.
 func TestBugEndsTheFlow(t *testing.T) {
 	for name, fail := range map[string]roundtrip.Handler{
 		"bug": returns(nil, nil), "error": returns(nil, errors.New("no")),
@@ -145,8 +143,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 	}
 }
 
-// TestResultChangedAfterwards seals what the client is in fact asked, and the state that the author
-// set on the result.
+// TestResultChangedAfterwards seals the questions really asked, and the state set on the result.
 func TestResultChangedAfterwards(t *testing.T) {
 	changed := roundtrip.InputRequired(elicit("a"), roundtrip.WithState("kept"))
 	changed.InputRequests[0].Key = "b"
@@ -170,7 +167,7 @@ func TestResultChangedAfterwards(t *testing.T) {
 	c.answer("b", declined).says("missing declined false mine")
 }
 
-// mistaken has a bound that is misspelled.
+// mistaken has a misspelled bound.
 type mistaken struct {
 	Amount int `json:"amount" minumum:"1"`
 }
@@ -211,8 +208,7 @@ func TestAllowSecrets(t *testing.T) {
 	}
 }
 
-// TestOtherMethods may not ask, and are passed through otherwise. A state or answers that such a
-// request carries are nobody's business.
+// TestOtherMethods may not ask, and pass otherwise. Their states and answers are ignored.
 func TestOtherMethods(t *testing.T) {
 	send := func(method string, handler roundtrip.Handler) *client {
 		c := serve(t, handler)
@@ -236,8 +232,7 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// TestRoundsDoNotLeakInwards serves a list from within a round, as a server in
-// the same process does.
+// TestRoundsDoNotLeakInwards serves a list from within a round, like a server in the same process.
 func TestRoundsDoNotLeakInwards(t *testing.T) {
 	c := serve(t, nil)
 	_, err := c.funnel.Do(t.Context(), toolCall(),
@@ -256,7 +251,7 @@ func TestRoundsDoNotLeakInwards(t *testing.T) {
 	}
 }
 
-// TestPanics are recovered, reported with their stack, and tell the client nothing.
+// TestPanics are recovered, reported with their stack, and hidden from the client.
 func TestPanics(t *testing.T) {
 	var nilError *authorsError
 	var nilURLs *protocol.URLElicitationRequiredError
@@ -291,7 +286,6 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestErrors spells a handler's error for each family.
 func TestErrors(t *testing.T) {
 	plain := errors.New("disk full")
 	own := protocol.Errorf(4711, "mine").WithData(map[string]int{"n": 1})
@@ -372,7 +366,7 @@ func TestCheckOutput(t *testing.T) {
 	one[event.HandlerPanicked](t, c.events)
 }
 
-// TestHandBuilt is what a gateway returns: its upstream's questions and state.
+// TestHandBuilt is a gateway's result: its upstream's questions and state.
 func TestHandBuilt(t *testing.T) {
 	upstream := &protocol.InputRequiredResult{
 		InputRequests: protocol.InputRequests{
@@ -405,8 +399,7 @@ func TestHandBuilt(t *testing.T) {
 	}
 }
 
-// TestGate asks for more than the client can do: what package server holds on the wire for one
-// capability holds for several, and what cannot be asked is not sealed.
+// TestGate asks for more than the client supports: several capabilities, and nothing is sealed.
 func TestGate(t *testing.T) {
 	form, url := elicit("f"), roundtrip.ElicitURL("u", "?", "https://id.example")
 	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}),
@@ -414,7 +407,7 @@ func TestGate(t *testing.T) {
 	for _, tc := range []struct {
 		name, declared string
 		items          []roundtrip.Item
-		missing        string // "" where the question may be asked
+		missing        string // "" if the question may be asked
 	}{
 		{"form to {}", `{"elicitation":{}}`, []roundtrip.Item{form}, ""},
 		{"several, some missing", `{"elicitation":{},"roots":{}}`, []roundtrip.Item{form, sample, roots, url}, `{"elicitation":{"url":{}},"sampling":{}}`},
@@ -455,7 +448,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestIncludeContext is dropped for clients that do not know it, on a copy.
+// TestIncludeContext: it is dropped for clients without it, on a copy.
 func TestIncludeContext(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -489,7 +482,6 @@ func TestIncludeContext(t *testing.T) {
 
 type ctxKey struct{}
 
-// TestContext reaches the handler and the observer with its values.
 func TestContext(t *testing.T) {
 	observer := observeFunc(func(ctx context.Context, e event.Event) {
 		if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
@@ -509,7 +501,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestOneFunnelManyGoroutines takes flows of its own through each.
+// TestOneFunnelManyGoroutines: each goroutine has flows of its own.
 func TestOneFunnelManyGoroutines(t *testing.T) {
 	question := roundtrip.MustQuestion[Confirmation]("k")
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0),
@@ -521,7 +513,6 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 	for n := range 100 {
 		wg.Go(func() {
 			handler := func(ctx context.Context) (protocol.Result, error) {
-				// Helpers may be used by several goroutines of a handler.
 				var inner sync.WaitGroup
 				for range 2 {
 					inner.Go(func() { question.Answer(ctx) })
@@ -551,7 +542,7 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCallersDataStaysAsItIs passes everything through two legs and compares.
+// TestCallersDataStaysAsItIs compares it after two legs.
 func TestCallersDataStaysAsItIs(t *testing.T) {
 	c := newClient(t, roundtrip.Options{RestartExpired: true}, consent)
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
@@ -565,8 +556,8 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestAddedQuestionsKeepTheOthers: a question that middleware adds to a result leaves the first as
-// its author built it: it may be asked again, and it is asked for as long as was said.
+// TestAddedQuestionsKeepTheOthers: adding a question to a result in middleware changes no option of
+// the first.
 func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, func(context.Context) (protocol.Result, error) {
@@ -577,7 +568,7 @@ func TestAddedQuestionsKeepTheOthers(t *testing.T) {
 			return asks, nil
 		})
 		c.ask("k", "added")
-		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // and not a refusal
+		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // not a refusal
 		time.Sleep(time.Minute)
 		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), words.ReasonExpired)
 	})

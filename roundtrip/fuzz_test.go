@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// seedsOrFail keeps a fuzz target from running on nothing.
 func seedsOrFail[T any](f *testing.F, seeds []T) {
 	f.Helper()
 	if len(seeds) == 0 {
@@ -23,8 +22,8 @@ func seedsOrFail[T any](f *testing.F, seeds []T) {
 	}
 }
 
-// FuzzClaims feeds junk to the decoder of claims, which somebody else's sealer
-// may let through. What it takes it must write again as it was.
+// FuzzClaims decodes junk, which another sealer may let through. Accepted claims reencode
+// unchanged.
 func FuzzClaims(f *testing.F) {
 	local := honest()
 	local.Call.Principal = protocol.LocalPrincipal()
@@ -36,7 +35,7 @@ func FuzzClaims(f *testing.F) {
 		if err == nil && !bytes.Equal(again, data) {
 			t.Errorf("%x is read, and written again as %x", data, again)
 		}
-		// Nor may a flow built on them panic or consent.
+		// A flow with such claims must not panic or consent either.
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{
 			open: func(string) ([]byte, error) { return data, nil },
 			seal: func([]byte) (string, error) { return "x", nil },
@@ -48,8 +47,8 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// FuzzState presents arbitrary text, and the funnel's own state with a piece of
-// text put in place of another: always the frozen error, unless nothing changed.
+// FuzzState presents arbitrary text, and the funnel's own state with a piece replaced: always the
+// frozen error, unless nothing changed.
 func FuzzState(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring(f, "k1", "k2"),
 		Audience: honest().Audience})
@@ -62,7 +61,7 @@ func FuzzState(f *testing.F) {
 	}
 	fresh, _ := first.(*protocol.InputRequiredResult).RequestState.Text()
 	seeds := 0
-	for _, v := range stored(f) { // all of them expired long ago
+	for _, v := range stored(f) { // all expired
 		if len(v.token) < 4000 {
 			f.Add(v.token, seeds, 1)
 			seeds++
@@ -96,8 +95,8 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzAnswers answers with arbitrary bytes. Nothing panics, and what is read as
-// consent is consent to a reader who knows nothing of this package.
+// FuzzAnswers answers with arbitrary bytes. Nothing panics, and consent is consent to any JSON
+// reader.
 func FuzzAnswers(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {
@@ -148,7 +147,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// action returns the value of the member action, spelled just so.
+// action returns the value of the member action, in this exact spelling.
 func action(raw string) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(raw), &members) != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// readDraft returns what the author of a result said and checks it. Results built by
-// [InputRequired] have it attached; for results built by hand it is read from the result.
+// readDraft returns the draft of [InputRequired], or reads one from a hand-built result.
 func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
 	d, built := rpc.Attached(asks).(*draft)
 	if !built || !d.matchesResult(asks) {
@@ -34,7 +33,6 @@ func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, erro
 	return d, nil
 }
 
-// checkDraft refuses a draft that cannot be sent. asks is the result with its questions.
 func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
 	if err := d.firstError(); err != nil {
 		return err
@@ -47,9 +45,7 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 			return err
 		}
 	}
-	// Encoding that can fail is tried here, so that the mistake is reported with its key. Forms
-	// derived by this package always encode. The latest revision is used, because what only an
-	// older one cannot carry is no mistake.
+	// Encode here, to report a failure with its key; an older revision may lack a feature.
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
 			continue
@@ -61,8 +57,7 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 	return p.checkURLs(d.questions)
 }
 
-// matchesResult reports whether questions and state are still those of the draft:
-// an author may have changed the result after building it.
+// matchesResult reports whether the author has not changed the result after building it.
 func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 	return d != nil && asks.RequestState == protocol.RequestState{} &&
 		slices.EqualFunc(d.questions, asks.InputRequests,
@@ -71,8 +66,7 @@ func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 			})
 }
 
-// restoreFrom takes over from the draft of a result that was changed afterwards what
-// the result itself cannot say.
+// restoreFrom copies from the draft of a changed result what the result cannot express.
 func (d *draft) restoreFrom(old *draft) {
 	d.forgets = old.forgets
 	if d.err = old.err; !d.hasState {
@@ -87,8 +81,7 @@ func (d *draft) restoreFrom(old *draft) {
 	}
 }
 
-// readHandBuilt reads a result that an author or a gateway filled in itself. Its
-// state, if it has one, becomes the author's own.
+// readHandBuilt reads a result without a draft. Its state, if any, becomes the author's own.
 func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 	if err := asks.Validate(); err != nil {
 		return nil, err
@@ -100,8 +93,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	for _, r := range asks.InputRequests {
 		q := Question{key: r.Key, request: r.Request}
 		if request, ok := r.Request.(*protocol.ElicitForm); ok {
-			// As a peer's: a gateway passes on what its upstream asks.
-			f, err := form.ParsePeer(request.Schema)
+			f, err := form.ParsePeer(request.Schema) // gateways pass on peers' forms
 			if err != nil {
 				return nil, fmt.Errorf("question %q: %w", r.Key, err)
 			}
@@ -112,8 +104,7 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	return d, nil
 }
 
-// requestsOf returns the questions of the result that the draft was read from, with peers' forms in
-// their normal form.
+// requestsOf returns the result's questions, with peers' forms in their normal form.
 func (d *draft) requestsOf(asks *protocol.InputRequiredResult) protocol.InputRequests {
 	i := -1
 	return changeRequests(asks.InputRequests, func(protocol.KeyedRequest) protocol.InputRequest {
@@ -122,18 +113,17 @@ func (d *draft) requestsOf(asks *protocol.InputRequiredResult) protocol.InputReq
 	})
 }
 
-// repeatsRefusedQuestion returns the person's refusal of a question that the handler asks
-// again unchanged, nil if there is none.
+// repeatsRefusedQuestion returns the refusal of a question that is asked again unchanged, or nil.
 func (r responder) repeatsRefusedQuestion(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fixVersionLocked() // also of a handler that asked and read nothing
+	r.fixVersionLocked() // even if the handler asked and read nothing
 	for _, q := range d.questions {
 		a := r.findAnswerLocked(q.key)
 		if a == nil || q.askAgain || a.asRefusal() == nil {
 			continue
 		}
-		// Which form an unsolicited refusal was shown is not known.
+		// The form shown for an unsolicited refusal is unknown.
 		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.formDigest()) {
 			return a.asRefusal()
 		}
@@ -141,8 +131,7 @@ func (r responder) repeatsRefusedQuestion(d *draft) error {
 	return nil
 }
 
-// checkURLs refuses the first question that asks for a visit to a URL which must not be sent
-// (client/elicitation, "Safe URL Handling"). The error is an [*urlrule.Refusal].
+// checkURLs returns an [*urlrule.Refusal] for a bad URL (client/elicitation, "Safe URL Handling").
 func (p *questioner) checkURLs(questions []Question) error {
 	allow := urlrule.Hook(p.funnel.opts.AllowURL)
 	for _, q := range questions {
@@ -155,8 +144,7 @@ func (p *questioner) checkURLs(questions []Question) error {
 	return nil
 }
 
-// checkClient refuses questions that the client has not declared to support. All questions are
-// checked first, so that one error names everything that is missing.
+// checkClient refuses questions for undeclared capabilities. One error names all that are missing.
 func (p *questioner) checkClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, error) {
 	if missing := p.findMissing(ctx, requests); !missing.IsZero() {
@@ -165,7 +153,6 @@ func (p *questioner) checkClient(ctx context.Context,
 	return p.withoutContext(requests), nil
 }
 
-// findMissing returns, and reports, what the client would have to declare to be asked.
 func (p *questioner) findMissing(ctx context.Context,
 	requests protocol.InputRequests) (missing protocol.ClientCapabilities) {
 	for _, q := range requests {
@@ -177,9 +164,8 @@ func (p *questioner) findMissing(ctx context.Context,
 	return missing
 }
 
-// withoutContext drops includeContext from sampling questions to clients that
-// do not declare it: servers should not send it then, and it is only a wish
-// (client/sampling). The author's values stay untouched.
+// withoutContext drops includeContext from sampling questions to clients that do not declare it
+// (client/sampling). It is only a hint. The author's values are not changed.
 func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
 	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
 		return requests
@@ -195,8 +181,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 	})
 }
 
-// changeRequests returns the questions as change returns each. The list is the author's, so it is
-// copied before the first that change returns another for.
+// changeRequests applies change to each question, in a copy of the author's list.
 func changeRequests(requests protocol.InputRequests,
 	change func(protocol.KeyedRequest) protocol.InputRequest) protocol.InputRequests {
 	copied := false
@@ -213,9 +198,8 @@ func changeRequests(requests protocol.InputRequests,
 	return requests
 }
 
-// checkLegacyClient decides whether all questions can be put to the client of a legacy
-// revision, and returns them as that revision spells them. Nothing has been sent yet. It also
-// records under which ids visits to URLs go out.
+// checkLegacyClient returns the questions as the legacy revision spells them, or a refusal if one
+// cannot be asked. It also records the ids of visits to URLs.
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
@@ -249,8 +233,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	return requests, nil
 }
 
-// downgradeQuestion returns the question as the revision of the call can carry it, or why it
-// cannot. The author's value is not changed.
+// downgradeQuestion returns the question as the call's revision can carry it, or why it cannot.
 func (p *questioner) downgradeQuestion(
 	question protocol.InputRequest,
 ) (protocol.InputRequest, error) {
@@ -269,7 +252,7 @@ func (p *questioner) downgradeQuestion(
 		return &c, nil
 	case *protocol.CreateMessage:
 		if err := checkSamplingIn(q, v); err != nil || v < protocol.V20251125 {
-			return q, err // without a capability for includeContext, all may be asked for it
+			return q, err // no capability covers includeContext here, so it is always allowed
 		}
 		return p.withoutContext(protocol.InputRequests{{Request: q}})[0].Request, nil
 	}
@@ -292,8 +275,8 @@ func downgradeForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRe
 	return &c, nil
 }
 
-// checkSamplingIn reports why revision v cannot carry a sampling question: tools and messages
-// of several blocks came with 2025-11-25, audio with 2025-03-26.
+// checkSamplingIn reports why revision v cannot carry a sampling question: tools and messages of
+// several blocks came with 2025-11-25, audio with 2025-03-26.
 func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
 	if v >= protocol.V20251125 {
 		return nil
@@ -303,7 +286,7 @@ func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
 	}
 	for _, m := range q.Messages {
 		if len(m.Content) != 1 {
-			return fmt.Errorf("revision %s has messages of one block only in sampling", v)
+			return fmt.Errorf("revision %s allows one block per message in sampling", v)
 		}
 		switch m.Content[0].(type) {
 		case *protocol.TextContent, *protocol.ImageContent:

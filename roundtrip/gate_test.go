@@ -13,7 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// guard is a handler that only checks for consent.
 func guard(question func() roundtrip.Question) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		if consents(ctx, "confirm") {
@@ -26,7 +25,7 @@ func guard(question func() roundtrip.Question) roundtrip.Handler {
 	}
 }
 
-// TestNoNagging has a handler that asks again what was refused: each person is asked once.
+// TestNoNagging: a handler repeats a refused question; each user is asked once.
 func TestNoNagging(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	raw := func() roundtrip.Question {
@@ -73,8 +72,7 @@ func TestNoNagging(t *testing.T) {
 	}
 }
 
-// TestNaggingWithUnsolicitedAnswers is the same where nothing proves what was
-// asked: rounds are not counted there, so nothing else would end it.
+// TestNaggingWithUnsolicitedAnswers: rounds are not counted here, so nothing else would end it.
 func TestNaggingWithUnsolicitedAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	c := serve(t, guard(form))
@@ -101,8 +99,8 @@ func TestAskAgain(t *testing.T) {
 	c.answer("confirm", cancelled).ask("confirm").answer("confirm", accepted).says("deployed")
 }
 
-// TestChangedQuestionIsAnother declines one form and is asked another, under
-// the same key; and a question of another kind.
+// TestChangedQuestionIsAnother declines one form and is asked another, or another kind, under its
+// key.
 func TestChangedQuestionIsAnother(t *testing.T) {
 	type shorter struct{}
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -119,7 +117,6 @@ func TestChangedQuestionIsAnother(t *testing.T) {
 	c.answer("confirm", declined).says("error: declined: confirm")
 }
 
-// TestAskingAfterNoAnswerIsNotNagging repeats questions that nobody refused.
 func TestAskingAfterNoAnswerIsNotNagging(t *testing.T) {
 	c := serve(t, guard(func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "Sure?")
@@ -128,7 +125,6 @@ func TestAskingAfterNoAnswerIsNotNagging(t *testing.T) {
 	c.answer("confirm", accepted).says("deployed")
 }
 
-// insatiable asks something new in every round.
 func insatiable(ctx context.Context) (protocol.Result, error) {
 	key := fmt.Sprint("q", roundtrip.RoundOf(ctx).Number)
 	return ask(roundtrip.Elicit[Confirmation](key, "And?"))
@@ -165,7 +161,6 @@ func TestRoundCap(t *testing.T) {
 	}
 }
 
-// TestStateOnlyRounds come back without a question, and count.
 func TestStateOnlyRounds(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n, _ := roundtrip.State[int](ctx)
@@ -179,7 +174,6 @@ func TestStateOnlyRounds(t *testing.T) {
 	contains(t, c.done(), "gave up after 8 rounds")
 }
 
-// Middleware between the funnel and the handler learns the round, and the flow as events name it.
 func TestMiddlewareLearnsTheRound(t *testing.T) {
 	var rounds []string
 	c := serve(t, flow(func(ctx context.Context) string {

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestStateGrowth brings states that were never sealed, by any key: what is too
-// long is not even decoded.
+// TestStateGrowth brings states that no key sealed: too long ones are not even decoded.
 func TestStateGrowth(t *testing.T) {
 	c := serve(t, reader)
 	c.ask("form", "url", "sample", "roots")
@@ -35,8 +34,7 @@ func TestStateGrowth(t *testing.T) {
 	)
 }
 
-// TestAnswerGrowth brings answers of all sizes and shapes to the questions of
-// each kind. What cannot be used is dropped, and the handler told so.
+// TestAnswerGrowth brings answers of all sizes and shapes to each kind. Unusable ones are dropped.
 func TestAnswerGrowth(t *testing.T) {
 	handler := rounds(asks(elicit("form"),
 		roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),

@@ -16,16 +16,14 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// claimState claims the state with the guard, if there is one, after everything about the state has
-// been verified and before its answers are used: a refused request never spends a state. c was
-// decoded from plaintext.
+// claimState claims the state with the guard, if any, after all checks and before its answers are
+// used: a refused request never spends a state. c was decoded from plaintext.
 //
-// A claim has one of three ends. commitClaim records the result of the run, questions included: an
-// exact replay, with the same state and answers, gets it again without a run of the handler.
-// endClaim gives the claim up, to the same answers, if the handler never started or has done
-// nothing that must not be repeated, and otherwise leaves the state spent: an exact replay learns
-// that the outcome is not known. While the claim is open, a copy of the request is refused as busy,
-// and any other request with the state as replayed.
+// commitClaim records the outcome, questions included: an exact replay, with the same state and
+// answers, gets it without a run of the handler. endClaim releases the claim, to the same answers,
+// if nothing that must not be repeated has happened; otherwise the state is spent, and an exact
+// replay learns that the outcome is unknown. While the claim is open, a copy of the request is
+// refused as busy, and other requests with the state as replayed.
 func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
 	protocol.Result, error) {
 	guard := r.funnel.opts.Guard
@@ -33,21 +31,18 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 		return nil, nil
 	}
 	r.reserveRoom(guard)
-	// Of what the state says and not of its text: a Sealer that accepts two
-	// spellings of a token must not make two states of one.
+	// Derived from the claims, not the token: a Sealer may accept two spellings of one token.
 	sum := sha256.Sum256(plaintext)
 	id := string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
-	// A replica whose clock is behind accepts the state for a little longer.
 	claim, err := guard.Claim(ctx, id, quota.OwnerDigest(r.call.Principal),
-		claims.Fingerprint(r.responses), c.Expires.Add(clockSkew))
+		claims.Fingerprint(r.responses), c.Expires.Add(clockSkew)) // for late clocks
 	if err == nil {
 		r.holdClaim(ctx, claim)
 		return nil, nil
 	}
 	spent, ok := errors.AsType[*store.SpentError](err)
 	if !ok {
-		// A guard that cannot answer lets nothing through.
-		return nil, r.reportUnserved(ctx, &storeError{resourceGuard, "claim", err})
+		return nil, r.reportUnserved(ctx, &storeError{resourceGuard, "claim", err}) // fail closed
 	}
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method,
@@ -75,31 +70,27 @@ func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext [
 	return nil, r.reportRejection(ctx, &rejection{reason: words.ReasonReplayed})
 }
 
-// A reserver is a guard or a store that shares its room among those who use it.
+// A reserver is a guard or a store with quotas for its users.
 type reserver interface{ ReserveForAuthenticated() }
 
-// reserveRoom tells a guard or a store that callers can authenticate, if they can.
+// reserveRoom reserves capacity for authenticated callers, if the host has any.
 func (e *exchange) reserveRoom(pool any) {
 	if pool, ok := pool.(reserver); ok && e.call.Authenticates {
 		pool.ReserveForAuthenticated()
 	}
 }
 
-// copyRetryAfter is when to send such a copy again: most rounds take less. It is also for guards
-// and stores that do not say when.
-const copyRetryAfter = time.Second
+const copyRetryAfter = time.Second // the default; most rounds take less
 
-// refuseCopy is the error for a copy of a request that is still being served. Everything about
-// the copy has been verified.
+// refuseCopy is the error for a verified copy of a request still being served.
 func refuseCopy() *protocol.Error {
 	return quota.Refuse(quota.None, copyRetryAfter,
 		"this request is being served already; send it again in %s to get its outcome",
 		copyRetryAfter)
 }
 
-// commitClaim records the outcome of a claimed state. Errors are not recorded: nothing is known to
-// have happened. Where scopes were lacking nothing has, and the claim is given up: the client comes
-// back with the same state and a larger grant.
+// commitClaim records the outcome of a claimed state. Errors, with unknown effects, are not
+// recorded. A missing scope releases the claim for a retry with a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
 		return
@@ -110,8 +101,7 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 		}
 		return
 	}
-	// The newest revision can encode every outcome, questions included.
-	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
+	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result) // any outcome
 	if err != nil {
 		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
 		return
@@ -119,9 +109,8 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	e.endClaim(ctx, data)
 }
 
-// endClaim ends the claim, once: with an outcome, or without one if outcome is nil. Then it is
-// given up if the handler never started, or has done nothing that must not be repeated. The context
-// is not cancelled with the call's: the guard must learn that the state is spent.
+// endClaim ends the claim once, with an outcome, or nil to release it if nothing that must not be
+// repeated has happened. Its context outlives the call's, so that the state is surely spent.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 	claim := e.dropClaim()
 	if claim == nil {
@@ -135,14 +124,13 @@ func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 	e.observeStore(ctx, claim.Commit(ctx, outcome), resourceGuard, "commit")
 }
 
-// The resources of [event.StoreFailed].
 const (
 	resourceGuard = "guard"
 	resourceStore = "store"
 	resourceTasks = "tasks"
 )
 
-// A storeError means that a guard or a store could not be asked.
+// A storeError means that a guard or a store failed.
 type storeError struct {
 	resource, operation string
 	error
@@ -157,13 +145,13 @@ func (e *exchange) observeStore(ctx context.Context, err error, resource, operat
 	}
 }
 
-// outcomeUnknownText is for who sends a request again of which no outcome is kept.
+// outcomeUnknownText is for repeated requests without a recorded outcome.
 const outcomeUnknownText = "the outcome is not known: the request ended before it had a result " +
 	"that was recorded; find out what it did before you start the call again"
 
-// giveClaimUp has the claim given up to the same answers if nothing ran that must not run twice,
-// and reports whether the request can be sent again. The handler has returned. In guard style the
-// code behind an answer has run, so only a run that flow style has suspended gives a claim up.
+// giveClaimUp releases the claim, to the same answers, if nothing ran that must not run twice, and
+// reports whether the request can be retried. The handler has returned. In guard style the code
+// behind an answer has run, so only a suspended run of flow style qualifies.
 func (r responder) giveClaimUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,8 +161,7 @@ func (r responder) giveClaimUp() bool {
 	return r.retriable
 }
 
-// answerCutOff returns the response for a run whose request ended before it had a result. A copy
-// of the request gets it, too.
+// answerCutOff answers a run, and copies of it, whose request ended without a result.
 func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
 	if retriable {
@@ -186,8 +173,7 @@ func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.R
 	return r.refuseFlow(protocol.CodeFlowEnded, outcomeUnknownText)
 }
 
-// failedByCutOff reports whether the request ended while its state was claimed, and what the
-// handler returned says no more than that.
+// failedByCutOff reports whether the request's end explains the failure of a claimed run.
 func (r responder) failedByCutOff(ctx context.Context, result protocol.Result, err error) bool {
 	if r.held == nil || ctx.Err() == nil {
 		return false

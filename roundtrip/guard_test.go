@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// charge is a handler whose effect must not happen twice.
+// charge is a handler whose effect must not be repeated.
 func charge(charges *int) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		if !consents(ctx, "k") {
@@ -37,7 +37,7 @@ func TestGuardReplay(t *testing.T) {
 	c.answer("k", accepted).says("charge 1")
 	runs := c.runs
 
-	// The same again, spelled differently, gets what was recorded.
+	// The same answers, spelled differently, get the recorded outcome.
 	for _, again := range []string{accepted, ` {"content" : {"reason":"\u006eow"},"action":"accept"} `} {
 		c.answer("k", again).says("charge 1")
 	}
@@ -50,7 +50,6 @@ func TestGuardReplay(t *testing.T) {
 		}
 	}
 
-	// The same state with other answers is a fork.
 	for _, other := range []string{declined, form("else")} {
 		frozen(t, c.answer("k", other), words.ReasonReplayed)
 	}
@@ -58,15 +57,14 @@ func TestGuardReplay(t *testing.T) {
 	frozen(t, c.answer("k", accepted, "more", `1`), words.ReasonReplayed)
 }
 
-// TestReplaysNameTheirFlow: what is told of a request whose state has been claimed already has the
-// flow and the round of the one that claimed it.
+// TestReplaysNameTheirFlow: events about a replay have the flow and round of the first request.
 func TestReplaysNameTheirFlow(t *testing.T) {
 	var c *client
 	c = guarded(t, func(ctx context.Context) (protocol.Result, error) {
 		if !consents(ctx, "k") {
 			return ask(elicit("k"))
 		}
-		call := c.call // a copy while this request runs
+		call := c.call // a copy of the request in flight
 		if _, err := c.funnel.Do(ctx, call, c.handler); err == nil {
 			t.Error("the copy is served")
 		}
@@ -90,7 +88,6 @@ func TestReplaysNameTheirFlow(t *testing.T) {
 	}
 }
 
-// TestGuardReplaysQuestions hands out the same questions and the same state.
 func TestGuardReplaysQuestions(t *testing.T) {
 	charges := 0
 	c := guarded(t, charge(&charges))
@@ -103,7 +100,6 @@ func TestGuardReplaysQuestions(t *testing.T) {
 	c.answer("k", accepted).says("charge 1")
 }
 
-// TestWithoutAGuard a state may be presented until it expires.
 func TestWithoutAGuard(t *testing.T) {
 	charges := 0
 	c := serve(t, charge(&charges))
@@ -116,7 +112,7 @@ func TestWithoutAGuard(t *testing.T) {
 	}
 }
 
-// TestGuardOneWinner has many clients present one state at the same time.
+// TestGuardOneWinner: many clients present one state at the same time.
 func TestGuardOneWinner(t *testing.T) {
 	var runs, done, refused atomic.Int32
 	c := guarded(t, nil)
@@ -142,7 +138,7 @@ func TestGuardOneWinner(t *testing.T) {
 	}
 }
 
-// A spy is a guard that notes what it is asked, and does something else where told to.
+// A spy is a guard that records calls, and may act differently.
 type spy struct {
 	store.Guard
 	claim  func(print [32]byte) error // before the claim
@@ -192,13 +188,12 @@ func (c spied) Release(ctx context.Context) error {
 	return c.Claim.Release(ctx)
 }
 
-// guarded returns a client of a funnel with a guard.
 func guarded(t testing.TB, handler roundtrip.Handler) *client {
 	t.Helper()
 	return newClient(t, roundtrip.Options{Guard: store.NewMemoryGuard(0)}, handler)
 }
 
-// TestGuardThatCannotBeAsked lets nothing through.
+// TestGuardThatCannotBeAsked: an unreachable guard admits nothing.
 func TestGuardThatCannotBeAsked(t *testing.T) {
 	charges := 0
 	guard := newSpy()
@@ -218,7 +213,7 @@ func TestGuardThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// TestGuardIsTakenAfterVerification, so that junk costs it nothing.
+// TestGuardIsTakenAfterVerification, so that junk costs the guard nothing.
 func TestGuardIsTakenAfterVerification(t *testing.T) {
 	guard := newSpy()
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
@@ -238,7 +233,7 @@ func TestGuardCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard},
 		rounds(asks(elicit("k")), func(ctx context.Context) (protocol.Result, error) {
-			cancel() // the client goes
+			cancel() // the client disconnects
 			return say("done")
 		}))
 	c.ask("k")
@@ -255,16 +250,15 @@ func TestGuardCommit(t *testing.T) {
 	}
 }
 
-// TestClaimsAreRenewed while the handler runs, and not any more: what takes longer than a lease
-// is told to run, by a guard that can be asked, and an answer of the guard ends nothing. A panic is
-// reported; a renewal that hangs ends with its time, or with the claim, and then nothing is wrong.
+// TestClaimsAreRenewed while the handler runs, and not afterwards, whatever the guard answers. A
+// panic is reported; a renewal that hangs ends with its time or the claim, without error.
 func TestClaimsAreRenewed(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
 		takes    time.Duration
 		renew    func(context.Context) error
 		renewals int
-		wrong    int // of them
+		wrong    int // wrong ones
 		words    string
 	}{
 		"a short run": {store.Lease/3 - 2*time.Second, nil, 0, 0, ""},
@@ -302,7 +296,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 	}
 }
 
-// TestCopiesOfALongRun are told that it runs, however long it takes, and get its outcome then.
+// TestCopiesOfALongRun are told that it runs, then get its outcome.
 func TestCopiesOfALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *client
@@ -323,7 +317,7 @@ func TestCopiesOfALongRun(t *testing.T) {
 	})
 }
 
-// TestGuardAfterScopesLack gives the claim up: the client comes back with a larger grant.
+// TestGuardAfterScopesLack releases the claim: the client retries with a larger grant.
 func TestGuardAfterScopesLack(t *testing.T) {
 	scopes := 0
 	c := guarded(t, func(ctx context.Context) (protocol.Result, error) {
@@ -341,7 +335,6 @@ func TestGuardAfterScopesLack(t *testing.T) {
 	c.answer("k", accepted).says("done")
 }
 
-// TestGuardAfterAFailure keeps the claim, whatever the handler did before.
 func TestGuardAfterAFailure(t *testing.T) {
 	for name, fail := range map[string]roundtrip.Handler{
 		"panic":          func(context.Context) (protocol.Result, error) { panic("half done") },
@@ -359,8 +352,8 @@ func TestGuardAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestGuardRelease gives a claim up only where the handler never started: here,
-// because an observer panics before it.
+// TestGuardRelease: a claim is released if the handler never started, here because an observer
+// panics.
 func TestGuardRelease(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		guard := newSpy()
@@ -385,8 +378,7 @@ func TestGuardRelease(t *testing.T) {
 	}
 }
 
-// TestGuardRemembersForTheSlowestClock claims for longer than the state lives,
-// because another replica's clock may be behind.
+// TestGuardRemembersForTheSlowestClock claims for longer than the state lives.
 func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newSpy()
@@ -395,7 +387,6 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 		if want := time.Now().Add(time.Hour + 2*time.Minute); !guard.until.Equal(want) {
 			t.Errorf("claimed until %v, want %v", guard.until, want)
 		}
-		// A round ends with its flow.
 		c = newClient(t, roundtrip.Options{Guard: guard, RoundTTL: 20 * time.Hour}, insatiable)
 		start := time.Now()
 		c.ask("q1")
@@ -407,8 +398,8 @@ func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	})
 }
 
-// TestCopiesOfARunningLeg: the client of a leg that is served already is told when to come back,
-// and then gets the outcome; but only who would have been served, with the same answers.
+// TestCopiesOfARunningLeg: a copy with the same answers is told when to retry, then gets the
+// outcome.
 func TestCopiesOfARunningLeg(t *testing.T) {
 	entered, leave, over := make(chan bool), make(chan bool), make(chan error)
 	c := guarded(t, nil)
@@ -453,15 +444,13 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	one[event.LegRunning](t, c.events)
 }
 
-// lenient is a Sealer that takes a token for the same with spaces behind it, as
-// one made of a lenient base64 decoder does.
+// lenient is a Sealer that ignores spaces after a token, like a lenient base64 decoder.
 type lenient struct{ *keys.Keyring }
 
 func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
 	return l.Keyring.Open(ctx, strings.TrimRight(text, " "))
 }
 
-// TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets them be spelled.
 func TestOtherSpellingOfSpentState(t *testing.T) {
 	opts := roundtrip.Options{Sealer: lenient{keys.EphemeralKeyring()},
 		Guard: store.NewMemoryGuard(0)}

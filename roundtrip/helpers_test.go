@@ -20,12 +20,11 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// Confirmation is the form most tests ask with.
+// Confirmation is the form of most tests.
 type Confirmation struct {
 	Reason string `json:"reason" minLength:"2"`
 }
 
-// events is an observer that remembers.
 type events struct {
 	mu   sync.Mutex
 	list []event.Event
@@ -37,7 +36,6 @@ func (e *events) Observe(_ context.Context, happened event.Event) {
 	e.list = append(e.list, happened)
 }
 
-// all returns the events of one type, oldest first.
 func all[T event.Event](e *events) []T {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +48,6 @@ func all[T event.Event](e *events) []T {
 	return out
 }
 
-// one returns the only event of its type.
 func one[T event.Event](t testing.TB, e *events) T {
 	t.Helper()
 	list := all[T](e)
@@ -61,8 +58,7 @@ func one[T event.Event](t testing.TB, e *events) T {
 	return list[0]
 }
 
-// client is as much of one as the funnel needs: what it is asked goes over the
-// wire, and the retry carries the state it was given.
+// client is a minimal client: questions go over the wire, and the retry carries the state.
 type client struct {
 	t       testing.TB
 	funnel  *roundtrip.Funnel
@@ -70,11 +66,11 @@ type client struct {
 	call    roundtrip.Call // the next one
 	events  *events
 	runs    int      // of the handler
-	shown   []string // keys of the questions shown, in order
+	shown   []string // of the questions shown, in order
 	asked   *protocol.InputRequiredResult
 }
 
-// toolCall is a call of the tool "deploy" by a client that can do everything.
+// toolCall is a call of the tool "deploy" by a client with all capabilities.
 func toolCall() roundtrip.Call {
 	return roundtrip.Call{
 		Version:      protocol.V20260728,
@@ -94,15 +90,14 @@ func capable() protocol.ClientCapabilities {
 	}
 }
 
-// newClient returns a client of a funnel with opts, about to make toolCall.
 func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) *client {
 	t.Helper()
 	c := &client{t: t, call: toolCall(), events: &events{}}
 	opts.Observer = event.Observers(c.events, opts.Observer)
-	if opts.Audience == "" { // demanded beside a shared key
+	if opts.Audience == "" { // required beside a shared key
 		opts.Audience = "test"
 	}
-	if opts.MinHumanTime == 0 { // who answers here is a test, at once
+	if opts.MinHumanTime == 0 { // tests answer at once
 		opts.MinHumanTime = -1
 	}
 	funnel, err := roundtrip.NewFunnel(&opts)
@@ -117,14 +112,13 @@ func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) 
 	return c
 }
 
-// serve returns a client of a funnel without options.
 func serve(t testing.TB, handler roundtrip.Handler) *client {
 	t.Helper()
 	return newClient(t, roundtrip.Options{}, handler)
 }
 
-// send makes the next call and returns its result as the wire carries it.
-// After questions the next call is their retry, without answers as yet.
+// send makes the next call and returns its result as on the wire. After questions the next call is
+// their retry, without answers yet.
 func (c *client) send() (protocol.Result, error) {
 	c.t.Helper()
 	result, err := c.funnel.Do(c.t.Context(), c.call, c.handler)
@@ -156,7 +150,7 @@ func (c *client) send() (protocol.Result, error) {
 	return result, nil
 }
 
-// conforms holds what goes out against the published schema.
+// conforms checks what goes out against the published schema.
 func (c *client) conforms(response *protocol.Response) {
 	c.t.Helper()
 	response.ID = protocol.IntID(1)
@@ -167,7 +161,7 @@ func (c *client) conforms(response *protocol.Response) {
 	wiretest.Validate(c.t, string(c.call.Version), wiretest.Server, raw, c.call.Method)
 }
 
-// ask sends what must lead to questions with exactly these keys.
+// ask expects questions with exactly these keys.
 func (c *client) ask(keys ...string) *client {
 	c.t.Helper()
 	result, err := c.send()
@@ -188,7 +182,7 @@ func (c *client) ask(keys ...string) *client {
 	return c
 }
 
-// answer puts answers, alternately key and JSON, into the next call.
+// answer adds pairs of key and JSON answer to the next call.
 func (c *client) answer(pairs ...string) *client {
 	c.call.Responses = answers(pairs...)
 	return c
@@ -203,7 +197,6 @@ func answers(pairs ...string) protocol.InputResponses {
 	return out
 }
 
-// ended holds that the only flow ended in this way, after so many legs.
 func (c *client) ended(how event.FlowEnd, legs int) {
 	c.t.Helper()
 	if end := one[event.FlowEnded](c.t, c.events); end.How != how || end.Legs != legs ||
@@ -212,7 +205,6 @@ func (c *client) ended(how event.FlowEnd, legs int) {
 	}
 }
 
-// answersTo has each question answered by a function.
 func answersTo(asked *protocol.InputRequiredResult,
 	answer func(protocol.InputRequest) string) (out protocol.InputResponses) {
 	for _, q := range asked.InputRequests {
@@ -221,8 +213,7 @@ func answersTo(asked *protocol.InputRequiredResult,
 	return out
 }
 
-// done sends what must complete, and returns the text that the tool answers,
-// with "error: " before it if that is what it is.
+// done expects completion and returns the tool's text, after "error: " if it is an error.
 func (c *client) done() string {
 	c.t.Helper()
 	result, err := c.send()
@@ -235,7 +226,6 @@ func (c *client) done() string {
 	return show(result)
 }
 
-// says sends what must complete with this text.
 func (c *client) says(want string) {
 	c.t.Helper()
 	if got := c.done(); got != want {
@@ -243,7 +233,6 @@ func (c *client) says(want string) {
 	}
 }
 
-// fails sends what must fail with the code.
 func (c *client) fails(code int64) *protocol.Error {
 	c.t.Helper()
 	result, err := c.send()
@@ -257,8 +246,7 @@ func (c *client) fails(code int64) *protocol.Error {
 	return e
 }
 
-// bug sends what must be an internal error, and returns what the observer was
-// told. The client learns nothing of it.
+// bug expects an internal error, and returns the observer's text, of which the client gets nothing.
 func (c *client) bug() string {
 	c.t.Helper()
 	before := len(all[event.ServerBug](c.events))
@@ -273,8 +261,7 @@ func (c *client) bug() string {
 	return bugs[before].Err.Error()
 }
 
-// withoutAdvice cuts off what a text says is to be done next, for tests of what
-// happened. TestTextsSayWhatToDo is about the rest.
+// withoutAdvice cuts off advice, for tests of what happened. TestTextsSayWhatToDo tests the advice.
 func withoutAdvice(text string) string {
 	for _, mark := range []string{"; the person ", "; the client answered without ",
 		"; start the call ", ". Start the call ", ": use a client ", "; use a client ",
@@ -284,7 +271,6 @@ func withoutAdvice(text string) string {
 	return text
 }
 
-// show returns the text of a tool's result, and a name for others.
 func show(r protocol.Result) string {
 	switch r := r.(type) {
 	case *protocol.CallToolResult:
@@ -319,38 +305,33 @@ func returns(r protocol.Result, err error) roundtrip.Handler {
 	return func(context.Context) (protocol.Result, error) { return r, err }
 }
 
-// asks is a handler that returns the same in every round.
 func asks(items ...roundtrip.Item) roundtrip.Handler {
 	return func(context.Context) (protocol.Result, error) { return ask(items...) }
 }
 
-// rounds is a handler that runs another one in each round, and the last for ever.
+// rounds is a handler that runs another one in each round, finally the last.
 func rounds(handlers ...roundtrip.Handler) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		return handlers[min(roundtrip.RoundOf(ctx).Number, len(handlers))-1](ctx)
 	}
 }
 
-// message asks the client's model.
 func message(text string) *protocol.CreateMessage {
 	return &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
 		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: text}}}}}
 }
 
-// elicit asks for a [Confirmation].
 func elicit(key string) roundtrip.Question { return roundtrip.Elicit[Confirmation](key, "?") }
 
 func ask(items ...roundtrip.Item) (protocol.Result, error) {
 	return roundtrip.InputRequired(items...), nil
 }
 
-// bubble runs a subtest in fake time.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// contains fails unless text has each of the words.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -369,13 +350,12 @@ const (
 	rooted    = `{"roots":[{"uri":"file:///src","name":"src"}]}`
 )
 
-// mode is a way in which the calls of flow style are fulfilled.
+// mode is a way in which flow-style calls are answered.
 type mode struct {
 	name    string
 	version protocol.Version
 }
 
-// replays reports whether a handler in flow style runs again in each round.
 func (m mode) replays() bool { return m.version.Era() == protocol.Modern }
 
 var modes = []mode{
@@ -383,8 +363,8 @@ var modes = []mode{
 	{"live", protocol.V20251125},
 }
 
-// person answers questions by the first word of their message, and those that
-// have none by their kind. What it does not know it accepts.
+// person answers questions by the first word of their message, or by kind, and accepts unknown
+// ones.
 type person map[string]string
 
 func (p person) answer(q protocol.InputRequest) string {
@@ -392,7 +372,7 @@ func (p person) answer(q protocol.InputRequest) string {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		message := q.Message
-		if i := strings.LastIndex(message, ". "); i >= 0 { // behind why it is asked again
+		if i := strings.LastIndex(message, ". "); i >= 0 { // after a repeat's reason
 			message = message[i+2:]
 		}
 		name, _, _ = strings.Cut(message, " ")
@@ -406,7 +386,7 @@ func (p person) answer(q protocol.InputRequest) string {
 	return answer
 }
 
-// journey takes handler through a whole flow in a mode.
+// journey takes a handler through a whole flow in a mode.
 type journey struct {
 	*client
 	*human
@@ -425,7 +405,6 @@ func newJourney(t testing.TB, m mode, opts roundtrip.Options, p person,
 	return j
 }
 
-// end goes on until there is a result, or an error.
 func (j *journey) end(p person) (protocol.Result, error) {
 	j.client.t.Helper()
 	for {
@@ -444,7 +423,6 @@ func (j *journey) end(p person) (protocol.Result, error) {
 	}
 }
 
-// inEveryMode runs a flow to its end in each mode. Check sees what came of it.
 func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtrip.Handler,
 	check func(t *testing.T, m mode, j *journey, result protocol.Result, err error)) {
 	t.Helper()
@@ -457,7 +435,7 @@ func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtr
 	}
 }
 
-// wants is a check for a text, the number of questions and, where the handler is replayed, of runs.
+// wants checks the text, the number of questions and, in replay, of runs.
 func wants(text string,
 	questions, runs int) func(*testing.T, mode, *journey, protocol.Result, error) {
 	return func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
@@ -504,7 +482,7 @@ func check(err error) {
 	}
 }
 
-// replyTo reads a [Confirmation] in guard style, and consents whether there is an accepted one.
+// replyTo reads a [Confirmation] in guard style; an accepted one is consent.
 func replyTo(ctx context.Context, key string) roundtrip.Reply[Confirmation] {
 	return roundtrip.Answer[Confirmation](ctx, key)
 }
@@ -514,7 +492,6 @@ func consents(ctx context.Context, key string) bool {
 	return ok
 }
 
-// reasonOf is the shortest flow: one question.
 func reasonOf(ctx context.Context, key string) (string, error) {
 	c, err := roundtrip.Ask[Confirmation](ctx, key, key+" ?")
 	return c.Reason, err
@@ -531,8 +508,7 @@ type pushed struct {
 	extend func()
 }
 
-// A human sits behind a client of a legacy revision. What it is asked must be a
-// message of that revision.
+// A human is behind a client of a legacy revision, whose messages must fit the revision.
 type human struct {
 	t       testing.TB
 	version protocol.Version
@@ -540,11 +516,10 @@ type human struct {
 
 	mu        sync.Mutex
 	asked     []protocol.InputRequest
-	wire      []string // what went out, method and params
+	wire      []string // sent messages, method and params
 	withdrawn int
 }
 
-// Push implements [roundtrip.Pusher].
 func (h *human) Push(ctx context.Context, q protocol.InputRequest,
 	extend, _ func()) (json.RawMessage, error) {
 	data, err := protocol.AppendInputRequest(nil, h.version, q)
@@ -572,7 +547,6 @@ func (h *human) traffic() int {
 	return len(h.asked)
 }
 
-// willing answers every question as one would hope.
 func willing(q *pushed) (string, error) {
 	switch q.Kind() {
 	case protocol.KindElicitForm:
@@ -591,7 +565,6 @@ func says(text string) func(*pushed) (string, error) {
 	return func(*pushed) (string, error) { return text, nil }
 }
 
-// after has a person take this long.
 func after(d time.Duration, answer func(*pushed) (string, error)) func(*pushed) (string, error) {
 	return func(q *pushed) (string, error) {
 		time.Sleep(d)
@@ -603,13 +576,12 @@ func fails(err error) func(*pushed) (string, error) {
 	return func(*pushed) (string, error) { return "", err }
 }
 
-// silent never answers.
 func silent(q *pushed) (string, error) {
 	<-q.Done()
 	return "", context.Cause(q)
 }
 
-// serveLive returns a client of revision 2025-11-25 without options, and serveAs one of any.
+// serveLive returns a client of revision 2025-11-25 without options.
 func serveLive(t testing.TB, handler roundtrip.Handler) (*client, *human) {
 	t.Helper()
 	return serveAs(t, protocol.V20251125, handler)
@@ -620,7 +592,7 @@ func serveAs(t testing.TB, v protocol.Version, handler roundtrip.Handler) (*clie
 	return newLegacy(t, v, roundtrip.Options{}, handler)
 }
 
-// newLegacy returns a client of revision v with somebody behind it.
+// newLegacy returns a client of revision v with a human.
 func newLegacy(t testing.TB, v protocol.Version, opts roundtrip.Options,
 	handler roundtrip.Handler) (*client, *human) {
 	t.Helper()
@@ -630,11 +602,9 @@ func newLegacy(t testing.TB, v protocol.Version, opts roundtrip.Options,
 	return c, h
 }
 
-// families are the three requests that may ask.
 var families = []string{protocol.MethodCallTool, protocol.MethodGetPrompt,
 	protocol.MethodReadResource}
 
-// completes is a complete result of the family.
 func completes(method string) (protocol.Result, error) {
 	switch method {
 	case protocol.MethodGetPrompt:
@@ -647,7 +617,7 @@ func completes(method string) (protocol.Result, error) {
 	return say("done")
 }
 
-// refused sends what must be refused in the manner of the request's family.
+// refused expects a refusal in the form of the request's family.
 func (c *client) refused(code int64, words ...string) {
 	c.t.Helper()
 	if c.call.Method == protocol.MethodCallTool {

@@ -10,12 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askInPlace puts a question to the client of a legacy revision and waits for the answer, with the
-// same gate, limits and validation as for questions that are returned. A failure to ask ends the
-// run, because a handler might take the error for an answer.
+// askInPlace pushes a question and waits for the answer, with the checks of returned questions. A
+// failure to ask ends the run, because a handler might mistake the error for an answer.
 //
-// Its frame, and those of what it calls, are on the stack of every call that waits. So whatever
-// runs before a question is sent, or after its answer, is in functions that are not inlined.
+// Code before and after the wait is in functions not inlined: stacks of waiting calls stay small.
 func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	waits, done := r.waitingContext(ctx)
 	defer done()
@@ -37,9 +35,8 @@ func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	return nil
 }
 
-// readInPlace decides what follows from the answer to the question, or from a failure to ask: an
-// error, or that it is asked again. ignored is how many times in a row the answer could not be
-// used. Inlined it would take 300 bytes of the stack of a call that waits.
+// readInPlace decides what follows: an error, or that the question is asked again. ignored counts
+// unusable answers in a row. Inlined it would take 300 bytes of the stack of a waiting call.
 //
 //go:noinline
 func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
@@ -70,9 +67,8 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 	return true, nil
 }
 
-// waitingContext returns the context under which the questions of ctx wait for their answers,
-// and the function that releases it. It is ctx itself, unless that may have been cut off from
-// the context of the call, which a question must not outlive.
+// waitingContext returns the context for the questions of ctx, and its release. It is ctx itself,
+// unless that may be detached from the call's context, which no question must outlive.
 func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	if ctx == context.Context(&r.ctx) {
 		return ctx, func() {}
@@ -82,13 +78,11 @@ func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// inPlaceSlack is how many times Limits.Rounds a run may ask in place: questions of several
-// goroutines, one round in replay, may follow one another there.
+// inPlaceSlack multiplies Limits.Rounds: one round of goroutines in replay may be several in place.
 const inPlaceSlack = 8
 
-// beginInPlace counts the rounds of a run that asks in place, so that a run which does not converge
-// ends. Questions that are put before any of them is answered are one round; one question may be
-// put as often as in replay. It returns a questioner of its own, see newQuestioner.
+// beginInPlace counts rounds, so that a run that does not converge ends: questions asked before any
+// is answered are one round, and each may be asked as often as in replay.
 func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +90,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.ctx.Err() != nil { // waiting need not end with it
+	if r.ctx.Err() != nil { // the wait may outlive it
 		cause := context.Cause(&r.ctx)
 		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
 			how: words.EndFailed})
@@ -117,7 +111,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}, how: words.EndRounds})
 }
 
-// pushInPlace asks the question and records the answer. It reports whether that could be used.
+// pushInPlace asks the question and records the answer. It reports whether the answer is usable.
 func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question,
 	again int) (usable bool, err error) {
 	requests, err := r.prepareInPlace(ctx, p, missing)
@@ -133,8 +127,7 @@ func (r asker) pushInPlace(ctx context.Context, p *questioner, missing *Question
 	return r.acceptInPlace(ctx, p, missing, requests, pushed), nil
 }
 
-// acceptInPlace records the answer and reports it to the observer. It reports whether it could
-// be used.
+// acceptInPlace records and reports the answer. It reports whether the answer is usable.
 //
 //go:noinline
 func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
@@ -163,7 +156,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	reported := *a
 	if !r.hideUnseen(a) {
 		r.recordAnswerLocked(a)
-	} else if outcome == Accepted { // by the client itself
+	} else if outcome == Accepted { // given by the client itself
 		reported.outcome = Unseen
 	}
 	r.mu.Unlock()
@@ -173,7 +166,7 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 	return true
 }
 
-// prepareInPlace returns the question as it is put to the client. It fails if it cannot be put.
+// prepareInPlace returns the question to push, or why it cannot be pushed.
 //
 //go:noinline
 func (r asker) prepareInPlace(
@@ -193,8 +186,7 @@ func (r asker) prepareInPlace(
 	return r.explainRepeats(requests), nil
 }
 
-// describeInPlace returns the event that reports the question, nil if nobody observes. In the frame
-// of prepareInPlace it would make the runtime double the stack of a call that waits to 16 KiB.
+// describeInPlace is apart from prepareInPlace, whose frame would double a waiting call's stack.
 //
 //go:noinline
 func (p *questioner) describeInPlace(
@@ -210,8 +202,7 @@ func (p *questioner) describeInPlace(
 	}
 }
 
-// failInPlace decides what a failure to ask means. A handler that withdraws its own question may
-// ask it again, and so may one that can do without an answer. Any other failure ends the run.
+// failInPlace ends the run, unless the handler withdrew the question or can do without an answer.
 func (r asker) failInPlace(ctx context.Context, missing *Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKey(missing.key)

@@ -14,13 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestCancelledQuestionsEndTheRun: of a request that is cancelled while its questions wait, a
-// handler that takes the error for a go-ahead must not be believed. They hang on the request and
-// not on the handler's context, and may hear of its end first.
+// TestCancelledQuestionsEndTheRun: a handler whose request is cancelled must not mistake the error
+// for an answer. Questions depend on the request's context, and may see its end before the handler.
 func TestCancelledQuestionsEndTheRun(t *testing.T) {
 	for range 50 {
 		parent, cancel := context.WithCancel(t.Context())
-		for range 200 { // what else waits for the end of the request
+		for range 200 { // others that wait for the end of the request
 			_, stop := context.WithCancel(parent)
 			defer stop()
 		}
@@ -30,7 +29,7 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 				func(context.Context) { committed = true }); err != nil {
 				t.Error(err)
 			}
-			ctx.Done() // as everything does that waits
+			ctx.Done() // as every waiter does
 			_, _ = reasonOf(ctx, "x")
 			return say("deleted")
 		})
@@ -46,7 +45,6 @@ func TestCancelledQuestionsEndTheRun(t *testing.T) {
 	}
 }
 
-// TestFlowEndsBeforeTheQuestion: the time of a flow is over when its handler comes to ask.
 func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	for name, of := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"context of the handler": func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -75,7 +73,7 @@ func TestFlowEndsBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// TestFlowEndsWhileTheQuestionWaits: progress puts the end of a question off, not that of the flow.
+// TestFlowEndsWhileTheQuestionWaits: progress postpones the end of a question, not of the flow.
 func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
@@ -102,8 +100,7 @@ func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 	})
 }
 
-// TestUnansweredInPlace: what keeps a live question from being answered ends the
-// call in the same way, for the same handlers.
+// TestUnansweredInPlace: whatever prevents an answer ends the call in the same way.
 func TestUnansweredInPlace(t *testing.T) {
 	for name, then := range misbehaving {
 		for what, answer := range map[string]func(*pushed) (string, error){
@@ -117,7 +114,7 @@ func TestUnansweredInPlace(t *testing.T) {
 					if err == nil || ctx.Err() == nil {
 						t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
 					}
-					_, err = reasonOf(ctx, "l") // asks nobody any more
+					_, err = reasonOf(ctx, "l") // asks nobody
 					return then(ctx, err)
 				})
 				h.answer = answer
@@ -129,7 +126,6 @@ func TestUnansweredInPlace(t *testing.T) {
 	}
 }
 
-// TestWithdrawnInPlace: a handler that gives a question up itself goes on.
 func TestWithdrawnInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, flow(func(ctx context.Context) string {
@@ -153,8 +149,7 @@ func TestWithdrawnInPlace(t *testing.T) {
 	})
 }
 
-// TestQuestionInPlaceEndsWithItsCall: whatever context a goroutine asks with,
-// nobody is shown a question that belongs to no call any more.
+// TestQuestionInPlaceEndsWithItsCall: no question outlives its call, whatever its context.
 func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, over := make(chan struct{}), make(chan error, 1)
@@ -178,11 +173,11 @@ func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// TestOneFailureInPlaceWithdrawsTheOthers: two questions in the air at once, and what becomes of
-// the one decides what becomes of the other.
+// TestOneFailureInPlaceWithdrawsTheOthers: of two concurrent questions, one's end decides the
+// other's.
 func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 	broken := func(*pushed) (string, error) {
-		time.Sleep(time.Second) // until the other one is in the air, too
+		time.Sleep(time.Second) // until the other one is open too
 		return "", errors.New("broken")
 	}
 	for name, tc := range map[string]struct {
@@ -206,13 +201,13 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 					if refused := errors.Join(a, b); name == "declined" && refused != nil {
 						return nil, refused
 					}
-					return say("deleted") // as if nothing had happened
+					return say("deleted") // ignores the failure
 				})
 			h.answer = func(q *pushed) (string, error) {
 				if q.InputRequest.(*protocol.ElicitForm).Message == "b ?" {
 					return tc.other(q)
 				}
-				select { // as slow as one who thinks
+				select { // a slow user
 				case <-time.After(59 * time.Second):
 					return accepted, nil
 				case <-q.Done():
@@ -227,8 +222,8 @@ func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 	}
 }
 
-// TestSecondQuestionInPlaceCannotBeAsked: the first was answered, the second needs
-// what the client lacks, and a handler that goes on all the same is not believed.
+// TestSecondQuestionInPlaceCannotBeAsked: the second needs a missing capability; a handler that
+// goes on is overruled.
 func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
 	c, h := serveLive(t, func(ctx context.Context) (protocol.Result, error) {
 		_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
@@ -249,8 +244,7 @@ func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
 	}
 }
 
-// TestOverlappingQuestionsInPlaceEnd: two goroutines that never stop asking, so that
-// there is always a question in the air, come to an end as one does.
+// TestOverlappingQuestionsInPlaceEnd: two goroutines that never stop asking end like one.
 func TestOverlappingQuestionsInPlaceEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125,

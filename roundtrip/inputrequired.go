@@ -13,21 +13,19 @@ import (
 // An Item goes into [InputRequired]: a [Question] or [WithState].
 type Item interface{ addTo(*draft) }
 
-// draft is what an author says beyond the wire. It is attached to the result on
-// its way from the handler to the funnel.
+// draft is the author's part of a result beyond the wire, attached to it on its way to the funnel.
 type draft struct {
 	questions []Question
 	state     []byte
 	hasState  bool
-	forgets   bool // the answers so far
+	forgets   bool // drops the answers so far
 	err       error
 }
 
-// InputRequired returns the outcome that asks the client for what is missing (basic/patterns/mrtr).
-// Return it from a handler of tools/call, prompts/get or resources/read; when the answers are there
-// the handler runs again from its start. Questions are shown in the order given. At least one
-// question or [WithState] is needed; mistakes, such as a repeated key, become an internal error for
-// the client and are reported to the observer.
+// InputRequired returns the outcome that asks the client (basic/patterns/mrtr). Return it from a
+// handler of tools/call, prompts/get or resources/read; with the answers the handler runs again
+// from its start. Questions are shown in order. It needs a question or [WithState]; mistakes, such
+// as a repeated key, become an internal error for the client and are reported to the observer.
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
 	both := &draftedResult{}
 	d := &both.draft
@@ -45,8 +43,7 @@ func InputRequired(items ...Item) *protocol.InputRequiredResult {
 	return d.buildResult(&both.result)
 }
 
-// draftedResult is a draft and its result in one piece of memory, with room for one
-// question, which is what most have.
+// draftedResult allocates a draft, its result and room for one question at once.
 type draftedResult struct {
 	draft    draft
 	result   protocol.InputRequiredResult
@@ -78,9 +75,8 @@ type itemFunc func(*draft)
 
 func (f itemFunc) addTo(d *draft) { f(d) }
 
-// WithState keeps v, encoded as JSON, for the next rounds, where [State] reads it. It replaces what
-// was kept before; without it what was kept stays. It travels through the client, sealed: the
-// client can neither read nor change it, but it is a copy of the past. Keep it small.
+// WithState keeps v as JSON for the next rounds, where [State] reads it, in place of the state
+// before. It travels sealed through the client, which can replay an older one. Keep it small.
 func WithState(v any) Item {
 	return itemFunc(func(d *draft) {
 		data, err := jsonx.Marshal(v)
@@ -92,7 +88,7 @@ func WithState(v any) Item {
 	})
 }
 
-// expiresIn returns the shortest limit that a question sets, or else byDefault.
+// expiresIn returns the shortest limit of the questions, or else byDefault.
 func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
 	shortest := time.Duration(0)
 	for _, q := range d.questions {
@@ -103,7 +99,6 @@ func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
 	return cmp.Or(shortest, byDefault)
 }
 
-// firstError returns the author's first mistake in building the result.
 func (d *draft) firstError() error {
 	if d.err != nil {
 		return d.err

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// Inspect tells the page of package server/inspect how full the limits are, and what a pasted state
-// says, without answers, memos and what authors keep. For any other context it does nothing.
+// Inspect gives the page of package server/inspect the use of limits and the contents of a pasted
+// state, without answers, memos and authors' data. For any other context it does nothing.
 func (f *Funnel) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {

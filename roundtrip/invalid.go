@@ -13,13 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// invalidateLocked records why the answer does not fit the form.
 func (a *answer) invalidateLocked(f *form.Form, err error) {
 	fault := f.Explain(err)
 	a.fault = &fault
 }
 
-// failDecode records that the answer to key does not fit the type that reads it.
 func (r *run) failDecode(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,9 +26,7 @@ func (r *run) failDecode(key string) {
 	}
 }
 
-// reportFindings tells the observer what became known about answers of this round
-// while the handler read them: what an unsolicited one says, since its
-// question was not known before, and which were invalid.
+// reportFindings reports unsolicited and invalid answers that the handler has read.
 func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
@@ -40,7 +36,7 @@ func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	}
 }
 
-// takeFindings returns the events that are due, each once.
+// takeFindings returns the events due, each once.
 func (r *run) takeFindings(p *questioner) []event.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,15 +65,13 @@ func (r *run) takeFindings(p *questioner) []event.Event {
 	return events
 }
 
-// isFresh reports whether nothing can have been answered so far, as in the first round of
-// nearly every flow of a modern revision: then there is nothing to look up. In a session
-// answers come while the handler runs.
+// isFresh reports that no question can have been answered yet, as in the first round of nearly
+// every modern flow. In a session answers come while the handler runs.
 func (r *run) isFresh() bool {
 	return r.askingMode().returnsQuestions() && r.number == 1 && len(r.responses) == 0
 }
 
-// checkUnread validates the answers to questions that are asked again by a handler that has
-// not read them, so that the person is told what is wrong with them.
+// checkUnread validates unread answers to questions asked again, to explain what is wrong.
 func (r responder) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
@@ -96,8 +90,7 @@ func (r responder) checkUnread(questions []Question) {
 	}
 }
 
-// findUnreadLocked returns the accepted answer to q that the handler has not read, nil if there is
-// none.
+// findUnreadLocked returns the accepted answer to q that the handler has not read, or nil.
 func (r *run) findUnreadLocked(q *Question) *answer {
 	a := r.findAnswerLocked(q.key)
 	if a == nil || a.unsolicited || a.checked || a.fault != nil || a.outcome != Accepted ||
@@ -107,10 +100,9 @@ func (r *run) findUnreadLocked(q *Question) *answer {
 	return a
 }
 
-// markUnread marks the questions of a handler in guard style if this round has answered all of them
-// and the handler has read no answer. It returns the key of one that was marked before: the handler
-// reads under another key or with another type, and would ask until the rounds are used up. It
-// leaves out visits, whose end a handler may learn elsewhere, and questions with [AskAgain].
+// markUnread marks a guard-style handler's questions if this round answered all and the handler
+// read none. It returns a key marked before: the handler reads another key or type, and would ask
+// until the rounds are used up. Visits and questions with [AskAgain] are left out.
 func (r responder) markUnread(d *draft) (key string) {
 	if r.isFresh() {
 		return ""
@@ -137,8 +129,7 @@ func (r responder) markUnread(d *draft) (key string) {
 	return ""
 }
 
-// faultOf returns what was wrong with the last answer to key, nil for nothing, and how many
-// answers to it in a row were invalid.
+// faultOf returns the fault of the last answer to key, or nil, and the invalid answers in a row.
 func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0
@@ -156,7 +147,7 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 		return nil, 0
 	}
 	before := 0
-	// no answer of use came
+	// No usable answer came.
 	asked := r.asked()
 	if i := slices.IndexFunc(asked, func(q claims.Question) bool { return q.Key == key }); i >= 0 {
 		before = asked[i].Mark.Invalid
@@ -169,9 +160,8 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flow in which the question got 3 invalid answers in
-// a row, empty if it did not. A person who read the reason twice does not find the answer the third
-// time, or their client cannot give it.
+// tooOftenInvalid returns the text that ends a flow after 3 invalid answers in a row, or "". By
+// then the user has read the reason twice, or the client cannot give a valid answer.
 func (r *run) tooOftenInvalid(q *Question) string {
 	fault, n := r.faultOf(q.key)
 	if fault == nil || n < claims.MaxInvalidAnswers {
@@ -182,8 +172,7 @@ func (r *run) tooOftenInvalid(q *Question) string {
 		fault.Rule, fault.Words)
 }
 
-// lastFaultTextLocked says what was wrong with the last answer to a question that a flow
-// gives up on, in a clause to be put behind a text.
+// lastFaultTextLocked returns a clause about the fault of the last answer, to append to a text.
 func (r *run) lastFaultTextLocked(q *Question) string {
 	fault, _ := r.faultOfLocked(q.key)
 	if fault == nil {
@@ -193,7 +182,7 @@ func (r *run) lastFaultTextLocked(q *Question) string {
 		strings.TrimSuffix(fault.Words, "."))
 }
 
-// lastFaultText is lastFaultTextLocked for the first of questions with a fault.
+// lastFaultText is lastFaultTextLocked for the first question with a fault.
 func (r *run) lastFaultText(questions []Question) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,8 +194,7 @@ func (r *run) lastFaultText(questions []Question) string {
 	return ""
 }
 
-// explainRepeats puts the reason in front of each form that is asked again because its answer was
-// invalid. The author's requests are not changed, and the reason is not part of the prompt digest.
+// explainRepeats puts the fault in front of copies of forms asked again; digests leave it out.
 func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	return changeRequests(requests, func(q protocol.KeyedRequest) protocol.InputRequest {
 		asks, ok := q.Request.(*protocol.ElicitForm)
@@ -215,7 +203,7 @@ func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequ
 		}
 		fault, _ := r.faultOf(q.Key)
 		if fault == nil || strings.Contains(asks.Message, strings.TrimSuffix(fault.Words, ".")) {
-			return q.Request // an author who says so too
+			return q.Request // the author's text says it already
 		}
 		c := *asks
 		c.Message = strings.TrimSpace(fault.Words + " " + asks.Message)

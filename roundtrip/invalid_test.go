@@ -11,14 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Payment is a form that is easily filled in wrongly.
 type Payment struct {
 	Amount float64 `json:"amount" title:"Amount" minimum:"0.01"`
 	Agree  bool    `json:"agree" title:"I agree"`
 }
 
-// payFlow asks for a payment in flow style, payGuard in guard style, payUnread in
-// guard style without reading what was wrong.
+// payFlow asks for a payment in flow style, payGuard in guard style, payUnread in guard style
+// without reading the error.
 func payFlow(ctx context.Context) (protocol.Result, error) {
 	p, err := roundtrip.Ask[Payment](ctx, "pay", "How much?")
 	if err != nil {
@@ -42,8 +41,7 @@ func payUnread(ctx context.Context) (protocol.Result, error) {
 	return payGuard(ctx)
 }
 
-// inTurn answers with each of the contents in turn, and with the last for ever.
-// It keeps the messages that it was shown.
+// inTurn answers with each content in turn, then the last, and records the messages.
 type inTurn struct {
 	contents []string
 	messages []string
@@ -55,7 +53,6 @@ func (s *inTurn) next(q protocol.InputRequest) string {
 	return `{"action":"accept","content":` + content + `}`
 }
 
-// play takes a handler through a flow in a mode and returns its end.
 func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, *events) {
 	t.Helper()
 	j := newJourney(t, m, roundtrip.Options{}, nil, handler)
@@ -82,8 +79,7 @@ func inEveryStyle(t *testing.T, test func(t *testing.T, m mode, handler roundtri
 	}
 }
 
-// TestRepeatedQuestionSaysWhy: the reason stands in front of the question, and
-// changes nothing about which question it is.
+// TestRepeatedQuestionSaysWhy: the reason precedes the question, whose identity does not change.
 func TestRepeatedQuestionSaysWhy(t *testing.T) {
 	inEveryStyle(t, func(t *testing.T, m mode, handler roundtrip.Handler) {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":5}`,
@@ -135,7 +131,7 @@ func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
 	})
 }
 
-// TestValidAnswersAreNotCounted: what matters is invalid answers in a row.
+// TestValidAnswersAreNotCounted: only invalid answers in a row count.
 func TestValidAnswersAreNotCounted(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
@@ -153,7 +149,6 @@ func TestValidAnswersAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestGaveUpNamesTheRule: a flow with fewer rounds than invalid answers.
 func TestGaveUpNamesTheRule(t *testing.T) {
 	for _, m := range modes {
 		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
@@ -171,7 +166,7 @@ func TestGaveUpNamesTheRule(t *testing.T) {
 	}
 }
 
-// TestWordsOfTheAuthorAreNotRepeated: one who says what is wrong is not interrupted.
+// TestWordsOfTheAuthorAreNotRepeated: an author's own reason replaces the funnel's.
 func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 	s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
 	s.play(t, modes[0], func(ctx context.Context) (protocol.Result, error) {
@@ -190,7 +185,7 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again as before.
+// TestVisitsAreNotInvalid: an unfinished visit is asked for again unchanged.
 func TestVisitsAreNotInvalid(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))
@@ -207,8 +202,7 @@ func TestVisitsAreNotInvalid(t *testing.T) {
 	}
 }
 
-// TestInvalidAnswersStayInvalid: an answer that does not fit its form does not fit
-// it the second time that it is read either, in this round and in the next.
+// TestInvalidAnswersStayInvalid: an invalid answer stays invalid when read again, in any round.
 func TestInvalidAnswersStayInvalid(t *testing.T) {
 	var outcomes []roundtrip.Outcome
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {

@@ -14,12 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// makeMark returns the mark of a question that is about to be asked.
 func (q Question) makeMark() (claims.Mark, error) {
 	var few [256]byte // most wordings fit
 	words := few[:0]
 	switch request := q.request.(type) {
-	case *protocol.ElicitForm: // the form has a digest of its own
+	case *protocol.ElicitForm: // the form has its own digest
 		words = append(words, request.Message...)
 	case *protocol.ElicitURL: // without the id, which only older revisions have
 		words = append(words, request.Message...)
@@ -36,12 +35,10 @@ func (q Question) makeMark() (claims.Mark, error) {
 	return claims.Mark{Set: true, PromptDigest: [16]byte(sum[:16])}, nil
 }
 
-// errMissing means that there is no answer to use.
 var errMissing = errors.New("missing")
 
-// recordedAnswer returns what is recorded for a question: accepted content, a refusal, or
-// errMissing. A question that differs in each round, and a visit to another URL, end the run with
-// a journalError.
+// recordedAnswer returns the accepted content or refusal recorded for a question, or errMissing. A
+// question that differs in each round, and a visit to another URL, end the run with a journalError.
 func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +58,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 		return nil, errMissing
 	case a.outcome != Accepted && q.askAgain:
 		return nil, errMissing
-	case a.asRefusal() != nil: // no matter the words: one who has refused is not asked again
+	case a.asRefusal() != nil: // whatever the wording: a refused question is not asked again
 		return nil, a.asRefusal()
 	case a.matchesLocked(q):
 		return a.acceptContentLocked(q)
@@ -71,19 +68,19 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	case q.fixed && a.mark.Set:
 		return nil, r.endChangedLocked(q.key)
 	case a.kind == protocol.KindElicitURL && q.request.Kind() == protocol.KindElicitURL:
-		// A URL that changes holds a nonce, mostly, and would change again.
+		// A changing URL usually holds a nonce, and would change again.
 		return nil, r.endChangedLocked(q.key)
 	case a.mark.Again:
 		return nil, r.failLocked(&journalError{q.key,
 			"the question is another one in every round; what it is made of must not change, or " +
 				"be kept with Memo"})
 	}
-	// The handler has changed its mind: this answer was to something else.
+	// The question has changed: this answer was to another one.
 	q.mark.Again = true
 	return nil, errMissing
 }
 
-// otherApp returns another version of the application that took part in the flow, empty for none.
+// otherApp returns another application version that took part in the flow, or "".
 func (r *run) otherApp() string {
 	switch {
 	case r.prior == nil:
@@ -94,21 +91,19 @@ func (r *run) otherApp() string {
 	return r.prior.OtherApp
 }
 
-// versionsText tells a person why a flow ends in which two versions ask differently.
+// versionsText explains a flow that ends because two versions ask differently.
 func (r *run) versionsText() string {
 	return fmt.Sprintf("two versions of this server run side by side, %q and %q, and ask "+
 		"differently; no answer to one counts for the other; start the call again when one of "+
 		"them is gone", r.funnel.opts.AppVersion, r.otherApp())
 }
 
-// noteRewordedLocked notes for the observer that an answer was given to another version.
 func (r *run) noteRewordedLocked(key string) {
 	r.reworded = append(r.reworded, event.QuestionReworded{Where: r.where, Key: key,
 		Asked: r.otherApp(), Version: r.funnel.opts.AppVersion})
 }
 
-// askedByOther reports whether another version of the application may have asked what a answers.
-// Which of them asked is known of the answers that came with this request.
+// askedByOther reports whether another application version may have asked the question of a.
 func (r *run) askedByOther(a *answer) bool {
 	if r.prior != nil && a.round == r.number {
 		return r.prior.App != r.funnel.opts.AppVersion
@@ -116,12 +111,12 @@ func (r *run) askedByOther(a *answer) bool {
 	return r.otherApp() != ""
 }
 
-// matchesLocked reports whether a answers q with its current kind, form and prompt.
+// matchesLocked reports whether a answers q in its current kind, form and prompt.
 func (a *answer) matchesLocked(q *Question) bool {
 	switch {
 	case a.kind != q.request.Kind():
 		return false
-	case a.unsolicited: // what was asked is not known
+	case a.unsolicited: // the question asked is unknown
 		return true
 	case a.digest != q.formDigest():
 		return false
@@ -129,8 +124,7 @@ func (a *answer) matchesLocked(q *Question) bool {
 	return !a.mark.Set || q.reworded || a.mark.PromptDigest == q.mark.PromptDigest
 }
 
-// acceptContentLocked returns the content of an accepted answer and checks it against the
-// form, unless that has been done.
+// acceptContentLocked returns the content of an accepted answer, validated once.
 func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	content := a.content
 	if q.form != nil {
@@ -144,9 +138,8 @@ func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	return content, nil
 }
 
-// acceptFormLocked returns the content as the form accepts it. What came is replaced by it, and is
-// accepted once. An unsolicited answer stays as it came and is checked each time: it may have been
-// checked against an older form.
+// acceptFormLocked replaces the content by what the form accepts, once. An unsolicited answer stays
+// unchanged and is checked each time: an earlier check may have used an older form.
 func (a *answer) acceptFormLocked(f *form.Form) (json.RawMessage, error) {
 	if a.checked && !a.unsolicited {
 		return a.content, nil
@@ -162,8 +155,7 @@ func (a *answer) acceptFormLocked(f *form.Form) (json.RawMessage, error) {
 	return content, nil
 }
 
-// recordAnswerLocked records the answer to a question that was asked in place. It replaces an
-// earlier answer to the same key.
+// recordAnswerLocked records an answer given in place, replacing one to the same key.
 func (r *run) recordAnswerLocked(a *answer) {
 	for i := range r.answers {
 		if r.answers[i].key == a.key {
@@ -175,13 +167,11 @@ func (r *run) recordAnswerLocked(a *answer) {
 }
 
 // FlowVersion declares the version of the handler's flow. A round whose state was sealed under
-// another version starts over: answers and memos are forgotten, [DroppedAnswers] lists the answers
+// another version starts over: answers and memos are dropped, [DroppedAnswers] lists the answers
 // with the reason flow_version, and everything is asked anew. Round number and [IdempotencyKey]
-// stay, so that a flow which starts over for ever still ends, and an effect is not repeated under
-// another name.
+// stay, so that repeated restarts end and effects are not duplicated.
 //
-// Call it first, before questions are asked, or answers or [State] read; a later call is an error.
-// Without it the version is empty. A version is at most 64 bytes.
+// Call it before asking or reading; a later call is an error. Default: empty; at most 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -205,11 +195,9 @@ func FlowVersion(ctx context.Context, version string) error {
 	return nil
 }
 
-// maxFlowVersion keeps a version a name: it rides in every state.
-const maxFlowVersion = 64
+const maxFlowVersion = 64 // a name, because every state carries it
 
-// fixVersionLocked makes the empty version that of the handler, unless the handler has set
-// another. Everything that is read or asked from now on belongs to one version.
+// fixVersionLocked makes the version empty unless set. From now on everything belongs to it.
 func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true
@@ -217,7 +205,7 @@ func (r *run) fixVersionLocked() {
 	}
 }
 
-// adoptVersionLocked sets the version of the run. What a run of another version left is dropped.
+// adoptVersionLocked sets the version of the run and drops what another version left.
 func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {

@@ -13,15 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestChangedQuestion: an answer counts for the question that was asked. One
-// that changed is asked once more; the next change ends the flow.
+// TestChangedQuestion: a changed question is asked once more; the next change ends the flow.
 func TestChangedQuestion(t *testing.T) {
 	type Other struct {
 		Reason string `json:"reason" minLength:"2" jsonschema:"another form"`
 	}
 	for _, tc := range []struct {
-		name string
-		// ask asks under "k" in the n-th way.
+		name   string
 		ask    func(ctx context.Context, n int) error
 		answer string
 	}{
@@ -72,8 +70,8 @@ func TestChangedQuestion(t *testing.T) {
 	}
 }
 
-// An adapter's question that changes under its key is noticed in the second round: nobody is asked
-// again, the answer counts for nothing, and client and log learn why.
+// An adapter's changing question is noticed in the second round: it is not repeated, the answer is
+// void, and client and log get the reason.
 func TestAdaptersQuestionsThatChange(t *testing.T) {
 	form := func(message string, least int) protocol.InputRequest {
 		return &protocol.ElicitForm{Message: message, Schema: json.RawMessage(fmt.Sprintf(
@@ -111,8 +109,8 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 	}
 }
 
-// A visit to another URL than the one that was agreed to is noticed in the second round: the
-// person is not asked again, client and log learn why, and the log once a tool.
+// A changed URL of an accepted visit is noticed in the second round: it is not asked for again, and
+// client and log get the reason, the log once a tool.
 func TestVisitsThatChange(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -129,7 +127,7 @@ func TestVisitsThatChange(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 				err := tc.ask(ctx, roundtrip.RoundOf(ctx).Number)
-				return say(fmt.Sprint("went on: ", err)) // which ends nothing well
+				return say(fmt.Sprint("went on: ", err)) // which does not help
 			})
 			for range 2 {
 				c.call = toolCall()
@@ -141,7 +139,6 @@ func TestVisitsThatChange(t *testing.T) {
 	}
 }
 
-// TestReworded takes the answer whatever the wording, but not whatever the form.
 func TestReworded(t *testing.T) {
 	n := 0
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -160,7 +157,6 @@ func TestReworded(t *testing.T) {
 	c.ask("k").answer("k", accepted).ask("u").answer("u", agreed).says("done")
 }
 
-// TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
 func TestRewordedIsNoOtherKind(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
@@ -174,7 +170,7 @@ func TestRewordedIsNoOtherKind(t *testing.T) {
 	c.answer("k", agreed).says("visited: <nil>")
 }
 
-// TestFlowStateHoldsNoSchema: the handler brings it, so it need not travel.
+// TestFlowStateHoldsNoSchema: the handler supplies it.
 func TestFlowStateHoldsNoSchema(t *testing.T) {
 	keys := ring(t, "k1")
 	for _, flowing := range []bool{true, false} {
@@ -199,7 +195,7 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 	}
 }
 
-// TestRefusalStands: nobody is asked again in other words.
+// TestRefusalStands: a refusal is not asked again in other words.
 func TestRefusalStands(t *testing.T) {
 	n := 0
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -210,7 +206,6 @@ func TestRefusalStands(t *testing.T) {
 	c.ask("k").answer("k", declined).says("error: declined: k")
 }
 
-// TestNoConvergence asks under another key every time.
 func TestNoConvergence(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -227,7 +222,7 @@ func TestNoConvergence(t *testing.T) {
 			result, err := j.end(nil)
 			want, questions := "error: gave up after 3 rounds of questions; the last asked for: "+
 				"q4; answered before: q1, q2, q3", 3
-			if !m.replays() { // where one cannot tell what would be a round
+			if !m.replays() { // without visible rounds
 				want, questions = "error: gave up after 24 rounds of questions; the last asked "+
 					"for: q25; answered before: q1, q2, ", 24
 			}
@@ -243,8 +238,7 @@ func TestNoConvergence(t *testing.T) {
 	}
 }
 
-// TestMixedStyles asks in both styles in one handler, in both orders, one after
-// the other and in one round.
+// TestMixedStyles asks in both styles in one handler, in both orders, in sequence and in one round.
 func TestMixedStyles(t *testing.T) {
 	guardFirst := func(ctx context.Context) (protocol.Result, error) {
 		guard := whyNow.Answer(ctx)
@@ -319,7 +313,6 @@ func TestMixedStyles(t *testing.T) {
 	})
 }
 
-// TestFlowVersion restarts flows of other versions, whichever way they go.
 func TestFlowVersion(t *testing.T) {
 	version := "1"
 	memos := 0
@@ -354,7 +347,7 @@ func TestFlowVersion(t *testing.T) {
 	}
 }
 
-// TestFlowVersionLists what is dropped, and keeps the name of effects.
+// TestFlowVersionLists dropped answers, and keeps the name of effects.
 func TestFlowVersionLists(t *testing.T) {
 	version, names := "1", map[string]bool{}
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -382,7 +375,7 @@ func TestFlowVersionLists(t *testing.T) {
 	}
 }
 
-// TestFlowVersionAfterAnswers: what was read before FlowVersion was of nobody knows which version.
+// TestFlowVersionAfterAnswers: what was read before FlowVersion is of no known version.
 func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
 		"Answer": func(ctx context.Context) bool {
@@ -426,15 +419,14 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 			c.call.State = first
 			retry()
 			c.bug()
-			late, version = true, "" // guard style that has no version any more
+			late, version = true, "" // guard style that has lost its version
 			c.call.State = first
 			retry().ask("why", "url", "raw")
 		})
 	}
 }
 
-// TestVersionsAreNotTheClientsFault: answers that are dropped because the code
-// changed do not make the client one that loses its state.
+// TestVersionsAreNotTheClientsFault: answers dropped for new code do not count as a lost state.
 func TestVersionsAreNotTheClientsFault(t *testing.T) {
 	version := 0
 	c := serve(t, flow(func(ctx context.Context) string {
@@ -450,8 +442,7 @@ func TestVersionsAreNotTheClientsFault(t *testing.T) {
 	c.answer("a", accepted).says("done")
 }
 
-// TestLongestFlowVersionAndAbsentOptions: a version of exactly 64 bytes is taken, and
-// an option that is nil is none, whoever is asked.
+// TestLongestFlowVersionAndAbsentOptions: a version of 64 bytes works, and nil options are ignored.
 func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

@@ -20,12 +20,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// This file decides by which way a form reaches the person: the client's form, the link of a page
-// (Options.Page) that the client shows, that link in the text of the result, or in the status
-// message of a task. askpage.go asks the page.
+// This file decides how a form reaches the user: as the client's form, or by the link of a page
+// (Options.Page), in the client, the text of the result, or a task's status message.
 
-// OnlyBy limits the ways by which a form may reach the person. Without it all are used that the
-// server and the client have: a form that a client must not see leaves out form, for example.
+// OnlyBy limits the ways by which a form may reach the user; the default is all that server and
+// client support. Leave out form for a question that the client must not see.
 func OnlyBy(ways ...event.Way) QuestionOption {
 	return questionOption(func(q *Question) {
 		q.ways = noWay
@@ -39,8 +38,7 @@ func OnlyBy(ways ...event.Way) QuestionOption {
 	})
 }
 
-// A wayset is a set of ways. Zero is that of all.
-type wayset uint8
+type wayset uint8 // zero: all
 
 const noWay wayset = 1
 
@@ -49,46 +47,40 @@ var allWays = [...]event.Way{words.WayForm, words.WayLink, words.WayText, words.
 func setOf(way event.Way) wayset { return noWay << (1 + slices.Index(allWays[:], way)) }
 
 const (
-	// maxLinkShown is how many calls in a row get the same link in words: a model that goes on
-	// calling does not show it.
+	// maxLinkShown bounds calls in a row that get the same link in text, as models may not show it.
 	maxLinkShown = 10
-	// maxUnanswered is how many calls in a row for the same thing ask a client that never says
-	// anything to its forms.
+	// maxUnanswered is how many calls in a row for the same thing ask a client that never responds.
 	maxUnanswered = 2
-	// maxPageNotes is of how many questions a funnel remembers how their clients were.
-	maxPageNotes = 4096
-	// linkSuffix ends the keys under which clients are asked to show the link of a question.
+	maxPageNotes  = 4096 // questions remembered by a funnel
+	// linkSuffix ends the keys of requests to show a question's link.
 	linkSuffix = " (page)"
 )
 
-var errNoWay = errors.New("nobody could be asked: the server may not ask this in any of the " +
-	"ways that this client has")
+var errNoWay = errors.New("nobody could be asked: the server does not allow any of the ways " +
+	"in which this client can be asked")
 
 func noWayEnding() *ending {
 	return &ending{err: errNoWay, how: words.EndFailed,
 		refusal: &refusal{code: protocol.CodeCannotAsk, text: errNoWay.Error()}}
 }
 
-// errNotShown means that a question has to go another way.
 var errNotShown = errors.New("the client does not show the question")
 
-// errLinkGiven ends a run that leaves a question to the page.
 var errLinkGiven = errors.New("the question waits on the page, whose link is in the result")
 
-// A ladder has what one call has learned about the ways of its questions. The goroutines of a
-// handler share it.
+// A ladder is what one call has learned about the ways of its questions, shared by its goroutines.
 type ladder struct {
 	mu     sync.Mutex
-	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
+	hidden map[string]*answer // by key: not shown by the client; its response, or nil
 	open   map[string]*openQuestion
-	got    map[string]*openQuestion // by key: returned by the handler, and answered on the page
-	taken  []*PageQuestion          // whose answers have come from the page
+	got    map[string]*openQuestion // by key: returned by the handler, answered on the page
+	taken  []*PageQuestion          // answered on the page
 	asked  bool                     // the client was asked to show a form in this call
-	effect bool                     // something may have been done that an answer was for
+	effect bool                     // the handler may have acted on an answer
 
-	// Only the goroutine that serves the call uses these.
-	onPage []string     // keys that the run asks by the page: what was answered before is over
-	next   *pageRound   // that comes next, nil for none
+	// Only for the goroutine that serves the call.
+	onPage []string     // keys asked on the page in this run
+	next   *pageRound   // nil for none
 	from   []pageAnswer // of the round that begins
 }
 
@@ -97,21 +89,21 @@ type openQuestion struct {
 	way    event.Way
 	asked  *PageQuestion
 	link   string
-	wake   string // what a task waits for
+	wake   string // the key that a task waits for
 	answer json.RawMessage
 }
 
-// pageNotes is what a funnel remembers of questions, by their binding, and of calls.
+// pageNotes is what a funnel remembers of questions, by binding, and of calls.
 type pageNotes struct {
 	mu    sync.Mutex
 	notes *recent.Map[[32]byte, pageNote]
 }
 
 type pageNote struct {
-	hidden bool      // the client declares that it shows forms, and does not show this one
-	way    event.Way // by which the link was given last
-	shown  int       // in how many calls in a row it was given in words
-	asked  int       // of a call: how many forms in a row the client has said nothing to
+	hidden bool      // the client declares forms but does not show this one
+	way    event.Way // the last one used for the link
+	shown  int       // calls in a row that got the link in text
+	asked  int       // of a call: forms in a row without a response
 }
 
 func newPageNotes(ttl time.Duration) *pageNotes {
@@ -134,7 +126,7 @@ func (n *pageNotes) changeNote(binding [32]byte, change func(*pageNote)) (note p
 	return note
 }
 
-// noteHidden notes that the client did not show a question. said is its answer, if it gave one.
+// noteHidden notes that the client did not show a question. said is its answer, or nil.
 func (l *ladder) noteHidden(key string, said *answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +143,7 @@ func (l *ladder) findHidden(key string) (said *answer, hidden bool) {
 	return said, hidden
 }
 
-// noteOpen notes a question that is open on the page, or has been; nil forgets it. keep has its
-// answer kept for the next run.
+// noteOpen notes a question on the page; nil forgets it. keep keeps its answer for the next run.
 func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +166,7 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	}
 }
 
-// noteEffect notes that the handler may have acted on an answer: then it is not given back.
+// noteEffect notes that the handler may have acted on an answer, which then is not returned.
 func (l *ladder) noteEffect() {
 	if l != nil {
 		l.mu.Lock()
@@ -184,8 +175,7 @@ func (l *ladder) noteEffect() {
 	}
 }
 
-// isFirst reports whether the client was not asked to show a form before in this call. is says that
-// it is now.
+// isFirst reports whether this call has not asked the client to show a form before; is records it.
 func (l *ladder) isFirst(is bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,8 +184,7 @@ func (l *ladder) isFirst(is bool) bool {
 	return first
 }
 
-// findOnPage returns what is known of a question on the page: that it is open, or the answer that
-// is kept for the next run; nil for neither.
+// findOnPage returns the question's state on the page: open, or answered and kept for the next run.
 func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
 	if l == nil {
 		return nil, nil
@@ -205,12 +194,10 @@ func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
 	return l.open[key], l.got[key]
 }
 
-// canUsePage reports whether questions of the call may go to the page: not those of anonymous
-// callers, because nothing would tell who may answer.
+// canUsePage excludes anonymous callers, because nothing identifies who may answer.
 func (e *exchange) canUsePage() bool { return e.ladder != nil && !e.call.Principal.Anonymous() }
 
-// wayOf returns the way by which a question goes next, empty if the author allows none of those
-// that are left. Without a page all go to the client, which is refused what it cannot show.
+// wayOf returns the next way of a question, or "". Without a page it is always the client.
 func (r *run) wayOf(q *Question) event.Way {
 	if _, isForm := q.request.(*protocol.ElicitForm); !isForm {
 		return words.WayForm
@@ -235,14 +222,14 @@ func (r *run) wayOf(q *Question) event.Way {
 	return ""
 }
 
-// isHidden reports whether the client has not shown the form of q, as far as is known.
+// isHidden reports whether the client is known not to have shown the form of q.
 func (r *run) isHidden(q *Question) bool {
 	if r.isHiddenKey(q.key) {
 		return true
 	}
 	r.mu.Lock()
 	a := r.findAnswerLocked(q.key)
-	hidden := a != nil && a.soon && a.fault != nil || // nobody has typed that
+	hidden := a != nil && a.soon && a.fault != nil || // too fast to be typed
 		r.wasAskedLocked(q.key+linkSuffix)
 	r.mu.Unlock()
 	call, err := r.digestCall()
@@ -254,7 +241,7 @@ func (r *run) isHidden(q *Question) bool {
 	return err == nil && r.funnel.pages.noteOf(binding).hidden
 }
 
-// noteForm notes that the client is asked to show a form, or has said something to it.
+// noteForm notes that the client is asked to show a form, or has responded to it.
 func (r *run) noteForm(answered bool) {
 	if !r.canUsePage() || !answered && !r.ladder.isFirst(true) {
 		return
@@ -269,7 +256,7 @@ func (r *run) noteForm(answered bool) {
 	}
 }
 
-// digestCall returns the digest of what two calls for the same thing have in common.
+// digestCall returns a digest that is the same for two calls for the same thing.
 func (e *exchange) digestCall() (digest [32]byte, err error) {
 	if !e.digested { // Do has tried
 		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
@@ -284,8 +271,8 @@ func (r *run) isHiddenKey(key string) bool {
 	return hidden || len(r.responses) == 0 && r.taskRun() == nil && r.findAsked(key) != nil
 }
 
-// hideUnseen notes an answer that shows that the client has shown nothing, such as a refusal or an
-// empty form in no time, and reports whether another way is tried.
+// hideUnseen notes an answer that a client gave without showing the form, such as an instant
+// refusal or empty form, and reports whether another way is tried.
 func (r *run) hideUnseen(a *answer) bool {
 	isForm := a.kind == protocol.KindElicitForm
 	unseen := a.outcome == Unseen && (isForm || strings.HasSuffix(a.key, linkSuffix))
@@ -297,8 +284,7 @@ func (r *run) hideUnseen(a *answer) bool {
 	return true
 }
 
-// isNotShown reports whether a question that failed may go another way. What failed because of this
-// server, or was withdrawn, may not.
+// isNotShown reports whether a failed question may go another way: not withdrawn, not our failure.
 func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key string, err error) bool {
 	_, busy := errors.AsType[*waitRefusedError](err)
 	_, bad := errors.AsType[*urlrule.Refusal](err)
@@ -307,7 +293,7 @@ func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key strin
 		(kind == protocol.KindElicitForm || strings.HasSuffix(key, linkSuffix))
 }
 
-// goesElsewhere reports whether returned questions that failed in a session may have another way.
+// goesElsewhere reports whether failed questions of a session may go another way.
 //
 //go:noinline
 func (r responder) goesElsewhere(ctx context.Context, asks *protocol.InputRequiredResult,

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// renewEvery is the time between two renewals of a claim, and renewTick is how much later one
-	// may be. One of them may fail before the lease runs out.
+	// One renewal, due within renewTick of renewEvery, may fail before the lease expires.
 	renewEvery = store.Lease / 3
 	renewTick  = renewEvery / 4
 )
 
-// A leaseRenewer renews the claims of a funnel while their handlers run. All of them share a timer,
-// so that a call that takes less than renewEvery, as nearly all do, pays for no timer of its own.
+// A leaseRenewer renews the claims of a funnel while their handlers run, with one shared timer:
+// calls shorter than renewEvery, nearly all, need no timer of their own.
 type leaseRenewer struct {
 	mu      sync.Mutex
 	leases  map[*exchange]lease
@@ -26,15 +25,14 @@ type leaseRenewer struct {
 	ticking bool        // the timer is set
 }
 
-// A lease is that of a claim that an exchange holds.
+// A lease is the claim of an exchange.
 type lease struct {
-	ctx    context.Context // of the call
+	ctx    context.Context // the call's
 	claim  store.Claim
-	due    time.Time          // when it is renewed next
-	cancel context.CancelFunc // of the renewal under way, nil if there is none
+	due    time.Time          // the next renewal
+	cancel context.CancelFunc // the renewal in flight, or nil
 }
 
-// holdClaim keeps the claim renewed until dropClaim.
 func (e *exchange) holdClaim(ctx context.Context, claim store.Claim) {
 	e.held = claim
 	l := &e.funnel.leases
@@ -50,7 +48,7 @@ func (e *exchange) holdClaim(ctx context.Context, claim store.Claim) {
 	l.leases[e] = lease{ctx: ctx, claim: claim, due: time.Now().Add(renewEvery)}
 }
 
-// renewDue begins the renewals that are due. The timer calls it until nothing is held.
+// renewDue starts the renewals that are due, until no claim is held.
 func (l *leaseRenewer) renewDue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,25 +67,24 @@ func (l *leaseRenewer) renewDue() {
 	}
 }
 
-// renewClaim renews the lease once. A renewal that fails changes nothing for the handler: its
-// outcome counts, lease or not.
+// renewClaim renews the lease once. A failure does not affect the handler.
 func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease) {
 	defer begun.cancel()
 	err := renewSafely(ctx, begun.claim)
 	l.mu.Lock()
-	held, ok := l.leases[e] // no more: the renewal has lost its reason
+	held, ok := l.leases[e] // otherwise the claim has ended
 	if held.cancel = nil; ok {
 		l.leases[e] = held
 	}
 	l.mu.Unlock()
 	if ok && err != nil {
-		defer func() { _ = recover() }() // an observer that panics has no request to fail
+		defer func() { _ = recover() }() // an observer may panic; no request is to fail
 		e.funnel.opts.Observer.Observe(context.WithoutCancel(ctx), event.StoreFailed{
 			Where: e.where, Resource: resourceGuard, Operation: "renew", Err: err})
 	}
 }
 
-// renewSafely renews a claim of a guard that may panic: no request is there to answer.
+// renewSafely recovers a panic of the guard: no request waits for it.
 func renewSafely(ctx context.Context, claim store.Claim) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -97,8 +94,7 @@ func renewSafely(ctx context.Context, claim store.Claim) (err error) {
 	return claim.Renew(ctx)
 }
 
-// dropClaim ends the renewals and returns the claim, nil if there is none. It does not wait for
-// a renewal under way, whose guard may hang.
+// dropClaim ends renewals and returns the claim, or nil. A renewal in flight may hang: do not wait.
 func (e *exchange) dropClaim() store.Claim {
 	claim := e.held
 	if claim == nil {

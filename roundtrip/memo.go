@@ -13,15 +13,15 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Memo runs fn once in a flow and returns in later rounds what it returned then. The value is kept
-// in the sealed state, as JSON, from the next round on that asks; the first round gets a copy that
-// has been through JSON as well. An error of fn is returned and not kept. Keys of memos are apart
-// from those of questions; using one twice in one run of the handler is an error.
+// Memo runs fn once in a flow and returns the same value in later rounds. The value travels in the
+// sealed state, as JSON, from the next round that asks; the first round also gets a copy decoded
+// from JSON. An error of fn is returned and not kept. Keys of memos are separate from those of
+// questions; using one twice in one run of the handler is an error.
 //
-// Memo saves repetition and no more: a response that is lost, or a state that is presented again,
-// runs fn again. What must not happen twice needs an [IdempotencyKey], or a [store.Guard]. While
-// the round is pending Memo returns [ErrPending] without running fn; if fn itself asks, Memo also
-// returns ErrPending and keeps nothing, so that a refusal which fn ignores is not kept.
+// Memo only saves repetition: after a lost response or a replayed state fn runs again. Effects that
+// must not happen twice need an [IdempotencyKey] or a [store.Guard]. While the round is pending
+// Memo returns [ErrPending] without running fn. If fn itself asks, Memo also returns ErrPending and
+// keeps nothing, so that a value computed despite a refusal is not kept.
 func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	r := runFrom(ctx)
@@ -40,13 +40,12 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	var v T
 	if err := jsonx.Unmarshal(value, &v); err != nil {
 		return none, r.endWithError(&journalError{key,
-			fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v)})
+			fmt.Sprintf("the stored value does not decode as %T; change the FlowVersion", v)})
 	}
 	return v, nil
 }
 
-// computeMemo calls fn and keeps what it returns. After a failure, a panic included, the key
-// is free again.
+// computeMemo calls fn and keeps its value. A failure or panic frees the key.
 func computeMemo[T any](ctx context.Context, r *run, key string,
 	fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
 	kept := false
@@ -69,7 +68,7 @@ func computeMemo[T any](ctx context.Context, r *run, key string,
 	return value, err
 }
 
-// recallMemo reserves the key and returns the value kept under it, nil for none.
+// recallMemo reserves the key and returns the value under it, or nil.
 func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +91,7 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 		delete(f.noted, key)
 		return nil, fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
-	r.acted = true // under this lock: the run may be given up by the time that fn runs
+	r.acted = true // under this lock: the claim may be released by the time that fn runs
 	return nil, nil
 }
 
@@ -125,23 +124,20 @@ func (r *run) findMemoLocked(key string) json.RawMessage {
 	return nil
 }
 
-// addMemoLocked keeps a value. The states before share what they hold, so a copy grows.
+// addMemoLocked copies, because earlier states share the array.
 func (r *run) addMemoLocked(key string, value json.RawMessage) {
 	r.memos = append(r.memos[:len(r.memos):len(r.memos)], claims.Memo{Key: key, Value: value})
 }
 
-// IdempotencyKey returns a name for the effect called key in this flow, to hand to the system that
-// performs the effect. It is the same in all rounds of the flow and in all replays of them, on
-// every replica, and is made from the random id of the flow, which clients never see; the server's
-// own log has it. It is 43 characters of base64url.
+// IdempotencyKey returns a name (43 characters of base64url) for the effect called key in this
+// flow, to pass to the system that performs it. It is the same in all rounds and replays, on every
+// replica, derived from the flow's random id, which clients never see; the server's own log has it.
 //
-// Key must name all that the answers decide about the effect, such as the amount that is charged:
-// without a [store.Guard] a client can present an earlier state once more, with other answers, and
-// under one key for all of them the bank would take the second, larger order for the first, which
-// is paid.
+// key must include everything that answers decide about the effect, such as the amount: without a
+// [store.Guard] a client can replay an earlier state with other answers, and under the same key a
+// bank would take the second, larger order for the first, which is paid.
 //
-// The first leg of a flow that is sent twice begins two flows, with different keys: ask before an
-// effect that must not be repeated.
+// Two copies of the first leg begin two flows, with different keys: ask before such an effect.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	r := runFrom(ctx)
 	if r == nil {
@@ -159,7 +155,6 @@ func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// flowIDLocked returns the id of the flow, which the first round draws at random.
 func (r *run) flowIDLocked() [16]byte {
 	if !r.identified {
 		rand.Read(r.id[:])
@@ -168,12 +163,10 @@ func (r *run) flowIDLocked() [16]byte {
 	return r.id
 }
 
-// nonceBytes makes a nonce too long to be guessed.
-const nonceBytes = 24
+const nonceBytes = 24 // too long to guess
 
-// Nonce returns 32 random characters of base64url, the same in all rounds of a flow. It is
-// for what is part of a question and must be fresh, such as the state of an OAuth request
-// in the URL of a visit:
+// Nonce returns 32 random characters of base64url, the same in all rounds of a flow, for questions
+// with fresh parts, such as the state of an OAuth request in the URL of a visit:
 //
 //	nonce, err := roundtrip.Nonce(ctx, "login")
 //	if err != nil {
@@ -181,10 +174,9 @@ const nonceBytes = 24
 //	}
 //	err = roundtrip.AskURL(ctx, "login", "Sign in", loginURL+"?state="+nonce)
 //
-// A handler that draws random bytes itself asks something else each time it runs, and its
-// answer belongs to a question that is not asked any more. Nonce is a [Memo] under a key of
-// its own, made of name: using a name twice in one run of the handler is an error. The
-// nonce travels in the sealed state, which only servers with the key can read.
+// Random bytes drawn in the handler would change the question in each run, and no answer would
+// match. Nonce is a [Memo] under a key made of name: using a name twice in one run of the handler
+// is an error. The nonce travels in the sealed state, readable only to servers with the key.
 func Nonce(ctx context.Context, name string) (string, error) {
 	return Memo(ctx, "nonce "+name, func(context.Context) (string, error) {
 		var random [nonceBytes]byte

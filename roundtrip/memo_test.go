@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestMemoRunsOnce in a flow of three rounds, whatever the mode, and gives all
-// rounds the same value.
+// TestMemoRunsOnce in a flow of three rounds, in every mode, with the same value.
 func TestMemoRunsOnce(t *testing.T) {
 	type quote struct {
 		Cents int
@@ -46,7 +45,6 @@ func TestMemoRunsOnce(t *testing.T) {
 	}
 }
 
-// TestMemoFails: an error is not kept, and the key is free again.
 func TestMemoFails(t *testing.T) {
 	runs := 0
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -71,7 +69,6 @@ func TestMemoFails(t *testing.T) {
 	c.ask("a").answer("a", accepted).says("2")
 }
 
-// TestMemoOfAnotherType ends the flow and names the key.
 func TestMemoOfAnotherType(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number == 1 {
@@ -87,7 +84,6 @@ func TestMemoOfAnotherType(t *testing.T) {
 	contains(t, c.answer("a", accepted).bug(), `key "m"`, "int", "FlowVersion")
 }
 
-// TestMemoWaits while a question is pending, but gives what it has.
 func TestMemoWaits(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		n, err := roundtrip.Memo(ctx, "early", func(context.Context) (int, error) { return 1, nil })
@@ -107,7 +103,6 @@ func TestMemoWaits(t *testing.T) {
 	c.ask("q1").answer("q1", accepted).ask("q2")
 }
 
-// TestMemosConcurrently keeps what goroutines compute.
 func TestMemosConcurrently(t *testing.T) {
 	var mu sync.Mutex
 	runs := 0
@@ -140,8 +135,8 @@ func TestMemosConcurrently(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey is the same from round one on and in every replay, and
-// another one for other effects, flows and callers.
+// TestIdempotencyKey is the same from round one on and in every replay, but differs by effect, flow
+// and caller.
 func TestIdempotencyKey(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -183,8 +178,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestMemoDoesNotKeepWhatIgnoredAQuestion: a memo whose function asks and
-// swallows the error would hide the person's refusal from all later rounds.
+// TestMemoDoesNotKeepWhatIgnoredAQuestion: a memo that swallows a question's error would hide the
+// refusal from later rounds.
 func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"sure": declined},
 		flow(func(ctx context.Context) string {
@@ -192,7 +187,7 @@ func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
 				if _, err := reasonOf(ctx, "sure"); errors.As(err, new(*roundtrip.DeclinedError)) {
 					return "", err
 				}
-				return "delete", nil // although nobody has agreed
+				return "delete", nil // nobody has agreed
 			}))
 			return plan
 		}), func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
@@ -202,7 +197,6 @@ func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
 		})
 }
 
-// TestMemoPanics: a handler that recovers may try again.
 func TestMemoPanics(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		try := func(fn func(context.Context) (int, error)) (n int, err error) {
@@ -222,7 +216,7 @@ func TestMemoPanics(t *testing.T) {
 	}
 }
 
-// The usual OAuth flow asks once, in both eras, if its nonce is kept.
+// The usual OAuth flow asks once, in all revisions, if its nonce is kept.
 func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -248,7 +242,6 @@ func TestVisitsWithANonceAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// Two flows, and two names, have nothing in common.
 func TestNoncesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	handler := flow(func(ctx context.Context) string {

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAnsweredOnceAPerson: every decision is told once, whichever way the question went.
+// TestAnsweredOnceAPerson: every decision is reported once, by any way.
 func TestAnsweredOnceAPerson(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
 		"flow": flow(func(ctx context.Context) string {
@@ -65,7 +65,7 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 	}
 }
 
-// TestAnsweredOfPush: questions that a legacy handler pushes have keys that count them.
+// TestAnsweredOfPush: pushed questions have numbered keys.
 func TestAnsweredOfPush(t *testing.T) {
 	c, h := serveLive(t, nil)
 	question := &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{"n":{"type":"integer","minimum":3}},"required":["n"]}`)}
@@ -121,7 +121,6 @@ func TestAnsweredTellsTheWait(t *testing.T) {
 	}
 }
 
-// TestIgnoredDecline has handlers that complete although the person refused.
 func TestIgnoredDecline(t *testing.T) {
 	deletes := func(look func(context.Context)) roundtrip.Handler {
 		return rounds(asks(roundtrip.Elicit[Confirmation]("confirm", "confirm ?")), func(ctx context.Context) (protocol.Result, error) {
@@ -202,8 +201,7 @@ func failureText(t *testing.T, result protocol.Result, err error) string {
 	return strings.TrimPrefix(show(result), "error: ")
 }
 
-// TestHandlerFailedIsReported: the client gets the text, and the observer both the
-// error and the text without what is the caller's.
+// TestHandlerFailedIsReported: the client gets the text, the observer the error and a masked text.
 func TestHandlerFailedIsReported(t *testing.T) {
 	cause := errors.New("cause")
 	for _, m := range modes {
@@ -241,8 +239,8 @@ func TestHandlerFailedIsReported(t *testing.T) {
 	}
 }
 
-// TestErrorsThatAreNoFailures: what the author chose for the client is not
-// hidden, and refusals of people are no failures.
+// TestErrorsThatAreNoFailures: errors chosen for the client are not hidden, and refusals no
+// failures.
 func TestErrorsThatAreNoFailures(t *testing.T) {
 	for name, fail := range map[string]error{
 		"protocol error": protocol.Errorf(4711, "chosen words"),
@@ -271,8 +269,7 @@ func TestPanicsAreMasked(t *testing.T) {
 	}
 }
 
-// TestKeysAreNamed: what seals and opens is known at the start, and a state that
-// names another key says which.
+// TestKeysAreNamed: keys are reported at the start, and unknown ones with the state.
 func TestKeysAreNamed(t *testing.T) {
 	older, newer := ring(t, "k1"), ring(t, "k2")
 	c := newClient(t, roundtrip.Options{Sealer: older}, consent)
@@ -290,7 +287,6 @@ func TestKeysAreNamed(t *testing.T) {
 	}
 }
 
-// TestRequestID: one id for the events of a leg and its handler, another for the next leg.
 func TestRequestID(t *testing.T) {
 	var seen []string
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -308,8 +304,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestEventsOfPlainCalls: a call of one leg ends no flow, and where no answer is
-// dropped nobody hears of dropped answers, in both eras and in place.
+// TestEventsOfPlainCalls: a call of one leg ends no flow, and reports no dropped answers without
+// any.
 func TestEventsOfPlainCalls(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) { return say("done") })
 	c.done()

@@ -18,12 +18,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// openState opens the first run of the exchange. It unseals the state that came with the call,
-// decodes it, checks what it is bound to and how old it is, and claims it, in this order: each
-// check is made only on what the check before has found authentic.
+// openState opens the first run of the exchange. It unseals the call's state, decodes it, checks
+// its binding and age, and claims it, in this order: each check uses only authenticated data.
 //
-// It returns a result instead of a run only for an exact replay of a claimed state. A refusal
-// is the frozen error: the reason goes to the observer only.
+// An exact replay returns a result instead. Refusals are the frozen error.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	if e.taskRun() != nil {
 		r, err := e.openJournal(ctx)
@@ -31,7 +29,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	}
 	responses, state := e.askingMode().retryMembers(e.call)
 	r := e.openRun(&e.first, responses, state)
-	r.opened = time.Now() // before guard and store are asked, whose time is not the person's
+	r.opened = time.Now() // before the time spent in guard and store
 	text, present := state.Text()
 	if !present {
 		return r, nil, nil
@@ -41,13 +39,13 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		if _, refused := errors.AsType[*rejection](err); refused {
 			return nil, nil, e.reportRejection(ctx, err)
 		}
-		return nil, nil, responder{r}.reportUnserved(ctx, err) // nothing is known about the state
+		return nil, nil, responder{r}.reportUnserved(ctx, err) // the state is not judged
 	}
 	c, err := r.verifyClaims(plaintext)
 	if err != nil {
 		return nil, nil, e.reportRejection(ctx, err)
 	}
-	if c == nil { // expired, and allowed to start over
+	if c == nil { // expired, and restarted
 		return r, nil, nil
 	}
 	r.locateEvents(c)
@@ -60,9 +58,8 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	return r, nil, nil
 }
 
-// openLocalState opens the next run of the same call: it verifies what the last run encoded, with
-// the same checks as for a state that a client carried. Nobody else can have it, so the guard is
-// not asked.
+// openLocalState opens the next run of the same call from the claims of the last, with the same
+// checks as for a client's state. Nobody else can have it, so there is no claim.
 func (e *exchange) openLocalState(ctx context.Context, encoded []byte, pushed *pushedAnswers,
 	state protocol.RequestState) (*run, error) {
 	r := e.openRun(&run{took: pushed.took}, pushed.responses, state)
@@ -71,14 +68,14 @@ func (e *exchange) openLocalState(ctx context.Context, encoded []byte, pushed *p
 	if err != nil {
 		return nil, e.reportRejection(ctx, err)
 	}
-	if c != nil { // else expired, and allowed to start over
+	if c != nil { // else expired, and restarted
 		r.locateEvents(c)
 		r.resumeFlow(ctx, c, 0)
 	}
 	return r, nil
 }
 
-// openRun makes r a run of the exchange, the first of its flow until resumeFlow says otherwise.
+// openRun makes r a run of the exchange, the first of its flow unless resumeFlow follows.
 func (e *exchange) openRun(
 	r *run, responses protocol.InputResponses, state protocol.RequestState,
 ) *run {
@@ -88,7 +85,6 @@ func (e *exchange) openRun(
 	return r
 }
 
-// resumeFlow makes the run the one that follows the run which encoded c.
 func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) {
 	r.prior, r.number = c, c.Round+1
 	r.state, r.memos, r.version = c.State, c.Memos, c.Version
@@ -100,23 +96,20 @@ func (r *run) resumeFlow(ctx context.Context, c *claims.Claims, stateBytes int) 
 	}
 }
 
-// locateEvents sets the flow and the round of the events that follow, which may say that the
-// state cannot be claimed. c has been verified.
+// locateEvents sets flow and round of the events that follow, from verified claims.
 func (e *exchange) locateEvents(c *claims.Claims) {
 	e.where.Round = c.Round + 1
 	e.nameFlow(c.Flow)
 }
 
-// nameFlow sets the flow id of the events that follow.
 func (e *exchange) nameFlow(flow [16]byte) {
 	if !e.funnel.silent {
 		e.where.Flow = string(hex.AppendEncode(make([]byte, 0, 32), flow[:]))
 	}
 }
 
-// unsealState returns the claims that a state carries, still encoded: those sealed in it, or
-// those in the StateStore that its sealed handle refers to. An error that is not a rejection
-// says nothing about the state, only that the store could not be read.
+// unsealState returns the encoded claims of a state, from the seal or the StateStore. An error that
+// is not a rejection means only that the store could not be read.
 func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > e.funnel.opts.Limits.StateBytes {
 		return nil, &rejection{reason: words.ReasonTooLong}
@@ -131,10 +124,9 @@ func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error)
 	return plaintext, nil
 }
 
-// PeekState returns what a handler kept in a requestState with [WithState], for hosts that pass
-// requests on before they serve them. It checks who sealed the state and nothing else: not whose it
-// is, for which request, nor until when. Whoever serves the request checks all of that. A state in
-// the StateStore is found for the principal that it was made for.
+// PeekState returns the data kept with [WithState] in a requestState, for hosts that pass requests
+// on before they serve them. It checks the seal only, not principal, request and expiry: serving
+// the request checks those. A state in the StateStore is found only for its principal.
 func (f *Funnel) PeekState(
 	ctx context.Context, p protocol.Principal, requestState string,
 ) (kept json.RawMessage, ok bool) {
@@ -151,8 +143,7 @@ func (f *Funnel) PeekState(
 	return c.State, true
 }
 
-// verifyClaims decodes claims and checks everything that they are bound to. For an expired state of
-// a funnel with RestartExpired it resets the run and returns neither claims nor an error.
+// verifyClaims decodes and checks claims; nil, nil: expired, and reset for RestartExpired.
 func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	c, err := r.decodeClaims(plaintext)
 	if err != nil {
@@ -179,7 +170,7 @@ func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	return c, nil
 }
 
-// decodeClaims decodes claims. It checks nothing that they say.
+// decodeClaims decodes claims without checking them.
 func (e *exchange) decodeClaims(plaintext []byte) (*claims.Claims, error) {
 	c, err := claims.Decode(plaintext, &claims.Claims{
 		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
@@ -194,7 +185,7 @@ func (e *exchange) decodeClaims(plaintext []byte) (*claims.Claims, error) {
 	return c, nil
 }
 
-// restartFlow drops what came with an expired state, so that the handler starts over.
+// restartFlow drops what came with an expired state.
 func (r *run) restartFlow() {
 	for _, response := range r.responses {
 		r.dropped = append(r.dropped, event.Dropped{Key: response.Key, Reason: words.DropExpired})
@@ -202,9 +193,8 @@ func (r *run) restartFlow() {
 	r.responses, r.received = nil, protocol.RequestState{}
 }
 
-// checkBinding returns which property of the call but its principal differs from the one
-// that the state was sealed for, empty for none. The digest of the arguments comes last, because it
-// costs the most.
+// checkBinding returns the property, other than the principal, in which the call differs from the
+// sealed one, or "". The digest of the arguments comes last because it costs most.
 func (e *exchange) checkBinding(c *claims.Claims) event.Reason {
 	switch {
 	case c.Method != e.call.Method:
@@ -232,7 +222,6 @@ func checkFreshness(c *claims.Claims, now time.Time) event.Reason {
 	return ""
 }
 
-// ensureArgumentsDigest makes sure that the digest of the call's arguments is known.
 func (e *exchange) ensureArgumentsDigest() (err error) {
 	if !e.digested {
 		e.arguments, err = claims.DigestArguments(e.call.Arguments)
@@ -241,12 +230,10 @@ func (e *exchange) ensureArgumentsDigest() (err error) {
 	return err
 }
 
-// A rejection is a refused state. The reason goes to the observer; the client gets the frozen
-// error.
+// A rejection is a refused state: the observer gets the reason, the client the frozen error.
 type rejection struct {
 	reason event.Reason
-	// err is of the sealer, the store or the decoder of claims; nil for authentic
-	// claims that do not fit the call.
+	// err is of sealer, store or decoder; nil for authentic claims that do not fit.
 	err error
 }
 
@@ -259,8 +246,7 @@ func (r *rejection) Error() string {
 
 func (r *rejection) Unwrap() error { return r.err }
 
-// reportRejection reports why a state is refused and returns the frozen error, which is the
-// same for every reason but for its reference.
+// reportRejection reports the reason and returns the frozen error, which differs only by reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	rejected := event.StateRejected{Where: e.where, Reference: newReference(),
 		Reason: words.ReasonSealer, Err: err}
@@ -274,8 +260,7 @@ func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	return invalidState(rejected.Reference)
 }
 
-// invalidState is the one error for every refused state. It says nothing that
-// would help an attacker find out why; reference ties it to the server's log.
+// invalidState is the uniform error for refused states; reference ties it to the server's log.
 func invalidState(reference string) *protocol.Error {
 	e := &protocol.Error{Code: protocol.CodeInvalidParams,
 		Message: "Invalid or expired requestState"}
@@ -287,7 +272,7 @@ func invalidState(reference string) *protocol.Error {
 
 func newReference() string { return uuid.NewString() }
 
-// sealReason maps a failure to open a token to the reason in the log.
+// sealReason maps a failure to open a token to the logged reason.
 func sealReason(err error) event.Reason {
 	for _, m := range []struct {
 		err    error

@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// frozen sends a state that must be refused for reason, and checks that the
-// client learns nothing but a reference, which the observer has too.
+// frozen sends a state that must be refused for reason; the client only gets the observer's
+// reference.
 func frozen(t testing.TB, c *client, reason event.Reason) {
 	t.Helper()
 	runs := c.runs
@@ -76,7 +76,6 @@ func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
 	}
 }
 
-// TestOversizedStateIsNotDecoded gives the funnel a sealer that must not be asked.
 func TestOversizedStateIsNotDecoded(t *testing.T) {
 	sealer := &fakeSealer{open: func(string) ([]byte, error) {
 		t.Error("an oversized state was opened")
@@ -93,7 +92,6 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 	frozen(t, c, words.ReasonTooLong)
 }
 
-// TestStateOverTheCap names what is too large, and never its content.
 func TestStateOverTheCap(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 2000}},
 		rounds(asks(elicit("essay"),
@@ -114,7 +112,6 @@ func TestStateOverTheCap(t *testing.T) {
 	}
 }
 
-// TestVisitsCarryNoContent has a client send what a visit has no use for.
 func TestVisitsCarryNoContent(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Limits: roundtrip.Limits{StateBytes: 1000}},
 		rounds(asks(roundtrip.ElicitURL("visit", "?", "https://id.example"),
@@ -127,7 +124,6 @@ func TestVisitsCarryNoContent(t *testing.T) {
 		`{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
 }
 
-// timed asks once, with the limits given, and then completes.
 func timed(limits ...time.Duration) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.RoundOf(ctx).Number > 1 {
@@ -147,7 +143,7 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 		name   string
 		opts   roundtrip.Options
 		limits []time.Duration
-		last   time.Duration // in which the answer is in time
+		last   time.Duration // the latest answer in time
 		reason event.Reason
 	}{
 		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, words.ReasonExpired},
@@ -181,7 +177,6 @@ func TestAnswerWithinInGuardStyle(t *testing.T) {
 	}
 }
 
-// TestFlowDeadlineIsAbsolute does not move it with each round.
 func TestFlowDeadlineIsAbsolute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{RoundTTL: 20 * time.Hour}, insatiable)
@@ -217,11 +212,10 @@ func TestRestartExpired(t *testing.T) {
 			t.Errorf("dropped %v", d.Dropped)
 		}
 		c.answer("k", accepted).says("round 2")
-		time.Sleep(30 * time.Hour) // the flow is over, too
+		time.Sleep(30 * time.Hour) // the flow has expired, too
 		c.call = first
 		c.ask("k")
 
-		// Only time is forgiven.
 		c.call = first
 		c.call.Principal.Subject = "bob"
 		frozen(t, c, words.ReasonPrincipal)
@@ -238,7 +232,7 @@ func TestRestartExpired(t *testing.T) {
 	})
 }
 
-// fakeSealer is somebody's, and may do anything.
+// fakeSealer may do anything.
 type fakeSealer struct {
 	seal func([]byte) (string, error)
 	open func(string) ([]byte, error)
@@ -258,7 +252,7 @@ func TestForeignSealer(t *testing.T) {
 		want       string
 	}{
 		{"fails", "x", down, "the KMS is down"},
-		{"returns nothing", "", nil, "returned nothing"},
+		{"returns nothing", "", nil, "is empty"},
 		{"returns binary", "\xff", nil, "not UTF-8"},
 		{"returns too much", strings.Repeat("x", (16<<10)+1), nil, "over the limit"},
 	} {
@@ -291,7 +285,7 @@ func TestForeignSealer(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatCannotBeBound say two things at once.
+// TestArgumentsThatCannotBeBound have a duplicate member.
 func TestArgumentsThatCannotBeBound(t *testing.T) {
 	c := serve(t, consent)
 	c.call.Arguments = json.RawMessage(`{"n":1,"n":2}`)
@@ -301,8 +295,8 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 	}
 }
 
-// TestOldSealsNewOpens: states as they were written before, in both styles, are read, whichever key
-// of the ring sealed them. When the layout changes, the vectors of the release before stay here.
+// TestOldSealsNewOpens: earlier states are read, in both styles, with any key of the ring. When the
+// layout changes, the vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
 	old, guard := hexVectors(t, flowVectorFile)["flow"],
 		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]
@@ -324,7 +318,7 @@ func TestOldSealsNewOpens(t *testing.T) {
 			if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
 				t.Errorf("guard style, sealed with %s:\n got %s\nwant %s", key, got, want)
 			}
-			// A handler that has gone over to flow style meanwhile takes what was answered before.
+			// A handler that has switched to flow style accepts earlier answers.
 			c = newClient(t, opts, flow(func(ctx context.Context) string {
 				_, region := reasonOf(ctx, "region")
 				size := must(reasonOf(ctx, "size"))

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// TestNegativeOptions: a negative number turns the setting off, or NewFunnel refuses it.
+// TestNegativeOptions: a negative number disables the setting, or NewFunnel refuses it.
 func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"RoundTTL": true, "HumanTimeout": true, "MinHumanTime": false,
@@ -37,7 +37,6 @@ func TestOptionsAreCopied(t *testing.T) {
 	}
 }
 
-// A form that is made cannot be changed, so an option of forms elsewhere is a mistake.
 func TestFormOptionWhereNoFormIsMade(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) {
 		return ask(roundtrip.Elicit[Confirmation]("k", "?", roundtrip.AllowSecrets()))
@@ -79,15 +78,13 @@ func TestSharedKeys(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A sealer that does not name its keys has none to tell of.
 	if names := one[event.KeysEnabled](t, &noted); names.Primary != "k1" ||
 		fmt.Sprint(names.Enabled) != "[k1]" || len(noted.list) != 1 {
 		t.Errorf("events %+v", noted.list)
 	}
 }
 
-// Two services that have one key and equal tools would accept each other's
-// states if nothing told them apart.
+// Two services with one key and equal tools must not accept each other's states.
 func TestSharedKeysNeedAnAudience(t *testing.T) {
 	for _, sealer := range []keys.Sealer{ring(t, "k1"), &fakeSealer{}} {
 		if _, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: sealer}); err == nil ||

@@ -16,8 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// decideOutcome turns the handler's result into the response, or into questions. What the run has
-// recorded in flow style comes first: a handler that swallows an error must not complete.
+// decideOutcome turns the handler's result into the response, or into questions. What flow style
+// has recorded comes first: a handler that ignores an error must not complete.
 func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)
@@ -59,7 +59,6 @@ func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 	return result, nil
 }
 
-// decideSingleRound is decideOutcome for a request that cannot ask.
 func (r responder) decideSingleRound(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	if err != nil {
@@ -75,9 +74,8 @@ func (r responder) decideSingleRound(ctx context.Context, result protocol.Result
 	return result, nil
 }
 
-// overruleHandler replaces the handler's result by what the run has recorded: its end,
-// its pending questions, or an unfinished visit on which the handler must not complete. It
-// reports false if the outcome is still to be decided: by the result, or by what is pending.
+// overruleHandler replaces the handler's result by what the run has recorded: its end, pending
+// questions, or an unfinished visit. It reports false if the result decides.
 func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
 	r.endIfUnused()
@@ -114,8 +112,7 @@ func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 	return asks, nil, false
 }
 
-// joinQuestions returns the result that asks the pending questions of flow style together with
-// the questions of a handler that returned some in guard style.
+// joinQuestions combines flow style's pending questions with those that the handler returned.
 func (r responder) joinQuestions(f *flowRun,
 	result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
@@ -149,7 +146,7 @@ func completes(result protocol.Result, err error) bool {
 	return true
 }
 
-// refuseUnfinished ends a run that would complete although a visit is not finished.
+// refuseUnfinished ends a run that would complete despite an unfinished visit.
 func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
 	bug := fmt.Errorf("the handler completes although the visit %q is not finished", key)
 	r.mu.Lock()
@@ -164,8 +161,7 @@ func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.R
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
 
-// checkComplete refuses results of the wrong type for the method, nil ones,
-// forged ones, and structured content that breaks the tool's promise.
+// checkComplete refuses nil, forged and mistyped results, and content against the output schema.
 func (e *exchange) checkComplete(result protocol.Result) error {
 	ok := false
 	switch r := result.(type) {
@@ -187,8 +183,7 @@ func (e *exchange) checkComplete(result protocol.Result) error {
 	return nil
 }
 
-// reportIgnoredRefusals reports refusals that a handler in guard style has not read, in this
-// round or an earlier one, although it completes.
+// reportIgnoredRefusals reports refusals that a handler in guard style never read.
 func (r responder) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
 	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
 		return
@@ -199,8 +194,7 @@ func (r responder) reportIgnoredRefusals(ctx context.Context, result protocol.Re
 	}
 }
 
-// unreadRefusals returns the refusals that the handler has not read, or that it came to in an
-// earlier run only.
+// unreadRefusals returns the refusals that the handler has not read, or only in an earlier run.
 func (r responder) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,10 +206,9 @@ func (r responder) unreadRefusals() (unread []*answer) {
 	return unread
 }
 
-// convertURLs turns the URL elicitation error of revision 2025-11-25 into questions: on the modern
-// wire the code does not exist. Each question's key is the elicitation's id where that is there and
-// free, otherwise url-elicitation-N with the first free N from its position on; the id itself is
-// not sent.
+// convertURLs turns the URL elicitation error of revision 2025-11-25, which modern revisions lack,
+// into questions. Each key is the elicitation's id if present and free, otherwise url-elicitation-N
+// with the first free N from its position on; the id is not sent.
 func (r responder) convertURLs(
 	e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	questions, err := urlQuestions(e)
@@ -225,8 +218,7 @@ func (r responder) convertURLs(
 	return (&draft{questions: questions}).buildResult(&protocol.InputRequiredResult{}), nil
 }
 
-// urlQuestions returns the questions that a URL elicitation error asks, marked so that the same
-// visit is known when it comes again.
+// urlQuestions returns the error's questions, marked so that repeated visits are recognized.
 func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 	if len(e.Elicitations) == 0 {
 		return nil, errors.New("handler returned a URL elicitation error without elicitations")
@@ -246,8 +238,7 @@ func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 	return questions, nil
 }
 
-// answerLegacyURLs answers a handler's URL elicitation error in the revision that has
-// it, to clients that declare it; elsewhere it is a refusal.
+// answerLegacyURLs passes the error to clients that declare URL elicitation, and refuses otherwise.
 func (r responder) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
@@ -267,9 +258,7 @@ func (r responder) answerLegacyURLs(ctx context.Context,
 	return nil, spelled
 }
 
-// answerError returns the response for an error of the handler. An [*protocol.Error]
-// stays one. A plain error of a tool becomes a result that the model can read, elsewhere it
-// becomes a JSON-RPC error.
+// answerError answers a handler's error: an [*protocol.Error] unchanged, others as readable text.
 func (r responder) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return nil, r.spellError(ctx, e)
@@ -281,8 +270,7 @@ func (r responder) answerError(ctx context.Context, err error) (protocol.Result,
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// spellError translates an error of the handler to the revision of the call. An error that the
-// revision does not have is a mistake of the handler.
+// spellError translates err to the call's revision; an error that it lacks is a bug of the handler.
 func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := rules.SpellHandlerError(r.call.Version, e)
 	switch {
@@ -302,8 +290,7 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 	return spelled
 }
 
-// refusalText returns the text for a handler that failed because of a refusal, which is no failure
-// of the server; false for other errors, and for those with a code of the author's choice.
+// refusalText returns the text for a refusal; false for other errors, and the author's own codes.
 func (e *exchange) refusalText(err error) (text string, ok bool) {
 	refused := findRefusal(err)
 	if _, own := protocol.AsError(err); own || refused == nil {
@@ -315,17 +302,15 @@ func (e *exchange) refusalText(err error) (text string, ok bool) {
 	return err.Error(), true
 }
 
-// A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC error.
+// A refusal ends a flow: as a tool's error result, or a JSON-RPC error of other methods.
 type refusal struct {
 	code int64
 	text string
-	// wire goes out as it is, nil: code and text. Tools have results for what a
-	// model is to read, unless always is set.
+	// wire, if not nil, goes out unchanged; for tools only if always is set.
 	wire   *protocol.Error
 	always bool
 }
 
-// answerRefusal returns the response for a refusal, which may have a wire error of its own.
 func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
@@ -333,7 +318,7 @@ func (r responder) answerRefusal(no *refusal) (protocol.Result, error) {
 	return r.refuseFlow(no.code, no.text)
 }
 
-// refuseFlow returns the response when a flow ends with a text for the person or the model.
+// refuseFlow returns the response of a flow that ends with text for the user or the model.
 func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
@@ -341,8 +326,7 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// endRefused is the end of a flow that was refused with err. It tells a model what to do about
-// that, after text. Of a refusal that nobody has seen it does not say that a person gave it.
+// endRefused ends a flow refused with err, and advises the model after text.
 func endRefused(err error, text string) *ending {
 	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
 	switch findRefusal(err).(type) {
@@ -366,7 +350,7 @@ func errorResult(text string) *protocol.CallToolResult {
 	}
 }
 
-// reportBug reports a mistake of the server, which ends the flow, and returns what the client gets.
+// reportBug reports a mistake of the server and returns the client's error.
 func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 	r.reportFlowEnd(ctx, words.EndFailed)
@@ -376,14 +360,14 @@ func (r responder) reportBug(ctx context.Context, err error) *protocol.Error {
 	return rules.InternalError()
 }
 
-// reportFlowEnd reports the end of a flow that took more than one round.
+// reportFlowEnd reports the end of a flow of several rounds.
 func (r *run) reportFlowEnd(ctx context.Context, how event.FlowEnd) {
 	if r.prior != nil && !r.funnel.silent {
 		r.observe(ctx, event.FlowEnded{Where: r.where, Legs: r.where.Round, How: how})
 	}
 }
 
-// reportFailure reports an error of the handler's own and returns the text that the client gets.
+// reportFailure reports an error of the handler and returns the client's text.
 func (r responder) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
 	e := event.HandlerFailed{Where: r.where, Err: err}
@@ -403,8 +387,7 @@ func (r responder) reportFailure(ctx context.Context, err error) string {
 	return text
 }
 
-// reportPanic reports a panic. The deferred function that recovered it must call it, so that
-// the stack shows where the panic began.
+// reportPanic must be called by the deferred function that recovered v, for the stack trace.
 func (r *run) reportPanic(ctx context.Context, v any) {
 	e := event.HandlerPanicked{Where: r.where, Value: v}
 	if !r.funnel.silent {
@@ -413,8 +396,7 @@ func (r *run) reportPanic(ctx context.Context, v any) {
 	r.observe(ctx, e)
 }
 
-// maskSecrets removes from a text that the handler wrote what the call brought: arguments,
-// credentials, state and answers.
+// maskSecrets masks the call's arguments, credentials, state and answers in the handler's text.
 func (r *run) maskSecrets(text string) string {
 	var secrets redact.Secrets
 	secrets.AddJSON(r.call.Arguments)

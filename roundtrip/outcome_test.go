@@ -15,15 +15,14 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestTextsSayWhatToDo brings about each text of the funnel's own that a model or
-// a person reads, and looks for what they are to do next.
+// TestTextsSayWhatToDo produces each of the funnel's own texts and looks for advice in it.
 func TestTextsSayWhatToDo(t *testing.T) {
 	lossy := `{"action":"perhaps"}`
 	for _, tc := range []struct {
 		name, answer string
 		handler      roundtrip.Handler
 		change       func(*roundtrip.Options, *roundtrip.Call)
-		want         string // of what to do
+		want         string // the advice
 		modern, live bool
 	}{
 		{name: "declined", answer: declined, handler: payFlow,
@@ -81,7 +80,6 @@ func TestTextsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// lastText takes a flow to its end with the same answer to everything.
 func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler roundtrip.Handler,
 	answer string) string {
 	t.Helper()
@@ -106,8 +104,7 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 	return ""
 }
 
-// TestInvalidResultBesideAQuestion: a hand-made result that is wrong, beside a
-// question that waits, is the server's mistake and no panic.
+// TestInvalidResultBesideAQuestion: a bad hand-built result beside a pending question is no panic.
 func TestInvalidResultBesideAQuestion(t *testing.T) {
 	for name, wrong := range map[string]*protocol.InputRequiredResult{
 		"key twice": {InputRequests: protocol.InputRequests{{Key: "a",
@@ -129,7 +126,6 @@ func TestInvalidResultBesideAQuestion(t *testing.T) {
 	}
 }
 
-// urlError is the error of the revision before, with elicitations of these ids.
 func urlError(ids ...string) *protocol.URLElicitationRequiredError {
 	e := &protocol.URLElicitationRequiredError{}
 	for i, id := range ids {
@@ -140,7 +136,7 @@ func urlError(ids ...string) *protocol.URLElicitationRequiredError {
 	return e
 }
 
-// TestURLErrorsBecomeQuestions chooses keys that are free, and the author's where it can.
+// TestURLErrorsBecomeQuestions with free keys, the author's if possible.
 func TestURLErrorsBecomeQuestions(t *testing.T) {
 	for _, tc := range []struct{ name, ids, want string }{
 		{"one id", "github", "github"},
@@ -180,7 +176,6 @@ func TestURLErrorsBecomeQuestions(t *testing.T) {
 	}
 }
 
-// TestURLErrorFlow visits and comes back.
 func TestURLErrorFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signedIn := false
@@ -191,7 +186,7 @@ func TestURLErrorFlow(t *testing.T) {
 			return say(roundtrip.Visited(ctx, "login").String())
 		}
 		c := serve(t, handler)
-		c.ask("login").answer("login", agreed).ask("login") // agreed, and not there yet
+		c.ask("login").answer("login", agreed).ask("login") // agreed, but not finished
 		signedIn = true
 		c.answer("login", agreed).says("accepted")
 		signedIn = false
@@ -200,15 +195,15 @@ func TestURLErrorFlow(t *testing.T) {
 	})
 }
 
-// A visit that the person has just agreed to is waited for before it is asked for again.
+// An accepted visit is waited for before it is asked for again.
 func TestRepeatedURLErrorsAreHeld(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		finished time.Duration // after the person since, 0: never
+		finished time.Duration // after the user agreed, 0: never
 		change   bool          // another URL each time
 		takes    time.Duration
 		runs     int
-		asks     string // the message of the next question, "" for none
+		asks     string // the message of the next question, or ""
 	}{
 		{"finished at once", time.Nanosecond, false, time.Second, 2, ""},
 		{"finished while held", 6 * time.Second, false, 7 * time.Second, 4, ""},

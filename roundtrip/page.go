@@ -7,42 +7,33 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionPage puts questions to people in a browser, where their client does not show them.
-// Package visit has one. Calls may overlap.
+// A QuestionPage, such as package visit's, asks in a browser for clients that cannot. Calls may
+// overlap.
 type QuestionPage interface {
-	// AskOnPage returns the answer that the person has given on the page and takes it: another
-	// Taker gets none of it. Where there is no answer it opens the question, once, and returns the
-	// link. A [*protocol.Error] goes to the client.
+	// AskOnPage returns the user's answer and takes it from other Takers, or opens the question,
+	// once, and returns the link. A [*protocol.Error] goes to the client.
 	AskOnPage(ctx context.Context, q *PageQuestion) (*PageReply, error)
-	// ReturnAnswer gives back the answer that the Taker has: the next call with the same Binding
-	// gets it. It is for calls that end because they have more to ask.
+	// ReturnAnswer gives the Taker's answer back, for the next call with the same Binding.
 	ReturnAnswer(ctx context.Context, q *PageQuestion) error
 }
 
-// A PageQuestion is a form that is put to the person of a call on a page.
+// A PageQuestion is a form to show on a page.
 type PageQuestion struct {
-	// Binding is a digest of all that an answer is for: the principal, the method, its target and
-	// arguments, the key, the form and the words of the question, and the answers before it.
-	Binding [32]byte
-	// Taker names the round of the flow that asks: one that is sent again is the same.
-	Taker string
-	// Principal is who is asked, never anonymous.
-	Principal protocol.Principal
-	// Method, Target and Arguments are those of the call: strangers may have chosen them.
+	// Binding is a digest of everything the answer applies to: principal, method, target,
+	// arguments, key, form and wording of the question, and the answers before it.
+	Binding   [32]byte
+	Taker     string             // identifies the flow's round; a replay has the same
+	Principal protocol.Principal // the user asked, never anonymous
+	// Method, Target and Arguments are the call's, and untrusted.
 	Method, Target string
 	Arguments      json.RawMessage
-	// Message and Form are what is asked. Form fits the grammar of elicitation.
-	Message string
-	Form    json.RawMessage
+	Message        string
+	Form           json.RawMessage // fits the grammar of elicitation
 }
 
-// A PageReply is what a [QuestionPage] knows of a question.
+// A PageReply is the state of a question on a [QuestionPage].
 type PageReply struct {
-	// Answer is the result of an elicitation as a client sends it, nil while there is none.
-	Answer json.RawMessage
-	// Link is where the question is open. It is the same until the question is answered.
-	Link string
-	// Key is what a task waits for while the question is open: the page wakes it when it is
-	// answered.
-	Key string
+	Answer json.RawMessage // an elicitation result as clients send it; nil: open
+	Link   string          // the same until the question is answered
+	Key    string          // a task waits for it; the page wakes it on an answer
 }

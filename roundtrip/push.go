@@ -15,35 +15,30 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// defaultHumanTimeout is how long one question that is pushed to a client of a
-// legacy revision may wait for its answer.
 const defaultHumanTimeout = 10 * time.Minute
 
-// statePause separates rounds of a session in which nothing is asked. In a modern revision the
-// network does.
+// statePause separates rounds of a session that ask nothing; in modern revisions the network does.
 const statePause = 250 * time.Millisecond
 
-// pushReturned puts the questions that the handler has returned to the client of a legacy
-// revision, waits for the answers, and opens the next run with them. Where there is no next
-// run it returns the response.
+// pushReturned pushes the handler's questions to the client of a legacy revision, waits for the
+// answers, and opens the next run with them, or returns the response if there is none.
 //
-// The stack from here to the Pusher stays in use for as long as a person
-// needs, so preparation and failures are in functions that are not inlined.
+// Preparation and failures are in functions not inlined: stacks of waiting calls stay small.
 func (r responder) pushReturned(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (next *run, refused protocol.Result, err error) {
-	if int(r.runs) > r.funnel.opts.Limits.Rounds { // a flow that starts over counts anew
+	if int(r.runs) > r.funnel.opts.Limits.Rounds { // also limits a flow that restarts
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
 	}
 	asked := r.wait.requested
-	r.wait.requested = nil // which is not kept while the call waits
+	r.wait.requested = nil // not kept while the call waits
 	pushed, err := r.pushAll(ctx, asks.InputRequests, asked)
 	if err == nil && len(asks.InputRequests) == 0 {
 		err = waiting.Sleep(ctx, statePause)
 	}
 	if err != nil && r.goesElsewhere(ctx, asks, err) {
-		pushed, err = &pushedAnswers{}, nil // which says that nothing was shown
+		pushed, err = &pushedAnswers{}, nil // meaning that it was not shown
 	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
@@ -53,7 +48,6 @@ func (r responder) pushReturned(
 	return next, nil, err
 }
 
-// refuseRounds ends a call that has asked as often as it may.
 func (r responder) refuseRounds(
 	ctx context.Context, asks *protocol.InputRequiredResult,
 ) (protocol.Result, error) {
@@ -62,8 +56,7 @@ func (r responder) refuseRounds(
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 
-// refuseUnasked ends a call whose returned questions were not answered. It is not inlined,
-// because its variables would then be on the stack of every call that waits.
+// refuseUnasked ends a call whose questions failed; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,
@@ -77,7 +70,6 @@ func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequir
 	return r.answerRefusal(cannotAsk(err))
 }
 
-// pushedAnswers are the answers to questions that were pushed together.
 type pushedAnswers struct {
 	responses protocol.InputResponses
 	took      []pushTime
@@ -88,15 +80,13 @@ type pushedAnswers struct {
 	}
 }
 
-// A pushTime is how long an answer took.
 type pushTime struct {
-	written time.Time // when the question was
+	written time.Time // the question
 	waited  time.Duration
 }
 
-// pushAll puts all questions to the client at once and returns when all are answered, or any
-// of them has failed. It observes asked, if not
-// nil, once the call may wait: a call that may not has asked nothing.
+// pushAll pushes all questions at once and returns when all are answered, or one has failed. It
+// observes asked, if not nil, once the call has room to wait.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
 ) (*pushedAnswers, error) {
@@ -119,8 +109,7 @@ func (p *questioner) pushAll(
 	return pushed, pushed.addOne(&w.Context, requests[0].Key, answer, err)
 }
 
-// addOne adds the answer to the one question that was asked under ctx, or returns why there is
-// none. It is not inlined, for the stack of calls that wait.
+// addOne adds the answer to ctx's only question; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawMessage,
@@ -137,8 +126,7 @@ func (a *pushedAnswers) addOne(ctx context.Context, key string, answer json.RawM
 	return nil
 }
 
-// pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
-// others by cancelling ctx, of which theirs are children.
+// pushSeveral pushes each question on its own goroutine. A failure cancels ctx and the others.
 func (p *questioner) pushSeveral(ctx *waiting.Context,
 	requests protocol.InputRequests, pushed *pushedAnswers) error {
 	pushed.responses = make(protocol.InputResponses, len(requests))
@@ -163,9 +151,8 @@ func (p *questioner) pushSeveral(ctx *waiting.Context,
 
 var errHumanTimeout = errors.New("nobody answered in time")
 
-// pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
-// timer cancels it. Progress of the client on the question restarts the timer, at most until
-// the flow ends. took is set.
+// pushQuestion pushes one question and waits for the answer. ctx is the question's own, cancelled
+// by its timer. Progress restarts the timer, at most until the flow ends. took is set.
 func (p *questioner) pushQuestion(ctx *waiting.Context,
 	question protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
@@ -190,15 +177,14 @@ func (p *questioner) pushQuestion(ctx *waiting.Context,
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		if errors.Is(err, waiting.ErrClosing) {
-			err = waiting.ErrClosing // in words for the caller
+			err = waiting.ErrClosing // with a text for the caller
 		}
 		return nil, err
 	}
 	return answer, err
 }
 
-// questionTimeout returns how long a question may wait from now on: HumanTimeout, or until the
-// flow ends if that is sooner.
+// questionTimeout returns HumanTimeout, or the time until the flow ends if shorter.
 func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.wait == nil || p.wait.until.IsZero() {
@@ -207,8 +193,8 @@ func (p *questioner) questionTimeout() time.Duration {
 	return min(limit, time.Until(p.wait.until))
 }
 
-// cannotAsk returns the refusal for a question that was not answered. What the client itself
-// said is repeated to it; other errors are not, because they may tell of the server.
+// cannotAsk returns the refusal for an unanswered question. The client's own error is repeated to
+// it; others are not, because they may reveal details of the server.
 func cannotAsk(err error) *refusal {
 	if errors.Is(err, waiting.ErrClosing) {
 		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}
@@ -217,8 +203,7 @@ func cannotAsk(err error) *refusal {
 		return &refusal{wire: busy.wire, always: true}
 	}
 	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
-		// the server's mistake, wherever the URL came from
-		return &refusal{wire: bad.Wire(), always: true}
+		return &refusal{wire: bad.Wire(), always: true} // the server's mistake
 	}
 	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
 		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}

@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
-// rivals forget. The author's own is kept.
+// TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one. The author's own is kept.
 func TestPushedURLsHaveAnElicitationID(t *testing.T) {
 	own := roundtrip.InputRequired(roundtrip.ElicitURL("c", "m", "https://id.example/c"),
 		roundtrip.ElicitURL("a", "m", "https://id.example/a"),
@@ -38,7 +37,6 @@ func TestPushedURLsHaveAnElicitationID(t *testing.T) {
 	}
 }
 
-// TestStateOnlyRoundsArePaced comes back after a pause, without traffic.
 func TestStateOnlyRoundsArePaced(t *testing.T) {
 	for _, push := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -50,7 +48,7 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 				return ask(roundtrip.WithState(n + 1))
 			})
 			if !push {
-				c.call.Push = nil // nothing is asked, so nothing is needed
+				c.call.Push = nil // nothing is asked
 			}
 			start := time.Now()
 			if got := c.done(); got != "done" || h.traffic() != 0 {
@@ -63,8 +61,7 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 	}
 }
 
-// TestLegacyRefusalsAreOfTheFamily: what cannot be asked is said in the manner of the
-// family, not always a protocol error, and nobody is asked.
+// TestLegacyRefusalsAreOfTheFamily: a refusal has the family's form, not always a protocol error.
 func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 	question := func(context.Context) (protocol.Result, error) { return ask(elicit("confirm")) }
 	for _, method := range families {
@@ -100,7 +97,6 @@ func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 	}
 }
 
-// TestPushedQuestionsTimeOut end after ten minutes.
 func TestPushedQuestionsTimeOut(t *testing.T) {
 	for _, method := range families {
 		for _, tc := range []struct {
@@ -127,8 +123,7 @@ func TestPushedQuestionsTimeOut(t *testing.T) {
 	}
 }
 
-// TestLegacyProgressExtends: somebody who is at it gets more time, each leg for
-// itself, but not for ever.
+// TestLegacyProgressExtends: progress extends each question by itself, but not forever.
 func TestLegacyProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, asksOnce)
@@ -161,7 +156,6 @@ func TestLegacyProgressExtends(t *testing.T) {
 	})
 }
 
-// asksOnce asks for a reason and says it.
 func asksOnce(ctx context.Context) (protocol.Result, error) {
 	switch reply := replyTo(ctx, "confirm"); reply.Outcome {
 	case roundtrip.Missing, roundtrip.Invalid:
@@ -173,7 +167,7 @@ func asksOnce(ctx context.Context) (protocol.Result, error) {
 	}
 }
 
-// nags only looks for consent.
+// nags only checks for consent.
 func nags(ctx context.Context) (protocol.Result, error) {
 	if consents(ctx, "confirm") {
 		return say("done")
@@ -181,7 +175,7 @@ func nags(ctx context.Context) (protocol.Result, error) {
 	return ask(elicit("confirm"))
 }
 
-// TestLegacySiblings: the first leg that fails withdraws the others.
+// TestLegacySiblings: the first question that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
 	c, h := serveLive(t, func(context.Context) (protocol.Result, error) {
 		return ask(elicit("a"), roundtrip.ListRoots("b"),
@@ -203,7 +197,7 @@ func TestLegacySiblings(t *testing.T) {
 	}
 }
 
-// TestLegacyClientErrors: what a client says is repeated, what failed beneath is not.
+// TestLegacyClientErrors: a client's error is repeated, an internal one is not.
 func TestLegacyClientErrors(t *testing.T) {
 	for _, method := range families {
 		c, h := serveLive(t, asksOnce)
@@ -221,7 +215,6 @@ func TestLegacyClientErrors(t *testing.T) {
 	}
 }
 
-// TestLegacyEndOfCall: when the call is cancelled so are its questions.
 func TestLegacyEndOfCall(t *testing.T) {
 	c, h := serveLive(t, asksOnce)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,9 +248,8 @@ func TestLegacyRoundCap(t *testing.T) {
 	}
 }
 
-// TestLegacyStateStays: the state of a call does not leave it, so nothing seals
-// it and no guard is asked whether it was used; one which is far away would cost a round trip
-// each time. All else is as if the client had carried it.
+// TestLegacyStateStays in its call: it is neither sealed nor claimed, but checked as if the client
+// had carried it.
 func TestLegacyStateStays(t *testing.T) {
 	unused := &fakeSealer{
 		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
@@ -287,13 +279,13 @@ func TestLegacyStateStays(t *testing.T) {
 	c.ended(words.EndComplete, 4)
 }
 
-// TestLegacyStateIsLimited like one that a client would carry, to within what keys have names for.
+// TestLegacyStateIsLimited like one that a client would carry, give or take the length of a key id.
 func TestLegacyStateIsLimited(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		opts  roundtrip.Options
 		bytes int
-		limit string // that it is over; empty: none
+		limit string // exceeded; empty: none
 	}{
 		{"fits", roundtrip.Options{}, 11_500, ""},
 		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
@@ -317,7 +309,6 @@ func TestLegacyStateIsLimited(t *testing.T) {
 	}
 }
 
-// TestLegacyStateExpires while the person thinks.
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, timed(time.Minute))
@@ -329,8 +320,7 @@ func TestLegacyStateExpires(t *testing.T) {
 	})
 }
 
-// TestLegacyRestartForgetsEarlierRounds: a flow that starts over because its state has
-// expired begins at its first round, without the answers that came before.
+// TestLegacyRestartForgetsEarlierRounds: a restarted flow begins at round one, without answers.
 func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds []string
@@ -366,7 +356,7 @@ func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
 	})
 }
 
-// Plan has what revision 2025-06-18 spells otherwise.
+// Plan has fields that revision 2025-06-18 spells differently.
 type Plan struct {
 	Region string  `json:"region" enum:"eu,us" enumTitles:"Europe,America" default:"us"`
 	Size   int     `json:"size,omitempty" default:"3"`
@@ -374,13 +364,11 @@ type Plan struct {
 	Ratio  float64 `json:"ratio,omitempty"`
 }
 
-// Tags need a choice of several.
 type Tags struct {
 	Tags []string `json:"tags" enum:"a,b"`
 }
 
-// TestFormsAreDowngradedTo20250618 sends what that revision has, and fills in the
-// defaults that it has not.
+// TestFormsAreDowngradedTo20250618: forms fit that revision, and the server fills in defaults.
 func TestFormsAreDowngradedTo20250618(t *testing.T) {
 	c, h := serveAs(t, protocol.V20250618, func(ctx context.Context) (protocol.Result, error) {
 		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
@@ -400,7 +388,6 @@ func TestFormsAreDowngradedTo20250618(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatARevisionCannotCarry refuses before anybody is asked.
 func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 	sampling := func(change func(*protocol.CreateMessage)) roundtrip.Item {
 		m := message("?")
@@ -444,8 +431,8 @@ func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
 	}
 }
 
-// TestLegacyOldestRevisions have sampling and roots, and no sub-capabilities, so context may be
-// asked for.
+// TestLegacyOldestRevisions have sampling and roots without sub-capabilities, so context is
+// allowed.
 func TestLegacyOldestRevisions(t *testing.T) {
 	model := message("?")
 	model.IncludeContext = "thisServer"
@@ -468,7 +455,7 @@ func TestLegacyOldestRevisions(t *testing.T) {
 	}
 }
 
-// TestLegacyURLError pins the published shape of -32042, byte for byte.
+// TestLegacyURLError pins the published form of -32042.
 func TestLegacyURLError(t *testing.T) {
 	want, err := os.ReadFile("testdata/legacy/urlrequired.json")
 	if err != nil {
@@ -493,7 +480,6 @@ func TestLegacyURLError(t *testing.T) {
 	}
 }
 
-// TestLegacyURLErrorElsewhere is a refusal of the family.
 func TestLegacyURLErrorElsewhere(t *testing.T) {
 	for _, method := range families {
 		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326,
@@ -513,8 +499,7 @@ func TestLegacyURLErrorElsewhere(t *testing.T) {
 	c.fails(protocol.CodeInternalError)
 }
 
-// TestLegacyErrorCodes keeps the codes of other revisions off the wire, which
-// the client holds against the schema.
+// TestLegacyErrorCodes keeps other revisions' codes off the wire, by the schema.
 func TestLegacyErrorCodes(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
@@ -545,7 +530,6 @@ func TestLegacyErrorCodes(t *testing.T) {
 	}
 }
 
-// TestReturnedQuestionsArePushedAtOnce: the questions of one result are in the air together.
 func TestReturnedQuestionsArePushedAtOnce(t *testing.T) {
 	c, h := serveLive(t, rounds(asks(elicit("a"), elicit("b")),
 		func(ctx context.Context) (protocol.Result, error) {

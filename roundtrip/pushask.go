@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// preparePush returns the question to ask, or ends the run if it cannot be asked. It is not
-// inlined, for the stack of calls that wait.
+// preparePush returns the question or ends the run; not inlined, for the stacks of waiting calls.
 //
 //go:noinline
 func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, error) {
@@ -38,7 +37,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 		r.failQuestion(ctx, p, request.Kind(), cannot, false)
 		return nil, cannot
 	}
-	if form, ok := request.(*protocol.ElicitForm); ok { // whose schema is kept once
+	if form, ok := request.(*protocol.ElicitForm); ok { // its schema is kept once
 		own := *form
 		own.Schema, q.request = q.form.Schema(), &own
 	}
@@ -46,7 +45,6 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 	return a, err
 }
 
-// pushPrefix begins the keys of questions that are pushed.
 const pushPrefix = "push-"
 
 func (r asker) nextPushKey() (string, error) {
@@ -60,9 +58,8 @@ func (r asker) nextPushKey() (string, error) {
 	return pushPrefix + strconv.Itoa(int(f.pushes)), nil
 }
 
-// newQuestioner returns a questioner of its own, because a goroutine that the handler left
-// behind must not use that of the exchange, which goes on. It fails in a run whose outcome is
-// fixed, or that is about to ask.
+// newQuestioner returns a separate questioner, because a goroutine left behind by the handler must
+// not use the exchange's. It fails if the run's outcome is fixed or the run is about to ask.
 func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	p := &questioner{}
 	p.attachCall(ctx, r.funnel, r.call, nil)
@@ -86,8 +83,7 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	return p, nil
 }
 
-// checkPush returns why no question of this kind can be pushed to a client of a legacy
-// revision, nil if it can.
+// checkPush returns why no question of this kind can be pushed, nil if it can.
 func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	method := question.Kind().Method()
 	if p.call.Push == nil {
@@ -103,8 +99,7 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	return missingPush(method, p.call.Capabilities.Missing(question))
 }
 
-// unreachableText is the text for a client that the connection cannot reach now, by what its
-// [Pusher] says; empty where it can.
+// unreachableText explains why the [Pusher] cannot reach the client now; empty if it can.
 func (p *questioner) unreachableText() string {
 	if c, ok := p.call.Push.(interface{ CannotPush() string }); ok {
 		return c.CannotPush()
@@ -121,13 +116,12 @@ func missingPush(method string, missing protocol.ClientCapabilities) *PushError 
 			", so nobody could be asked; call again from a client that does"}
 }
 
-// failQuestion reports a question that failed, and ends the run unless the handler can do without
-// an answer.
+// failQuestion reports a failed question, and ends the run unless it is optional.
 func (r asker) failQuestion(ctx context.Context, p *questioner, kind protocol.InputKind, err error,
 	optional bool) {
 	_, unsent := errors.AsType[*PushError](err)
 	if ctx.Err() != nil && r.ctx.Err() == nil && !unsent {
-		return // withdrawn by the handler, which chose to do without
+		return // withdrawn by a handler that can do without
 	}
 	p.observe(ctx, event.PushFailed{Where: p.where, Kind: kind, Err: err, Tolerated: optional})
 	if !optional {

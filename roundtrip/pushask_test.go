@@ -17,8 +17,8 @@ import (
 
 const planSchema = `{"type":"object","properties":{"region":{"type":"string","enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
 
-// push sends one question in a call of its own and returns what its handler got. A handler that
-// drops the error must not complete.
+// push sends one question in its own call and returns the handler's result. A handler that drops
+// the error must not complete.
 func (c *client) push(ctx context.Context, q protocol.InputRequest) (raw json.RawMessage,
 	err error) {
 	c.t.Helper()
@@ -33,8 +33,8 @@ func (c *client) push(ctx context.Context, q protocol.InputRequest) (raw json.Ra
 	return raw, err
 }
 
-// TestPushCannotUnderAContextThatEnded: nobody was asked, so nothing was withdrawn, and a handler
-// that drops the error does not complete.
+// TestPushCannotUnderAContextThatEnded: nothing was asked or withdrawn, and a handler that drops
+// the error does not complete.
 func TestPushCannotUnderAContextThatEnded(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		ended, stop := context.WithCancel(ctx)
@@ -51,7 +51,6 @@ func TestPushCannotUnderAContextThatEnded(t *testing.T) {
 	}
 }
 
-// TestPushEnds with what the client says, with its context, and in time.
 func TestPushEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := serveLive(t, nil)
@@ -75,8 +74,7 @@ func TestPushEnds(t *testing.T) {
 	})
 }
 
-// A question that a goroutine of a handler pushes ends with the run of the handler,
-// whoever ends that.
+// A goroutine's pushed question ends with the run of the handler, however that ends.
 func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 	for name, end := range map[string]func(push func() error, cancel func()){
 		"the handler returns":      func(func() error, func()) {},
@@ -128,13 +126,11 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 	}
 }
 
-// observeFunc is a function that is an observer.
 type observeFunc func(context.Context, event.Event)
 
 func (f observeFunc) Observe(ctx context.Context, e event.Event) { f(ctx, e) }
 
-// Whoever is told of a question by a client or an observer finds the id of the request in
-// the context, as handlers do.
+// Clients and observers find the request's id in the context of a question, as handlers do.
 func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *client) error{
 		"pushed": func(ctx context.Context, _ *client) error {

@@ -11,9 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Question is one thing to ask, under a key that tells its answer apart. It is built by [Elicit],
-// [ElicitURL], [ElicitSchema], [CreateMessage], [ListRoots] or a [FormQuestion], and passed to
-// [InputRequired]. Questions are values: the methods return changed copies.
+// A Question is one thing to ask, under a key that identifies its answer. Build it with [Elicit],
+// [ElicitURL], [ElicitSchema], [CreateMessage], [ListRoots] or a [FormQuestion], and pass it to
+// [InputRequired]. It is a value: methods return changed copies.
 type Question struct {
 	key       string
 	request   protocol.InputRequest
@@ -21,16 +21,15 @@ type Question struct {
 	expiresIn time.Duration
 	carryForm bool // the schema must travel in the state (ElicitSchema)
 	askAgain  bool
-	reworded  bool        // flow style: other words are the same question
+	reworded  bool        // flow style: changed wording is the same question
 	fixed     bool        // flow style: another question under the key ends the flow
 	optional  bool        // flow style: the handler can do without an answer
-	ways      wayset      // by which it may go, zero: all
-	mark      claims.Mark // flow style: which question this is
-	err       error       // found while building; reported by the funnel
+	ways      wayset      // zero: all
+	mark      claims.Mark // flow style: identifies this question
+	err       error       // reported by the funnel
 }
 
-// A QuestionOption changes how one question is asked, in guard style ([Elicit] and
-// its like) and in flow style ([Ask] and its like).
+// A QuestionOption changes how one question is asked, in both styles.
 type QuestionOption interface{ applyTo(Question) Question }
 
 type questionOption func(*Question)
@@ -40,28 +39,25 @@ func (o questionOption) applyTo(q Question) Question {
 	return q
 }
 
-// AnswerWithin limits how long the client may take to answer, instead of the funnel's default of an
-// hour. Of several in a round the shortest holds, and none goes beyond the end of the flow (24
-// hours by default). It has no effect where Ask waits, in a session.
+// AnswerWithin limits the time to answer, by default an hour. The shortest of a round applies, up
+// to the end of the flow (24 hours by default). It has no effect where Ask waits, in a session.
 func AnswerWithin(d time.Duration) QuestionOption {
 	return questionOption(func(q *Question) { q.expiresIn = d })
 }
 
-// AskAgain asks again after a refusal in this flow. Without it, repeating a refused question of
-// guard style ends the flow, because a handler that only checks for consent would nag for ever, and
-// one of flow style returns the refusal. With it [Ask] does not take a refusal for an answer, as
-// often as the flow may ask. It is not needed to have an invalid answer corrected, nor for a loop,
-// whose turns have keys of their own.
+// AskAgain asks again after a refusal. Without it, repeating a refused question of guard style ends
+// the flow, because a handler that only checks for consent would nag forever, and flow style
+// returns the refusal. With it [Ask] repeats refused questions as often as the flow may ask.
+// Invalid answers and loops with a key per turn do not need it.
 func AskAgain() QuestionOption {
 	return questionOption(func(q *Question) { q.askAgain = true })
 }
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
-// Elicit asks the person to fill in a form that is derived from the struct T; see [Form] for how. A
-// T that the form grammar cannot express is found when the handler runs: the call fails with an
-// internal error and the observer is told key and field. Prefer [MustQuestion], which finds it when
-// the program starts.
+// Elicit asks the user to fill in a form derived from the struct T; see [Form]. If the grammar
+// cannot express T the call fails with an internal error. Prefer [MustQuestion], which fails at
+// startup.
 func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
@@ -73,13 +69,12 @@ func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	return q.checkMessage(message).applyOptions(opts)
 }
 
-// ElicitSchema asks the person to fill in a form given as a JSON Schema within the
-// restricted grammar of elicitation (client/elicitation, "Requested Schema"): for a form that
-// depends on data, such as a choice among the caller's accounts. What [Form] returns is such a
-// schema, to begin with.
+// ElicitSchema asks the user to fill in a form given as a JSON Schema within the restricted grammar
+// of elicitation (client/elicitation, "Requested Schema"), for forms that depend on data, such as
+// the caller's accounts. [Form] returns such a schema to start from.
 //
 // In flow style ask it with [Question.Ask]. In guard style return it and read the answer with
-// [RawAnswer]; its schema travels in the sealed state then.
+// [RawAnswer]; its schema then travels in the sealed state.
 func ElicitSchema(key, message string, schema json.RawMessage, opts ...QuestionOption) Question {
 	ofForm, ofQuestion := splitOptions(opts)
 	f, err := form.Parse(schema, formOptions(ofForm))
@@ -103,19 +98,19 @@ func splitOptions(opts []QuestionOption) (ofForm []FormOption, ofQuestion []Ques
 	return ofForm, ofQuestion
 }
 
-// ElicitURL asks the person to visit url, for what must not pass through the client: credentials,
-// payments, consent of a third party. An accepted answer says that the person agreed to go there,
-// not that they finished; [Await] waits for the end, and [Visited] reads the answer.
+// ElicitURL asks the user to visit url, for data that must not pass through the client:
+// credentials, payments, consent of a third party. An accepted answer means that the user agreed,
+// not that the visit is finished; [Await] waits for that, and [Visited] reads the answer.
 //
-// The URL must be absolute and https, or http to a loopback host, without user name and control
-// characters, and have at most 8 KiB; [Options].AllowURL may refuse more. Any other ends the call
-// with an internal error that names the question, and nothing is asked.
+// The URL must be absolute, https or http to a loopback host, without user name and control
+// characters, at most 8 KiB, and allowed by [Options].AllowURL. Any other ends the call with an
+// internal error that names the question, and nothing is asked.
 func ElicitURL(key, message, url string, opts ...QuestionOption) Question {
 	q := Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
 	return q.checkMessage(message).applyOptions(opts)
 }
 
-// checkMessage makes q fail if it says nothing to the person.
+// checkMessage makes q fail if its message is blank.
 func (q Question) checkMessage(message string) Question {
 	if strings.TrimSpace(message) == "" {
 		q.err = fmt.Errorf("question %q: the message is empty", q.key)
@@ -123,8 +118,7 @@ func (q Question) checkMessage(message string) Question {
 	return q
 }
 
-// CreateMessage asks the client's model for a message; read the answer with
-// [Sampled]. The request is not copied and must not be changed afterwards.
+// CreateMessage asks the client's model; read the answer with [Sampled]. Do not change the request.
 func CreateMessage(key string, request *protocol.CreateMessage, opts ...QuestionOption) Question {
 	q := Question{key: key, request: request}
 	if request == nil {
@@ -140,8 +134,7 @@ func ListRoots(key string, opts ...QuestionOption) Question {
 	return q.applyOptions(opts)
 }
 
-// formDigest identifies what a form question asks for. Other kinds have none: a
-// URL often carries a nonce, and would never look the same twice.
+// formDigest identifies the form of a question, not other kinds: URLs often carry a nonce.
 func (q Question) formDigest() [32]byte {
 	if q.form == nil {
 		return [32]byte{}

@@ -8,18 +8,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A questioner puts questions to one client: it knows the call, the capabilities of the client, and
-// until when a question may wait. The exchange has one. Goroutines of a handler, which may outlive
-// their run, get a copy each, because the exchange changes where when it goes on to the next run.
+// A questioner puts questions to one client. The exchange has one. Goroutines of a handler, which
+// may outlive their run, get a copy each, because where changes with the run.
 type questioner struct {
 	funnel *Funnel
 	call   *Call
 	where  event.Where
-	wait   *callWait // nil: nothing was waited for yet
+	wait   *callWait // nil: has not waited yet
 }
 
-// attachCall makes p the questioner of call. It sets one field at a time: a composite literal
-// would be copied on the stack of calls that wait.
+// attachCall sets one field at a time: a literal would be copied on the stack of waiting calls.
 func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
 	p.funnel, p.call, p.wait = f, call, wait
 	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target
@@ -34,8 +32,7 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 	}
 }
 
-// observe notifies the observer of the funnel. Mistakes of the server and panics also go to
-// the sink of ctx, if a test has put one there.
+// observe notifies the funnel's observer. Server bugs and panics also go to a test's sink in ctx.
 func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
 	switch e := e.(type) {

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// busy sends what must be refused for want of room, and returns which bound was
-// reached and when to come back.
+// busy expects a refusal for lack of room, and returns its limit and retry time.
 func (c *client) busy() (limit string, after time.Duration) {
 	c.t.Helper()
 	e := c.fails(protocol.CodeBusy)
@@ -32,7 +31,6 @@ func (c *client) busy() (limit string, after time.Duration) {
 	return data.Limit, time.Duration(data.RetryAfterMs) * time.Millisecond
 }
 
-// pay asks for a reason before it pays.
 func pay(ctx context.Context) (protocol.Result, error) {
 	reason, err := reasonOf(ctx, "why")
 	if err != nil {
@@ -41,11 +39,11 @@ func pay(ctx context.Context) (protocol.Result, error) {
 	return say("paid for " + reason)
 }
 
-// TestAFullGuardRefusesItsPrincipalAlone: who has used up a share is told when to come back, and
-// can then go on with the same state. The payment of somebody else at the same moment goes through.
+// TestAFullGuardRefusesItsPrincipalAlone: a principal without room is told when to retry with the
+// same state. Another's concurrent payment goes through.
 func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := store.NewMemoryGuard(8) // 2 for each
+		guard := store.NewMemoryGuard(8) // 2 per principal
 		flow := func(subject string) *client {
 			c := newClient(t, roundtrip.Options{Guard: guard}, pay)
 			c.call.Principal = protocol.Principal{Subject: subject}
@@ -75,13 +73,13 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 		mallory.call.State = protocol.RequestState{}
 		mallory.call.Responses = nil
 		mallory.ask("why")
-		time.Sleep(4 * time.Minute) // the other two are forgotten
+		time.Sleep(4 * time.Minute) // two have expired
 		mallory.answer("why", form("patience")).says("paid for patience")
 	})
 }
 
-// TestAnonymousCallersLeaveRoomFromTheStart: where callers can authenticate the first who does
-// finds room in the guard and in the store, whatever anonymous ones did before.
+// TestAnonymousCallersLeaveRoomFromTheStart: if callers can authenticate, the first one finds room
+// in guard and store, whatever anonymous ones did.
 func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 	for name, make := range map[string]func() roundtrip.Options{
 		"guard": func() roundtrip.Options {
@@ -124,10 +122,9 @@ func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 	}
 }
 
-// TestAFullStoreSaysWhenToComeBack, in the one era in which clients carry the
-// state; calls of the other need no store.
+// TestAFullStoreSaysWhenToComeBack, in revisions whose clients carry the state.
 func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
-	kept := store.NewMemoryStateStore(4) // 1 for each
+	kept := store.NewMemoryStateStore(4) // 1 per principal
 	flow := func(subject string) *client {
 		c := newClient(t, roundtrip.Options{StateStore: kept}, large)
 		c.call.Principal = protocol.Principal{Subject: subject}

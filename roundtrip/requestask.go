@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// newRequestAsk returns a question that is asked as the wire has it. It is in a piece of memory of
-// its own for the reason of formAsk.
+// newRequestAsk returns a question in wire form, allocated as by newFormAsk.
 //
 //go:noinline
 func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOption) *inquiry {
@@ -22,7 +21,7 @@ func newRequestAsk(key string, request protocol.InputRequest, opts []QuestionOpt
 	return a
 }
 
-// askRequest returns the answer as a client of the wire has sent it.
+// askRequest returns the answer in wire form.
 func (a *inquiry) askRequest(ctx context.Context) (json.RawMessage, error) {
 	return a.readRequested(ctx, askQuestion(ctx, a))
 }
@@ -30,7 +29,7 @@ func (a *inquiry) askRequest(ctx context.Context) (json.RawMessage, error) {
 //go:noinline
 func (a *inquiry) readRequested(ctx context.Context, err error) (json.RawMessage, error) {
 	switch refusal := findRefusal(err); {
-	case refusal != nil: // unseen ones, too: the SDK has no other word
+	case refusal != nil: // unseen too: the SDK has no other word
 		return jsonx.Marshal(protocol.ElicitResult{Action: actionOf(refusal)})
 	case err != nil:
 		return nil, err
@@ -48,7 +47,6 @@ func (a *inquiry) readRequested(ctx context.Context, err error) (json.RawMessage
 	return bytes.Clone(content), nil
 }
 
-// actionOf returns the action that a client refused with, as it sent it.
 func actionOf(refusal error) protocol.ElicitAction {
 	switch refused := refusal.(type) {
 	case *DeclinedError:
@@ -59,7 +57,7 @@ func actionOf(refusal error) protocol.ElicitAction {
 	return protocol.ActionCancel
 }
 
-// readRequest reads a question as a gateway does its upstream's.
+// readRequest reads a question as a gateway reads its upstream's.
 func (q *Question) readRequest(key string, request protocol.InputRequest) {
 	q.key, q.request, q.fixed = key, request, true
 	if q.err = validateRequest(key, request); q.err != nil {
@@ -75,7 +73,7 @@ func (q *Question) readRequest(key string, request protocol.InputRequest) {
 	}
 }
 
-// setPeerForm makes a peer's form the question's. It is asked in its normal form.
+// setPeerForm sets a peer's form, asked in its normal form.
 func (q *Question) setPeerForm(request *protocol.ElicitForm, f *form.Form) {
 	q.form, q.carryForm = f, true
 	if !bytes.Equal(request.Schema, f.Schema()) {

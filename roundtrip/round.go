@@ -8,21 +8,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Round says which run of a handler this is.
+// A Round identifies a run of a handler.
 type Round struct {
-	// Number is 1 for the original request, 2 for its first retry, and so on; 0 outside of a round.
-	Number int
+	Number int // 1: the original request, 2: its first retry, ...; 0: outside of a round
 
 	run *run
 }
 
-// RoundOf returns the round that ctx belongs to, the zero Round outside of one. It is for
-// middleware between the funnel and the handler, which runs in every round: a rate limit, a quota
-// or a metric of calls counts those with Number 1, and an audit groups its entries by [Round.Flow].
-// Middleware outside of the funnel runs before the state of a retry is verified.
+// RoundOf returns the round of ctx, the zero Round outside of one. Middleware between funnel and
+// handler runs in every round: rate limits, quotas and metrics of calls count Number 1, and audits
+// group by [Round.Flow]. Middleware outside of the funnel runs before a state is verified.
 //
-// On a connection of an older revision the rounds of a flow are within one request. A handler of
-// flow style runs once there, with Number 1, however much it asks.
+// In older revisions a flow is one request, and a flow-style handler runs once, as Number 1.
 func RoundOf(ctx context.Context) Round {
 	if r := runFrom(ctx); r != nil {
 		return Round{Number: r.number, run: r}
@@ -30,8 +27,8 @@ func RoundOf(ctx context.Context) Round {
 	return Round{}
 }
 
-// Flow names the flow: 32 hexadecimal digits, the same in all its rounds, on every replica, and
-// in events ([event.Where]). Clients do not learn it. It is empty outside of a round.
+// Flow names the flow: 32 hexadecimal digits, the same in all rounds, on every replica, and in
+// events ([event.Where]). Clients do not learn it. It is empty outside of a round.
 func (r Round) Flow() string {
 	if r.run == nil {
 		return ""
@@ -42,8 +39,7 @@ func (r Round) Flow() string {
 	return hex.EncodeToString(id[:])
 }
 
-// Principal returns who the call is of, the zero value for anonymous callers and outside of a
-// round.
+// Principal returns the caller, zero if anonymous or outside of a round.
 func (r Round) Principal() protocol.Principal {
 	if r.run == nil {
 		return protocol.Principal{}
@@ -51,8 +47,7 @@ func (r Round) Principal() protocol.Principal {
 	return r.run.call.Principal
 }
 
-// RefusalIn returns the refusal whose text is in text, as the error of calls in flow style, nil for
-// none: for hosts that have a text alone of a handler's error.
+// RefusalIn returns the refusal whose text is in text, or nil: for hosts without the error itself.
 func (r Round) RefusalIn(text string) error {
 	if r.run == nil {
 		return nil

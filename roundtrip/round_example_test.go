@@ -8,15 +8,14 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// The answer of a person is a further request in revision 2026-07-28. A rate limit that counted it
-// would refuse people who have answered already, a quota would count one deployment twice, and an
-// audit would show two. Middleware between the funnel and the handler asks for the round.
+// An answer is another request in revision 2026-07-28. Rate limits, quotas and audits that counted
+// it would count a call twice. Middleware between the funnel and the handler checks the round.
 func ExampleRoundOf() {
 	allowed, started := 1, 0
 	withLimit := func(next roundtrip.Handler) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
 			round := roundtrip.RoundOf(ctx)
-			if round.Number == 1 { // the answers to a call that was let in are free
+			if round.Number == 1 { // answers to an admitted call are free
 				if allowed == 0 {
 					return nil, protocol.Errorf(-1, "too many calls")
 				}
@@ -27,7 +26,7 @@ func ExampleRoundOf() {
 		}
 	}
 	withAudit := func(next roundtrip.Handler) roundtrip.Handler {
-		flows := map[string]int{} // an entry for each flow, not for each round
+		flows := map[string]int{} // one entry per flow, not per round
 		return func(ctx context.Context) (protocol.Result, error) {
 			round := roundtrip.RoundOf(ctx)
 			flows[round.Flow()]++

@@ -16,33 +16,29 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A run is one execution of the handler, one round of its flow. It travels in the
-// handler's context, so that helpers work under any host's handler signature.
+// A run is one execution of the handler, one round of its flow, and is in the handler's context.
 //
-// It is the state of that execution, which two types use. The goroutine that serves
-// the call opens it, fills it with answers, and decides its outcome after the handler
-// has returned: a [responder]. While the handler runs, its goroutines share what mu
-// guards, and ask: an [asker]. They may go on after its return: closed says so, and
-// they must not look at the exchange then, which may have gone on to the next run.
+// The goroutine that serves the call opens it, fills in answers, and decides its outcome after the
+// handler has returned: a [responder]. The handler's goroutines ask and share what mu guards: an
+// [asker]. Once closed is set they must not use the exchange, which may be in its next run.
 type run struct {
 	*exchange
 	number int       // the round
-	opened time.Time // when its answers came
-	// ctx is the context of the handler: that of the request with the run as a value, and with a
-	// cancellation of its own. It is lazy, because most handlers neither wait for their context nor
-	// ask in flow style.
+	opened time.Time // arrival of its answers
+	// ctx is the handler's context: the request's, with the run as a value and its own
+	// cancellation. It is lazy, because most handlers neither wait on it nor use flow style.
 	ctx waiting.Context
 
-	responses      protocol.InputResponses // what the client answered to the run before
-	received       protocol.RequestState   // what the client sent, or the author's plain state
+	responses      protocol.InputResponses // of the client to the run before
+	received       protocol.RequestState   // from the client, or the author's plain state
 	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses
 	waited         time.Duration           // from the seal of the state to its arrival
-	took           []pushTime              // each of the responses in a session, else nil
+	took           []pushTime              // by response, in a session
 
 	mu      sync.Mutex
 	answers []*answer
-	room    [1]*answer // for answers: most runs have one at most
+	room    [1]*answer // of answers: most runs have at most one
 	dropped []event.Dropped
 	state   json.RawMessage // the author's, nil when absent
 	flow    *flowRun        // nil in guard style
@@ -50,13 +46,13 @@ type run struct {
 	memos    []claims.Memo
 	version  string                   // of the flow
 	id       [16]byte                 // of the flow, once identified
-	saving   sync.Mutex               // orders the journals that a task keeps
+	saving   sync.Mutex               // orders a task's journals
 	reworded []event.QuestionReworded // answers to another version of the application
-	reported int32                    // how many of reworded the observer knows
+	reported int32                    // how many of reworded were reported
 
-	identified bool // the id is known
-	versioned  bool // the handler's version is known, too
-	acted      bool // something has begun that must not be repeated
+	identified bool // id is known
+	versioned  bool // the handler's version is known
+	acted      bool // something was begun that must not be repeated
 	closed     bool // the handler has returned
 }
 
@@ -67,15 +63,12 @@ func (r *run) asked() []claims.Question {
 	return r.prior.Asked
 }
 
-// An asker puts the questions of a run for its handler. The goroutines of the handler use it, while
-// the handler runs.
+// An asker asks the questions of a running handler, on its goroutines.
 type asker struct{ *run }
 
-// A responder makes the response of a run, or its questions, of what the handler has returned. Only
-// the goroutine that serves the call uses it.
+// A responder makes the response of a run, on the goroutine that serves the call.
 type responder struct{ *run }
 
-// askerFrom returns the asker of the run of ctx, without a run if there is none.
 func askerFrom(ctx context.Context) asker { return asker{runFrom(ctx)} }
 
 type runKey struct{}
@@ -85,7 +78,6 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Value implements [waiting.Values].
 func (r *run) Value(key any) any {
 	switch key.(type) {
 	case runKey, rpc.IDKey:
@@ -94,11 +86,10 @@ func (r *run) Value(key any) any {
 	return nil
 }
 
-// RequestID implements [rpc.Named].
 func (r *run) RequestID() string { return r.where.Request }
 
-// findAnswerLocked returns the answer recorded under key, nil if there is none. Before the
-// handler starts no lock is needed.
+// findAnswerLocked returns the answer under key, or nil. Before the handler starts it needs no
+// lock.
 func (r *run) findAnswerLocked(key string) *answer {
 	for _, a := range r.answers {
 		if a.key == key {
@@ -112,8 +103,7 @@ func (r *run) answeredKeysLocked() string {
 	return joinKeys(r.answers, func(a *answer) string { return a.key })
 }
 
-// answeredKeys lists the keys of all answers in flow style, and nothing in guard style, whose
-// authors know them.
+// answeredKeys lists the keys answered in flow style; guard-style authors know theirs.
 func (r *run) answeredKeys() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,9 +113,8 @@ func (r *run) answeredKeys() string {
 	return r.answeredKeysLocked()
 }
 
-// executeHandler calls the handler and decides the response. Both are guarded
-// against panics, because deciding still calls the author's code: the text of an
-// error, the check of the output, a Sealer.
+// executeHandler calls the handler and decides the response, both guarded against panics, because
+// deciding calls the author's code too: error texts, output checks, a Sealer.
 func (r responder) executeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
@@ -140,8 +129,7 @@ func (r responder) executeHandler(
 	return r.decideOutcome(ctx, result, err)
 }
 
-// executeSingleRound is executeHandler for a method that cannot ask. Its handler
-// has no round, and must not see that of a request it is served within.
+// executeSingleRound is executeHandler for methods that cannot ask, without an enclosing round.
 func (r responder) executeSingleRound(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
@@ -154,16 +142,14 @@ func (r responder) executeSingleRound(
 	return r.decideSingleRound(ctx, result, err)
 }
 
-// answerPanic is called by the deferred function that recovered v, so that the
-// stack shows where the panic began.
+// answerPanic must be called by the deferred function that recovered v, for the stack trace.
 func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 	r.reportPanic(ctx, v)
 	r.reportFlowEnd(ctx, words.EndFailed)
 	return nil, rules.InternalError()
 }
 
-// invokeHandler calls the handler with the run in its context. If the run is
-// decided, a panic that follows is taken for a return.
+// invokeHandler calls the handler. A panic in a decided run counts as a return.
 func (r *run) invokeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
@@ -180,7 +166,6 @@ func (r *run) invokeHandler(
 	return result, nil
 }
 
-// endHandler is called by invokeHandler when the handler has returned or panicked.
 func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *error) {
 	defer r.closeRun()
 	if !r.isDecided() {
@@ -189,7 +174,7 @@ func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *erro
 	if v := recover(); v != nil {
 		if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
 			r.mu.Lock()
-			r.acted = true // the handler has not come to where it wanted to
+			r.acted = true // the handler did not finish its work
 			r.mu.Unlock()
 			r.reportPanic(ctx, v)
 		}
@@ -197,16 +182,14 @@ func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *erro
 	}
 }
 
-// isDecided reports whether the outcome of the run is fixed whatever the handler still does or
-// returns.
+// isDecided reports whether the outcome is fixed, whatever the handler does.
 func (r *run) isDecided() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
 }
 
-// closeRun marks the run as over: goroutines that the handler left behind cannot ask any more,
-// and the questions that they have open are withdrawn.
+// closeRun ends the run: it withdraws open questions, and goroutines left behind cannot ask.
 func (r *run) closeRun() {
 	r.mu.Lock()
 	r.closed = true

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// TestContextOfTheRequest: a handler's context ends with the request's, for its
-// reason, and after the handler has returned.
+// TestContextOfTheRequest: a handler's context ends with the request's, with its cause, and after
+// the handler has returned.
 func TestContextOfTheRequest(t *testing.T) {
 	cause := errors.New("the client has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -35,7 +35,7 @@ func TestContextOfTheRequest(t *testing.T) {
 	_, err = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
 		var release context.CancelFunc
 		left, release = context.WithCancel(ctx)
-		t.Cleanup(release) // not before the test has seen that it ended without
+		t.Cleanup(release) // not before the test has seen its end
 		return say("done")
 	})
 	if err != nil || left.Err() == nil {
@@ -45,13 +45,12 @@ func TestContextOfTheRequest(t *testing.T) {
 		left = ctx
 		return say("done")
 	})
-	<-left.Done() // asked for too late, it has ended already
+	<-left.Done() // requested after its end
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// TestEndOfTheContextIsSeenWithoutDone: code that polls Err sees the end too.
 func TestEndOfTheContextIsSeenWithoutDone(t *testing.T) {
 	var kept context.Context
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -65,8 +64,8 @@ func TestEndOfTheContextIsSeenWithoutDone(t *testing.T) {
 	<-kept.Done()
 }
 
-// TestGoexit: a handler that ends its goroutine leaves its claim taken, nothing
-// committed, and its context ended.
+// TestGoexit: a handler that ends its goroutine keeps its claim, commits nothing, and ends its
+// context.
 func TestGoexit(t *testing.T) {
 	for name, swallow := range map[string]bool{"plain": false, "pending": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,9 +101,8 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestGoroutinesDoEverythingWhileTheHandlerReturns has goroutines do all there is to do while their
-// handler returns, panics or asks. The race detector judges; the flow must end, and nothing may be
-// committed that was asked about.
+// TestGoroutinesDoEverythingWhileTheHandlerReturns, panics or asks. The race detector judges; the
+// flow must end without commits.
 func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
@@ -150,7 +148,7 @@ func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 						}
 						return say("done")
 					})
-				for range 3 { // more or less of it, as it happens
+				for range 3 { // a varying number
 					result, err := j.send()
 					if asked, ok := result.(*protocol.InputRequiredResult); ok && err == nil {
 						j.call.Responses = answersTo(asked,

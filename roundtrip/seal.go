@@ -15,9 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askReturned turns the questions of the outcome into the result that the client gets, or that
-// pushReturned puts to it: checked, gated, and with the state for the next round. What must
-// not be asked again ends the flow before that.
+// askReturned checks and gates the outcome's questions, and returns them with the next round's
+// state for the client or pushReturned. Questions that must not be repeated end the flow first.
 func (r responder) askReturned(ctx context.Context,
 	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
@@ -33,7 +32,7 @@ func (r responder) askReturned(ctx context.Context,
 	}
 	if r.taskRun() != nil && (r.showsVisitsOnly(d) || r.flow != nil && r.flow.suspendsTask()) {
 		waits := *d
-		waits.questions = nil // the person knows the link
+		waits.questions = nil // the user knows the link
 		return r.suspendTask(ctx, &waits)
 	}
 	if end := r.checkRepeats(ctx, d); end != nil {
@@ -60,7 +59,7 @@ func (r responder) askReturned(ctx context.Context,
 		return r.endInsteadOfAsking(ctx, end)
 	}
 	if err := r.ensureArgumentsDigest(); err != nil {
-		// Nothing can be bound to them. They came from the client.
+		// The client sent malformed arguments: no state can be bound to them.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
 	var next claims.Claims
@@ -81,15 +80,12 @@ func (r responder) askReturned(ctx context.Context,
 	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-// endInsteadOfAsking ends the flow with a text for the person or the model.
 func (r responder) endInsteadOfAsking(ctx context.Context, end *ending) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, end.how)
 	return r.refuseFlow(end.refusal.code, end.refusal.text)
 }
 
-// checkRepeats returns the end of a flow that would ask again what the person has refused, or what
-// got too many invalid answers; nil if it may ask. It reports which answers the handler has not
-// looked at.
+// checkRepeats ends a flow that would repeat refused or too often invalid questions.
 func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	if refused := r.repeatsRefusedQuestion(d); refused != nil {
 		return endRefused(refused, refused.Error())
@@ -105,8 +101,7 @@ func (r responder) checkRepeats(ctx context.Context, d *draft) *ending {
 	return nil
 }
 
-// checkRounds returns the end of a flow that has asked in as many rounds as it may, nil if it
-// may ask once more.
+// checkRounds ends a flow that has used up its rounds.
 func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *ending {
 	if r.showsVisitsOnly(d) {
 		if r.visitTimeLeft() > 0 {
@@ -116,7 +111,7 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 			refusal: refuseVisit(r.flow.unfinished[0].key, errVisitTimeout)}
 	}
 	limit := r.maxRounds()
-	if len(r.reworded) > 0 { // random routing comes to the same version twice, but later
+	if len(r.reworded) > 0 { // random routing returns to the same version, but later
 		limit *= versionSlack
 	}
 	if r.countedRounds() <= limit {
@@ -130,11 +125,10 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack is how many times Limits.Rounds a flow may ask that two versions of the application
-// serve: of 65,536 flows that each reach one of two at random, one does not end in time.
+// versionSlack multiplies Limits.Rounds for two versions at random: 1 flow of 65,536 runs out.
 const versionSlack = 2
 
-// countedRounds returns the number of the round without those that only showed a visit again.
+// countedRounds returns the number of the round, not counting repeated visits.
 func (r *run) countedRounds() int {
 	if r.prior == nil {
 		return r.number
@@ -142,7 +136,7 @@ func (r *run) countedRounds() int {
 	return r.number - r.prior.VisitRounds
 }
 
-// endStateLost is the end of a flow whose client never brings its state back.
+// endStateLost ends a flow whose client never returns its state.
 func endStateLost() *ending {
 	return &ending{how: words.EndStateLost, refusal: &refusal{code: protocol.CodeFlowEnded,
 		text: "the client keeps sending answers that cannot be used: it loses the requestState " +
@@ -151,8 +145,7 @@ func endStateLost() *ending {
 			"and start the call again"}}
 }
 
-// keepClaims keeps the claims for the next round in the state that it returns for the client, or in
-// the call itself. It is no method of askingMode, whose arguments would be allocated.
+// keepClaims keeps the next round's claims; as a method of askingMode it would allocate.
 func (r responder) keepClaims(ctx context.Context, next *claims.Claims) (protocol.RequestState,
 	error) {
 	if task := r.taskRun(); task != nil {
@@ -183,8 +176,7 @@ func (r responder) buildInputRequired(ctx context.Context,
 		Meta: asks.Meta}, nil
 }
 
-// askedQuestions returns questions as events have them. What differs of those that were sent, such
-// as a reason in front, is in sent.
+// askedQuestions returns questions as in events; sent has requests that differ.
 func askedQuestions(questions []Question, sent ...protocol.KeyedRequest) []event.AskedQuestion {
 	list := make([]event.AskedQuestion, len(questions))
 	for i := range questions {
@@ -211,7 +203,7 @@ func requestKeys(requests protocol.InputRequests) string {
 	return joinKeys(requests, func(q protocol.KeyedRequest) string { return q.Key })
 }
 
-// gaveUp returns the text for a flow that asks in more rounds than it may.
+// gaveUp returns the text for a flow that exceeds its rounds.
 func gaveUp(limit int, last, before, fault string) string {
 	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
 	if before != "" {
@@ -220,8 +212,7 @@ func gaveUp(limit int, last, before, fault string) string {
 	return text + fault + ". Start the call again, and answer what it asked for last."
 }
 
-// fillNextClaims fills in the claims of the round that the questions lead to. It returns none, for
-// the stack of calls that wait.
+// fillNextClaims fills c in place, to keep stacks of waiting calls small.
 func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Method, c.Target, c.Audience = r.call.Method, r.call.Target, r.funnel.opts.Audience
 	c.Arguments, c.Round, c.Issued = r.arguments, r.number, now
@@ -241,7 +232,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.showsVisitsOnly(d) {
 		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}
-	if r.held == nil { // else it has this name, and a renewal may read it
+	if r.held == nil { // else it is set, and a renewal may read it
 		r.nameFlow(c.Flow)
 	}
 	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
@@ -258,7 +249,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 		a := claims.Question{Key: q.key, Kind: q.request.Kind(), Digest: q.formDigest(),
 			Mark: q.mark}
 		_, a.Mark.Invalid = r.faultOf(q.key)
-		if q.carryForm && !q.mark.Set { // in flow style the handler brings it every time
+		if q.carryForm && !q.mark.Set { // flow style supplies it in every round
 			a.Schema = q.form.Schema()
 		}
 		c.Asked = append(c.Asked, a)
@@ -266,8 +257,8 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Answers = r.carriedAnswers(d)
 }
 
-// carriedAnswers returns the answers that later rounds may read: not those to a question that is
-// asked again, those that could not be read, and unsolicited ones that the handler has not read.
+// carriedAnswers returns answers for later rounds: not repeated, unreadable or unread unsolicited
+// ones.
 func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,8 +280,7 @@ func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	return out
 }
 
-// toClaims returns the answer as a state carries it. Invalid answers are counted only for
-// questions that are asked.
+// toClaims returns the answer as states carry it, counting invalid answers only to asked questions.
 func (a *answer) toClaims() claims.Answer {
 	mark := a.mark
 	mark.Invalid = 0
@@ -301,8 +291,7 @@ func (a *answer) toClaims() claims.Answer {
 	}
 }
 
-// sealState returns the state that the client carries: the sealed claims, or a sealed handle
-// if they are too long and there is a store.
+// sealState returns the sealed claims, or a sealed handle if they are too long for the client.
 func (e *exchange) sealState(ctx context.Context, c *claims.Claims) (protocol.RequestState, error) {
 	plaintext := c.AppendTo(make([]byte, 0, c.EncodedSize()))
 	text, err := e.sealText(ctx, plaintext)
@@ -325,18 +314,16 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	case err != nil:
 		return "", fmt.Errorf("sealing the state: %w", err)
 	case text == "" || !utf8.ValidString(text):
-		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are " +
+		return "", fmt.Errorf("sealing the state: the sealer returned text that is empty or " +
 			"not UTF-8")
 	}
 	return text, nil
 }
 
-// sealBytes is about how many bytes a [keys.Keyring] adds to claims: nonce, tag and key id. The id
-// may be longer.
+// sealBytes is about what a [keys.Keyring] adds: nonce, tag and key id, which may be longer.
 const sealBytes = 48
 
-// encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their size is
-// limited as if a client had to carry them, or a store to keep them.
+// encodeLocalState keeps a legacy call's claims, limited as for a client or store.
 func (r responder) encodeLocalState(c *claims.Claims) error {
 	plaintext, opts := c.AppendTo(make([]byte, 0, c.EncodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
@@ -356,7 +343,7 @@ func tooLargeError(c *claims.Claims, size, limit int) error {
 		largestParts(c))
 }
 
-// largestParts names the three largest parts of a state, for a message.
+// largestParts names a state's three largest parts.
 func largestParts(c *claims.Claims) string {
 	type part struct {
 		name string

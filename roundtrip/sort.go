@@ -16,8 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// DroppedAnswers lists the answers of this round that were not used, in the
-// order in which they came.
+// DroppedAnswers lists the unused answers of this round, in order of arrival.
 func DroppedAnswers(ctx context.Context) []event.Dropped {
 	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
@@ -27,15 +26,14 @@ func DroppedAnswers(ctx context.Context) []event.Dropped {
 	return nil
 }
 
-// matchAnswers records the answers that came with the call, for the handler to read: those to
-// questions that the claims list as asked, in the shape that the kind of the question requires. It
-// drops and reports the others. Form schemas are applied where an answer is read, because only the
-// reader knows the form. It runs before the handler starts, so it needs no lock.
+// matchAnswers records the call's answers to questions that the claims list as asked, in the shape
+// of the question's kind, and drops and reports the others. Only readers know form schemas, so they
+// validate. It runs before the handler starts, so it needs no lock.
 func (r *run) matchAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = openAnswers(r.prior.Answers, len(r.responses))
 	}
-	unsolicited := 0 // how many more answers to questions that were not asked are accepted
+	unsolicited := 0 // how many more are accepted
 	if r.call.AcceptUnsolicited {
 		unsolicited = maxUnsolicited
 	}
@@ -43,8 +41,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 		q := r.findAsked(response.Key)
 		switch {
 		case r.findAnswerLocked(response.Key) != nil:
-			// In an earlier round, or a second time in this one.
-			r.dropAnswer(response.Key, words.DropUnsolicited)
+			r.dropAnswer(response.Key, words.DropUnsolicited) // or a duplicate
 		case q != nil:
 			took := pushTime{waited: r.waited}
 			if r.took != nil {
@@ -68,8 +65,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 	}
 }
 
-// openAnswers returns the answers that a state carries, for the handler to read, with room
-// for more.
+// openAnswers returns the answers of a state, with room for more.
 func openAnswers(carried []claims.Answer, more int) []*answer {
 	if len(carried) == 0 {
 		return nil
@@ -85,9 +81,8 @@ func openAnswers(carried []claims.Answer, more int) []*answer {
 	return list
 }
 
-// maxUnsolicited is how many answers to questions that were not asked one request may bring.
-// The size of the state bounds what a flow asks; here only the client decides, and each answer
-// that is kept is compared with all that follow.
+// maxUnsolicited bounds the unsolicited answers of one request: the client alone decides their
+// number, and each kept answer is compared with all that follow.
 const maxUnsolicited = 256
 
 func (r *run) findAsked(key string) *claims.Question {
@@ -102,8 +97,7 @@ func (r *run) findAsked(key string) *claims.Question {
 	return nil
 }
 
-// acceptAnswer records and reports an answer to q, which the run before asked and which took the
-// time waited. An answer without the shape that the kind of q requires is dropped.
+// acceptAnswer records and reports an answer to q after the time waited, or drops a misshapen one.
 func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json.RawMessage,
 	waited time.Duration) {
 	outcome, content, err := r.interpretAfter(ctx, q.Kind, *result, waited)
@@ -123,7 +117,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 	r.noteForm(true)
 	if !r.hideUnseen(a) {
 		r.answers = append(r.answers, a)
-	} else if a.outcome == Accepted { // by the client itself
+	} else if a.outcome == Accepted { // given by the client itself
 		unseen := *a
 		unseen.outcome, a = Unseen, &unseen
 	}
@@ -138,7 +132,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 	r.reportAnswered(ctx, a, result, e)
 }
 
-// reportAnswered reports an answer, which the client sent as result. The rest of e is set.
+// reportAnswered reports an answer, sent as result. The other fields of e are set.
 func (p *questioner) reportAnswered(ctx context.Context, a *answer, result *json.RawMessage,
 	e event.Answered) {
 	if p.funnel.silent {
@@ -153,25 +147,22 @@ func (p *questioner) reportAnswered(ctx context.Context, a *answer, result *json
 	p.observe(ctx, e)
 }
 
-// dropAnswer notes that an answer is not used; matchAnswers reports all of them at once.
+// dropAnswer notes an unused answer; matchAnswers reports them all at once.
 func (r *run) dropAnswer(key string, reason event.DropReason) {
 	r.answersDropped++
 	r.dropped = append(r.dropped, event.Dropped{Key: key, Reason: reason})
 }
 
-// allAnswersDropped reports whether answers came and none of them could be used.
 func (r responder) allAnswersDropped() bool {
 	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
-// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flow
-// ends instead of asking again. Such a client loses the state or garbles the answers, and the
-// person would be asked without end.
+// maxRoundsIgnored is after how many rounds in a row with only dropped answers a flow ends: the
+// client loses the state or garbles answers, and the user would be asked endlessly.
 const maxRoundsIgnored = 2
 
-// countUnusableRound reports whether the flow is to end because the client keeps sending answers
-// that cannot be used. It records in c how many rounds in a row that has been so. Requests
-// without a state carry no such count: for them the funnel keeps one by caller.
+// countUnusableRound reports whether the flow is to end because the client keeps sending unusable
+// answers. c counts such rounds in a row; for requests without a state the funnel counts by caller.
 func (r responder) countUnusableRound(c *claims.Claims) bool {
 	switch {
 	case !r.allAnswersDropped():
@@ -187,9 +178,8 @@ func (r responder) countUnusableRound(c *claims.Claims) bool {
 	return c.RoundsIgnored >= maxRoundsIgnored
 }
 
-// statelessRetries counts, by caller, the requests that came with answers and without state.
-// It is the only memory that a funnel has of its clients. Only misbehaving clients get an
-// entry, and entries are bounded in number and age.
+// statelessRetries counts, by caller, requests with answers but no state. It is a funnel's only
+// memory of its clients, bounded in number and age, and only for misbehaving ones.
 type statelessRetries struct {
 	mu     sync.Mutex
 	counts *recent.Map[[32]byte, int] // by callerKey

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// reader asks one question of each kind and says what it reads of the answers.
+// reader asks one question of each kind and reports the answers.
 func reader(ctx context.Context) (protocol.Result, error) {
 	if roundtrip.RoundOf(ctx).Number == 1 {
 		return ask(
@@ -32,8 +32,7 @@ func reader(ctx context.Context) (protocol.Result, error) {
 		len(roots), listed, roundtrip.DroppedAnswers(ctx)))
 }
 
-// TestHostileAnswers sends what no honest client would. Nothing of it may be
-// taken for consent, and nothing may fail the request.
+// TestHostileAnswers: nothing may be taken for consent, and nothing may fail the request.
 func TestHostileAnswers(t *testing.T) {
 	nothing := "form missing, url missing, sampled false, 0 roots false; dropped "
 	malformed := func(key string) string { return nothing + "[{" + key + " malformed}]" }
@@ -109,7 +108,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestAnsweredKeyReplayed sends an answer once more, changed, in a round that did not ask for it.
+// TestAnsweredKeyReplayed repeats an answer, changed, in a round that did not ask for it.
 func TestAnsweredKeyReplayed(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.RoundOf(ctx).Number {
@@ -131,7 +130,6 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 	}
 }
 
-// TestUnsolicitedAnswers lets answers through that nobody asked for, marked.
 func TestUnsolicitedAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"accepted", accepted, "accepted unsolicited"},
@@ -161,7 +159,7 @@ func TestUnsolicitedAnswers(t *testing.T) {
 	}
 }
 
-// TestUnsolicitedAnswersAreCarried keeps the ones that were read, and only those.
+// TestUnsolicitedAnswersAreCarried if they were read.
 func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	type other struct {
 		Reason string `json:"reason" maxLength:"1"`
@@ -186,8 +184,8 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	c.answer("more", accepted).says("accepted true missing invalid")
 }
 
-// TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with every
-// one that follows, so a body of a megabyte once took a quarter of a minute.
+// TestManyUnsolicitedAnswersAreDropped: each kept one is compared with all that follow, so a
+// megabyte of them once took 15 s.
 func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 	const sent = 50_000
 	many := protocol.InputResponses{}
@@ -207,7 +205,7 @@ func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
 	c.says(want)
 }
 
-// consent asks for one thing until it has it.
+// consent asks for one thing until it is accepted.
 func consent(ctx context.Context) (protocol.Result, error) {
 	if consents(ctx, "k") {
 		return say("done")
@@ -215,8 +213,7 @@ func consent(ctx context.Context) (protocol.Result, error) {
 	return ask(elicit("k"))
 }
 
-// TestClientThatLosesTheState answers without the state: it is asked twice,
-// and told why it is not asked a third time.
+// TestClientThatLosesTheState is asked twice, and told why not a third time.
 func TestClientThatLosesTheState(t *testing.T) {
 	c := serve(t, consent)
 	lose := func() *client {
@@ -229,7 +226,7 @@ func TestClientThatLosesTheState(t *testing.T) {
 	contains(t, lose().done(), "error: ", "loses the requestState")
 
 	c.call.Arguments = json.RawMessage(`{"env":"dev"}`)
-	lose().ask("k") // another request is another count
+	lose().ask("k") // another request has another count
 
 	c.call.Method = protocol.MethodGetPrompt
 	c.call.State = protocol.RequestState{}
@@ -239,7 +236,7 @@ func TestClientThatLosesTheState(t *testing.T) {
 		"loses the requestState")
 }
 
-// TestClientWithWrongKeys brings the state, and answers to something else.
+// TestClientWithWrongKeys brings the state, with answers to other keys.
 func TestClientWithWrongKeys(t *testing.T) {
 	c := serve(t, consent)
 	c.ask("k").answer("wrong", accepted).ask("k")
@@ -251,17 +248,16 @@ func TestClientWithWrongKeys(t *testing.T) {
 	contains(t, c.answer("k", `null`).done(), "error: ", "their shape is wrong")
 }
 
-// TestClientThatRecovers brings good answers in between.
+// TestClientThatRecovers sends good answers in between.
 func TestClientThatRecovers(t *testing.T) {
 	c := serve(t, consent)
 	c.ask("k")
 	for range 2 {
-		c.answer("wrong", accepted).ask("k").answer("k", agreed).ask("k") // heard, if not valid
+		c.answer("wrong", accepted).ask("k").answer("k", agreed).ask("k") // counted, if not valid
 	}
-	// one good answer beside a wrong one will do
 	c.answer("wrong", accepted, "k", accepted).says("done")
 
-	// One that lost the state once and then brings it is taken off the table.
+	// A client that brings its state again is removed from the table.
 	c = serve(t, consent)
 	c.answer("k", accepted).ask("k")
 	if n := c.funnel.StatelessCallers(); n != 1 {
@@ -284,7 +280,6 @@ func TestStatelessCallersAreForgottenInTime(t *testing.T) {
 	})
 }
 
-// TestStatelessCallersAreBounded has more clients lose their state than are counted.
 func TestStatelessCallersAreBounded(t *testing.T) {
 	c := serve(t, consent)
 	for n := range roundtrip.MaxStatelessCallers + 50 {

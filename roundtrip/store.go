@@ -18,18 +18,14 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// handleLayout begins the plaintext of a state that is a handle: what it stands for is in the
-// StateStore. A release without one takes it for an unknown layout of claims and refuses it.
+// handleLayout begins the plaintext of a handle; releases without a store refuse it as unknown.
 const handleLayout = 0x81
 
-// maxStoredBytes bounds one state that a [store.StateStore] is given. It is large enough for
-// some hundred answers and small enough to be read once a round.
+// maxStoredBytes bounds a stored state: some hundred answers, fast enough to read once a round.
 const maxStoredBytes = 1 << 20
 
-// handleBytes is the length of a handle: enough that it cannot be guessed.
-const handleBytes = 32
+const handleBytes = 32 // cannot be guessed
 
-// storeState puts claims into the store and returns the sealed handle.
 func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	c *claims.Claims) (string, error) {
 	if len(plaintext) > maxStoredBytes {
@@ -42,16 +38,14 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	id, box := deriveStoreKey(e.call.Principal, handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	e.reserveRoom(e.funnel.opts.StateStore)
-	// A replica whose clock is behind accepts the state for a little longer.
 	if err := e.funnel.opts.StateStore.Put(ctx, id, quota.OwnerDigest(e.call.Principal), data,
-		c.Expires.Add(clockSkew)); err != nil {
+		c.Expires.Add(clockSkew)); err != nil { // replicas with late clocks accept it longer
 		return "", &storeError{resourceStore, "write", err}
 	}
 	return e.sealText(ctx, handle)
 }
 
-// loadStored returns the claims that a handle refers to. A refusal is a rejection; any other
-// error says nothing about the state.
+// loadStored returns a handle's claims. Errors other than rejections do not judge the state.
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {
@@ -74,9 +68,8 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 	return plaintext, nil
 }
 
-// deriveStoreKey derives from a handle, for one principal, the id of an entry and the cipher
-// that encrypts it. Another principal derives another id and finds nothing. A key encrypts one
-// state ever, so its nonce may be zero.
+// deriveStoreKey derives an entry's id and cipher from a handle and one principal; another
+// principal finds nothing. Each key encrypts a single state, so its nonce may be zero.
 func deriveStoreKey(p protocol.Principal, handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)

@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// shelf is a store that remembers what it was given, and can be told to lie.
+// shelf is a store that records states, and can lie.
 type shelf struct {
 	mu   sync.Mutex
 	data map[string][]byte
@@ -53,7 +53,6 @@ func (s *shelf) Get(_ context.Context, id string) ([]byte, error) {
 	return data, nil
 }
 
-// large keeps 20 KB of secrets and asks twice.
 func large(ctx context.Context) (protocol.Result, error) {
 	kept, err := roundtrip.Memo(ctx, "large", func(context.Context) (string, error) {
 		return strings.Repeat("secret ", 3000), nil
@@ -72,8 +71,7 @@ func large(ctx context.Context) (protocol.Result, error) {
 	return say(fmt.Sprint(len(kept), " ", a, " ", b))
 }
 
-// TestStateStore takes a flow past the cap. What goes over the wire stays
-// small, what the store sees says nothing.
+// TestStateStore: a flow exceeds the limit; the wire stays small, and the store sees no content.
 func TestStateStore(t *testing.T) {
 	for name, kept := range map[string]store.StateStore{"memory": store.NewMemoryStateStore(0),
 		"shelf": newShelf()} {
@@ -91,7 +89,7 @@ func TestStateStore(t *testing.T) {
 					}
 				})
 			if s, ok := kept.(*shelf); ok {
-				if len(s.data) != 2 { // two rounds in the mode whose client carries the state
+				if len(s.data) != 2 { // two rounds with client-carried state
 					t.Errorf("%d states stored, want 2", len(s.data))
 				}
 				for id, data := range s.data {
@@ -110,7 +108,6 @@ func TestStateStore(t *testing.T) {
 	}
 }
 
-// TestStateStoreIsForLargeStatesOnly leaves small ones on the wire.
 func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	s := newShelf()
 	c := newClient(t, roundtrip.Options{StateStore: s}, consent)
@@ -122,8 +119,7 @@ func TestStateStoreIsForLargeStatesOnly(t *testing.T) {
 	contains(t, c.bug(), "over the limit", `memo "large"`)
 }
 
-// TestStoredStateIsBound: a handle is of no use to anybody else, nor is what a
-// store puts in the place of what it was given.
+// TestStoredStateIsBound: handles are useless to others, as are states that a store has replaced.
 func TestStoredStateIsBound(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -196,13 +192,12 @@ func TestStoredStateIsBound(t *testing.T) {
 	})
 }
 
-// TestStateStoreFails: a store that cannot be asked lets nothing through, and
-// is no proof against a state either.
+// TestStateStoreFails: an unreachable store admits nothing, but does not invalidate a state.
 func TestStateStoreFails(t *testing.T) {
 	s := newShelf()
 	s.put = errors.New("no space")
 	c := newClient(t, roundtrip.Options{StateStore: s}, large)
-	unknown := c.fails(protocol.CodeFlowEnded) // it has kept a memo
+	unknown := c.fails(protocol.CodeFlowEnded) // a memo is kept
 	contains(t, unknown.Message, "the outcome is not known")
 	if e := one[event.StoreFailed](t, c.events); e.Resource != "store" || e.Operation != "write" {
 		t.Errorf("reported %+v", e)
@@ -220,10 +215,10 @@ func TestStateStoreFails(t *testing.T) {
 		t.Error("the handler ran")
 	}
 	s.get = nil
-	c.answer("a", accepted).ask("b") // later it may go on
+	c.answer("a", accepted).ask("b") // retry later
 }
 
-// TestStoreIsToldTheOwner: states of one principal have one owner, those of anonymous callers none.
+// TestStoreIsToldTheOwner: a principal's states have one owner, anonymous ones none.
 func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {

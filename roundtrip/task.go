@@ -12,9 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// BeginTask is the point at which a call becomes a task (the tasks extension): questions before
-// it are asked in the foreground, those behind it when the client polls, however long that takes
-// and whichever process runs by then.
+// BeginTask is the point where a call becomes a task (the tasks extension): earlier questions are
+// asked in the foreground, later ones when the client polls, by whichever process runs then.
 //
 //	confirmed, err := roundtrip.Ask[Confirmation](ctx, "confirm", "Rebuild the index?")
 //	if err != nil {
@@ -24,11 +23,9 @@ import (
 //		return nil, err
 //	}
 //
-// Where the client can handle a task, BeginTask returns [ErrPending] and the handler's context
-// ends, as with a question. The client gets a handle, and the handler runs again from its start,
-// where BeginTask returns nil. Everywhere else, in sessions of older revisions and for clients
-// that have not declared the extension, it returns nil at once, and the handler goes on in the
-// foreground. So does a second call in one handler. Calls may overlap.
+// If the client supports tasks, BeginTask returns [ErrPending] and the handler's context ends; the
+// client gets a handle, and the handler runs again from its start, where BeginTask returns nil. For
+// other clients, in sessions, and on a second call it returns nil at once. Calls may overlap.
 func BeginTask(ctx context.Context) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -54,13 +51,11 @@ func InTask(ctx context.Context) bool {
 	return r != nil && r.taskRun() != nil
 }
 
-// AwaitEvent waits for something that is neither an answer nor a visit: an approval elsewhere, a
-// job, a moment. key names it, within the flow. done reports whether it has come; its context, its
-// errors and its calls are as in [Await].
+// AwaitEvent waits for something other than an answer or a visit, such as an approval elsewhere or
+// a job. key names it within the flow. done reports whether it has happened, as in [Await].
 //
-// In a task nothing waits: the run ends, and the handler runs again after a while, or when the host
-// is told of it. Everywhere else the request is held, as by Await, and refused when the time is
-// over.
+// In a task the run ends, and the handler runs again after a while, or when the host is notified.
+// Elsewhere the request is held, as by Await, and refused after the timeout.
 func AwaitEvent(ctx context.Context, key string, done func(context.Context) (bool, error)) error {
 	r := askerFrom(ctx)
 	if r.run == nil {
@@ -82,7 +77,7 @@ func AwaitEvent(ctx context.Context, key string, done func(context.Context) (boo
 	if r.taskRun() != nil {
 		return r.waitLocked(key)
 	}
-	err = fmt.Errorf("%q has not come in time", key)
+	err = fmt.Errorf("timed out waiting for %q", key)
 	return r.endLocked(&ending{err: err, how: words.EndFailed, refusal: &refusal{
 		code: protocol.CodeFlowEnded, text: err.Error() + "; call again later"}})
 }
@@ -94,7 +89,6 @@ func (p *questioner) taskRun() *TaskRun {
 	return p.call.Task.Run
 }
 
-// waitLocked ends a run of a task until the host runs it again.
 func (r *run) waitLocked(key string) error {
 	if r.flow.end != nil {
 		return r.flow.end.err
@@ -104,8 +98,7 @@ func (r *run) waitLocked(key string) error {
 	return fmt.Errorf("%w: %w: %s", ErrPending, ErrNotFinished, key)
 }
 
-// maxTaskRounds is how often a task may ask: it has days, where a flow has minutes.
-const maxTaskRounds = 256
+const maxTaskRounds = 256 // it has days, where a flow has minutes
 
 func (r *run) maxRounds() int {
 	if r.taskRun() != nil {
@@ -114,11 +107,9 @@ func (r *run) maxRounds() int {
 	return r.funnel.opts.Limits.Rounds
 }
 
-// taskMode is that of runs of a task: questions are returned to the host, which keeps them and
-// the journal until the answers come.
+// taskMode is that of a task's runs: the host gets questions and journal and keeps them.
 type taskMode struct{ returnMode }
 
-// visitLimit is zero: a run of a task looks once, and runs again.
 func (taskMode) visitLimit(asker, *questioner) time.Duration { return 0 }
 
 func (e *exchange) openJournal(ctx context.Context) (*run, error) {
@@ -144,8 +135,7 @@ func (e *exchange) openJournal(ctx context.Context) (*run, error) {
 	return r, nil
 }
 
-// suspendTask ends a run at the point where its task begins, or where the task waits for something
-// that is no question.
+// suspendTask ends a run where its task begins, or waits for something other than a question.
 func (r responder) suspendTask(ctx context.Context, d *draft) (protocol.Result, error) {
 	if err := r.ensureArgumentsDigest(); err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
@@ -160,7 +150,7 @@ func (r responder) suspendTask(ctx context.Context, d *draft) (protocol.Result, 
 	}
 	outcome, err := r.call.Task.Begin(ctx, next.Flow, journal)
 	if err != nil {
-		r.giveClaimUp() // nothing has begun: the round may be sent again
+		r.giveClaimUp() // nothing has begun: the round may be retried
 		if wire, ok := protocol.AsError(err); ok {
 			return nil, wire
 		}
@@ -169,8 +159,7 @@ func (r responder) suspendTask(ctx context.Context, d *draft) (protocol.Result, 
 	return outcome, nil
 }
 
-// waitKeys returns the keys of what the run waits for: of visits where a handler in guard style
-// has shown the link again.
+// waitKeys returns the keys that the run waits for, including repeated visits of guard style.
 func (r *run) waitKeys() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +172,6 @@ func (r *run) waitKeys() []string {
 	return keys
 }
 
-// saveJournal keeps what a run of a task has noted so far.
 func (r *run) saveJournal(ctx context.Context) error {
 	task := r.taskRun()
 	if task == nil {
@@ -193,7 +181,7 @@ func (r *run) saveJournal(ctx context.Context) error {
 	defer r.saving.Unlock()
 	r.mu.Lock()
 	c := *r.prior
-	if c.Version != r.version { // what another version left is dropped, answers included
+	if c.Version != r.version { // left by another version, so dropped with its answers
 		c.Version, c.Asked, c.Answers, c.State = r.version, nil, nil, nil
 	}
 	c.Memos = r.memos
@@ -204,12 +192,10 @@ func (r *run) saveJournal(ctx context.Context) error {
 	return nil
 }
 
-// committedKey is the key of the memo that means that the functions of OnCommit were begun. Memos
-// of authors do not begin in this way.
+// committedKey is the memo that OnCommit functions have begun; authors' keys have no such prefix.
 const committedKey = "\x00committed"
 
-// beginCommits reports whether the functions of OnCommit may run: in a task they do so at most
-// once, although the run may be repeated.
+// beginCommits reports whether OnCommit functions may run: once in a task, even if it repeats.
 func (r responder) beginCommits(ctx context.Context, result protocol.Result) bool {
 	task := r.taskRun()
 	if task == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// nameSpan notes in claims which span the round that follows them is to be linked with. The rounds
-// of a session are within one request, and every run of a task follows the call that began it.
+// nameSpan records the span to link with the next round: not in sessions, and not anew in tasks.
 func (r *run) nameSpan(ctx context.Context, c *claims.Claims) {
 	t := r.funnel.opts.Tracer
 	switch {
@@ -30,8 +29,7 @@ func (r *run) linkSpan(ctx context.Context, c *claims.Claims) {
 	}
 }
 
-// pushTraced is the Push of the client where there is a Tracer. It is not inlined, for the stack
-// of calls that wait.
+// pushTraced is Push with a Tracer. It is not inlined, to keep stacks of waiting calls small.
 //
 //go:noinline
 func (p *questioner) pushTraced(ctx *waiting.Context, question protocol.InputRequest,

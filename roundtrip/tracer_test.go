@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A notebook is a tracer that writes down what it is told. Its spans are counted.
+// A notebook is a tracer that records its calls and numbers its spans.
 type notebook struct {
 	mu    sync.Mutex
 	spans byte
-	unset bool // nothing is sampled
+	unset bool // unsampled
 	links []string
 	asked []string
 }
@@ -66,8 +66,8 @@ func askTwice(ctx context.Context) (protocol.Result, error) {
 	return say("done")
 }
 
-// TestRoundsAreLinkedAcrossReplicas: each round is served by another funnel, as on replicas, and
-// linked to the one before. In a session the rounds are one request, and the questions are traced.
+// TestRoundsAreLinkedAcrossReplicas: each round is served by another funnel and linked to the one
+// before. In a session the questions are traced.
 func TestRoundsAreLinkedAcrossReplicas(t *testing.T) {
 	for _, unset := range []bool{false, true} {
 		n := &notebook{unset: unset}
@@ -104,7 +104,6 @@ func TestPushedQuestionsAreTraced(t *testing.T) {
 	n.holds(t, nil, []string{"one ?: <nil>", "two ?: gone"})
 }
 
-// TestRunsOfATaskAreLinkedToTheCallThatBeganIt: also where a run follows another.
 func TestRunsOfATaskAreLinkedToTheCallThatBeganIt(t *testing.T) {
 	n := &notebook{}
 	handler := func(ctx context.Context) (protocol.Result, error) {

@@ -15,28 +15,27 @@ import (
 const (
 	unkeyedPrefix    = "question-"
 	concurrentPrefix = "concurrent-" + unkeyedPrefix
-	// maxUnusedAnswers is how many answers a run with several goroutines may not come to
-	// before it asks: one, because a goroutine may decide otherwise with a later answer.
+	// maxUnusedAnswers is how many answers a run with several goroutines may leave unused before it
+	// asks: one, because a goroutine may decide otherwise with a later answer.
 	maxUnusedAnswers = 1
 )
 
-// unkeyedTable has the questions that one run asks without keys. The mutex of the run guards
-// all but asking and run.
+// unkeyedTable has the unkeyed questions of one run. The run's mutex guards all but asking and run.
 type unkeyedTable struct {
 	run     *run
-	asking  sync.Mutex        // held while a run that is replayed asks
-	asked   []unkeyedQuestion // in this run, in order
-	pending *unkeyedQuestion  // that the client will be asked
+	asking  sync.Mutex        // held while a replayed run asks
+	asked   []unkeyedQuestion // in order
+	pending *unkeyedQuestion  // the client will be asked it
 }
 
-// An unkeyedQuestion is one of a run, or one that a state says was asked in an earlier run.
+// An unkeyedQuestion is one of this run, or, read from a state, of an earlier run.
 type unkeyedQuestion struct {
 	content    questionContent
-	number     int  // within the flow, from 1; 0: not asked, because another one is pending
-	concurrent bool // the goroutine of the handler did not ask it
+	number     int  // within the flow, from 1; 0: not asked, another is pending
+	concurrent bool // asked outside the handler's goroutine
 }
 
-// questionContent tells questions apart that have no key.
+// questionContent identifies questions without keys.
 type questionContent struct {
 	kind   protocol.InputKind
 	form   [32]byte
@@ -55,8 +54,7 @@ func (q *unkeyedQuestion) formatKey() string {
 	return unkeyedPrefix + strconv.Itoa(q.number)
 }
 
-// parseUnkeyed reads what a state says of a question; ok is false for one with a key of the
-// author's.
+// parseUnkeyed reads a question of a state; ok is false for one with an author's key.
 func parseUnkeyed(key string, content questionContent,
 	mark claims.Mark) (q unkeyedQuestion, ok bool) {
 	content.prompt = mark.PromptDigest
@@ -85,7 +83,6 @@ func (r asker) unkeyedQuestions() (*unkeyedTable, error) {
 	return f.unkeyed, nil
 }
 
-// nextKey returns the key of a question that is asked in place.
 func (u *unkeyedTable) nextKey() string {
 	u.run.mu.Lock()
 	defer u.run.mu.Unlock()
@@ -94,8 +91,7 @@ func (u *unkeyedTable) nextKey() string {
 	return q.formatKey()
 }
 
-// placeUnkeyed sets the number of q: that of the question in an earlier run which q is, or
-// the next.
+// placeUnkeyed sets the number of q: of the matching question in an earlier run, or the next.
 func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +114,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 				"questions with WithKey, or ask them from the handler's own goroutine"})
 	}
 	if u.pending != nil {
-		// The handler ignored the error: it would word this with an answer that it does not have.
+		// The handler ignored the error: this question depends on an answer that it lacks.
 		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.formatKey())
 	}
 	earlier := r.earlierUnkeyedLocked()
@@ -131,8 +127,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 		return nil
 	}
 	if !q.concurrent {
-		// The goroutine of the handler comes to its questions in one order: those that
-		// it has asked in earlier runs come first.
+		// The handler's goroutine asks in one order: questions of earlier runs come first.
 		for _, e := range earlier {
 			if !e.concurrent && !slices.Contains(before, e) {
 				return r.endChangedLocked(e.formatKey())
@@ -147,8 +142,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	return nil
 }
 
-// indexSame returns where the question with the content is, after skip others with it; -1 for
-// nowhere.
+// indexSame returns the index of the content after skip equal ones, or -1.
 func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
 	for i := range list {
 		if list[i].content != content {
@@ -162,7 +156,6 @@ func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
 	return -1
 }
 
-// earlierUnkeyedLocked returns the questions without keys of earlier runs, in order.
 func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
 	earlier := make([]unkeyedQuestion, 0, len(r.answers)+len(r.asked()))
 	for _, a := range r.answers {
@@ -182,8 +175,7 @@ func (r *run) earlierUnkeyedLocked() []unkeyedQuestion {
 	return earlier
 }
 
-// endIfUnused ends a run of several goroutines that asks anew without having come to the answers
-// that are there: its questions change each time.
+// endIfUnused ends a run that asks anew with too many unused answers: its questions change.
 func (r *run) endIfUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,15 +195,13 @@ func (r *run) endIfUnused() {
 	}
 }
 
-// isSkippedLocked reports whether a belongs to a question without a key that this run has not
-// come to.
+// isSkippedLocked reports whether a answers an unkeyed question that this run has not asked.
 func (r *run) isSkippedLocked(a *answer) bool {
 	_, unkeyed := parseUnkeyed(a.key, questionContent{kind: a.kind, form: a.digest}, a.mark)
 	return unkeyed && (r.flow == nil || !slices.Contains(r.flow.used, a.key))
 }
 
-// findSkippedRefusal returns the refusal of a question without a key that this run has not
-// come to: what the handler looks at before it asks has changed since the run that asked.
+// findSkippedRefusal returns a refusal of an unkeyed question that this run has not asked.
 func (r *run) findSkippedRefusal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,11 +213,10 @@ func (r *run) findSkippedRefusal() error {
 	return nil
 }
 
-// endChangedLocked ends the run because the handler asks another question than the one whose
-// answer is there.
+// endChangedLocked ends the run because another question was asked instead of the answered one.
 func (r *run) endChangedLocked(key string) error {
 	end := changedEnding(key)
-	if r.otherApp() != "" { // no mistake: another version has asked
+	if r.otherApp() != "" { // no mistake: another version asked
 		end.bug, end.refusal.text = false, r.versionsText()
 	}
 	return r.endLocked(end)
@@ -246,7 +235,6 @@ func changedEnding(key string) *ending {
 	}}
 }
 
-// endWithError ends the run with a mistake of the server.
 func (r *run) endWithError(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,17 +244,15 @@ func (r *run) endWithError(err error) error {
 	return r.failLocked(err)
 }
 
-// maxTargets bounds a targetSet: the names of resources come from clients.
-const maxTargets = 1024
+const maxTargets = 1024 // resource names come from clients
 
-// A targetSet has the tools, prompts and resources about which something was reported that
-// is worth one entry in the log and no more.
+// A targetSet has the tools, prompts and resources whose problem was logged, once each.
 type targetSet struct {
 	mu    sync.Mutex
 	known map[string]struct{}
 }
 
-// addTarget reports whether the target is new, and there is room for it.
+// addTarget reports whether the target is new and there is room.
 func (s *targetSet) addTarget(method, target string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

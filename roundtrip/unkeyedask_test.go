@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askPlainly asks as the handler of an SDK does, and returns what was answered.
+// askPlainly asks like the handler of an SDK, and returns the answer.
 func askPlainly(ctx context.Context, message string) (string, error) {
 	raw, err := roundtrip.AskUnkeyed(ctx, &protocol.ElicitForm{Message: message,
 		Schema: []byte(`{"type":"object","properties":{}}`)})
@@ -24,7 +24,7 @@ func askPlainly(ctx context.Context, message string) (string, error) {
 	return string(result.Action), err
 }
 
-// asksAll asks messages one after the other and says what was answered.
+// asksAll asks messages in sequence and says the answers.
 func asksAll(messages func(round int) []string) roundtrip.Handler {
 	return flow(func(ctx context.Context) string {
 		var answers []string
@@ -41,7 +41,7 @@ const (
 	no  = `{"action":"decline"}`
 )
 
-// The same question twice is two questions, and a refusal of either is the handler's to handle.
+// The same question twice is two questions; the handler handles their refusals.
 func TestEqualQuestionsWithoutKeys(t *testing.T) {
 	handler := asksAll(func(int) []string { return []string{"Sure?", "Which?", "Sure?"} })
 	for _, tc := range []struct{ name, first, second, want string }{
@@ -53,7 +53,7 @@ func TestEqualQuestionsWithoutKeys(t *testing.T) {
 	}
 }
 
-// answerInOrder has a handler ask equal or different questions without keys, in both eras.
+// answerInOrder has a handler ask questions without keys, in all revisions.
 func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers []string,
 	want string) {
 	t.Run(name+"/modern", func(t *testing.T) {
@@ -82,13 +82,12 @@ func answerInOrder(t *testing.T, name string, handler roundtrip.Handler, answers
 	}
 }
 
-// An answer counts for nothing where the handler asks something else, or in another order,
-// when it runs again; nobody is asked again.
+// An answer is void if the handler asks something else, or in another order; nobody is asked again.
 func TestReplayThatAsksSomethingElse(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		rounds [][]string // what each run asks
-		key    string     // whose answer belongs to nothing
+		rounds [][]string // asked by each run
+		key    string     // whose answer is void
 	}{
 		{"other words", [][]string{{"At 12:01?"}, {"At 12:02?"}}, "question-1"},
 		{"other words of the second", [][]string{{"Sure?", "At 12:01?"}, {"Sure?", "At 12:01?"},
@@ -114,7 +113,6 @@ func TestReplayThatAsksSomethingElse(t *testing.T) {
 	}
 }
 
-// Several goroutines may ask different things, in any order.
 func TestGoroutinesAskDifferentQuestions(t *testing.T) {
 	const n = 4
 	for _, m := range modes {
@@ -147,8 +145,7 @@ func TestGoroutinesAskDifferentQuestions(t *testing.T) {
 	}
 }
 
-// Equal questions of several goroutines are an error, whether the first of them is pending
-// or answered.
+// Equal questions of several goroutines are an error, pending or answered.
 func TestGoroutinesAskTheSame(t *testing.T) {
 	elsewhere := func(ctx context.Context) (answer string, err error) {
 		done := make(chan struct{})
@@ -180,7 +177,7 @@ func TestGoroutinesAskTheSame(t *testing.T) {
 	})
 }
 
-// A question of a goroutine that changes each time is asked twice, and then the flow ends.
+// A goroutine's changing question is asked twice, and then the flow ends.
 func TestGoroutineThatAsksSomethingElse(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		var err error
@@ -196,8 +193,7 @@ func TestGoroutineThatAsksSomethingElse(t *testing.T) {
 	c.answer("concurrent-question-2", yes).refused(protocol.CodeFlowEnded, "asked something else")
 }
 
-// A handler that ignores the error and makes its next question of an answer that is not
-// there does not get that asked.
+// A handler that ignores the error cannot ask a question built from a missing answer.
 func TestNoQuestionWithoutAKeyBehindAPendingOne(t *testing.T) {
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 		first, _ := askPlainly(ctx, "First?")
@@ -208,8 +204,8 @@ func TestNoQuestionWithoutAKeyBehindAPendingOne(t *testing.T) {
 	c.answer("question-2", yes).says("decline accept")
 }
 
-// Where the client cannot be asked, a handler that can do without goes on, and asks its next
-// question under the first free key in every round.
+// A handler that can do without an answer uses the first free key for its next question in every
+// round.
 func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
 	c := serve(t, flow(func(ctx context.Context) string {
 		_, err := roundtrip.AskUnkeyed(ctx, &protocol.ListRoots{}, roundtrip.IfPossible())
@@ -226,8 +222,8 @@ func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
 	c.answer("question-2", yes).says("done")
 }
 
-// TestRefusalThatTheRunDoesNotComeTo: a person finishes what the handler asked for, and refuses.
-// The handler does not ask again, and its success does not go out; its own failure does.
+// TestRefusalThatTheRunDoesNotComeTo: the user finishes the task, but refuses. The handler does not
+// ask again; its success is not sent, its own failure is.
 func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 	signIn := &protocol.ElicitURL{Message: "Sign in", URL: "https://example.com/login",
 		ElicitationID: "login"}
@@ -237,7 +233,7 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 				token, committed := false, 0
 				c := serve(t, func(ctx context.Context) (protocol.Result, error) {
 					if !token {
-						token = true // the person is done before the client answers
+						token = true // finished before the client answers
 						_, err := roundtrip.AskUnkeyed(ctx, signIn)
 						return nil, err
 					}
@@ -282,8 +278,8 @@ func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 	}
 }
 
-// TestRefusalThatALaterRunDoesNotComeTo: the handler has dealt with the refusal in one run, and
-// does not come to it in the next.
+// TestRefusalThatALaterRunDoesNotComeTo: the handler handled the refusal in one run, not in the
+// next.
 func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 	rounds := [][]string{{"a?"}, {"a?", "b?"}, {"b?"}}
 	c := serve(t, asksAll(func(round int) []string { return rounds[round-1] }))
@@ -295,7 +291,6 @@ func TestRefusalThatALaterRunDoesNotComeTo(t *testing.T) {
 	}
 }
 
-// The order of questions is known however deep in its recursion a handler asks.
 func TestQuestionsWithoutKeysFromDeepInTheHandler(t *testing.T) {
 	for _, depth := range []int{0, 50, 300, 5000} {
 		handler := flow(func(ctx context.Context) string {
@@ -310,7 +305,6 @@ func TestQuestionsWithoutKeysFromDeepInTheHandler(t *testing.T) {
 	}
 }
 
-// askBelow asks the same at some depth of calls.
 func askBelow(ctx context.Context, depth int) (string, error) {
 	if depth == 0 {
 		return askPlainly(ctx, "Sure?")
@@ -319,7 +313,6 @@ func askBelow(ctx context.Context, depth int) (string, error) {
 	return answer, err
 }
 
-// The mistake of a handler is told from that of other code at any depth, too.
 func TestAContextWithoutARoundIsExplainedAtAnyDepth(t *testing.T) {
 	for _, depth := range []int{0, 300, 5000} {
 		c := serve(t, func(context.Context) (protocol.Result, error) {

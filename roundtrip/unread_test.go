@@ -10,13 +10,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Another is a form with a schema that differs from that of Confirmation.
 type Another struct {
 	Reason string `json:"reason"`
 }
 
-// TestHandlerThatReadsNoAnswer: a handler that reads under another key or with another type would
-// ask until the rounds are used up. It is told at the second answer what is wrong.
+// TestHandlerThatReadsNoAnswer: a handler that reads another key or type would use up the rounds.
+// It is told at the second answer.
 func TestHandlerThatReadsNoAnswer(t *testing.T) {
 	askUnless := func(read func(ctx context.Context) bool, items ...roundtrip.Item) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {

@@ -18,17 +18,17 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// unseenAlways makes every refusal unseen, on a machine of any speed.
+// unseenAlways makes every refusal unseen, on any machine.
 const unseenAlways = time.Hour
 
-// A refusing is one place that reads what a person refused: a handler that asks "confirm" and does
-// something that needs consent, which did counts, if that place lets it.
+// A refusing reads a refusal in one place: its handler asks "confirm", and did counts effects that
+// need consent.
 type refusing struct {
 	name    string
 	handler func(did *int) roundtrip.Handler
 }
 
-// refusings has every place of this package that a refusal passes.
+// refusings has every place of this package that handles refusals.
 func refusings() []refusing {
 	confirm := func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "confirm ?")
@@ -129,7 +129,7 @@ func refusings() []refusing {
 			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?",
 				roundtrip.IfPossible())
 			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
-				return nil // tolerated: nobody can be asked
+				return nil // tolerated: cannot be asked
 			}
 			return err
 		})},
@@ -186,7 +186,6 @@ func refusings() []refusing {
 	}
 }
 
-// bareConsent is what a handler of an SDK makes of a bare answer.
 func bareConsent(raw json.RawMessage, err error) error {
 	if err != nil {
 		return err
@@ -198,8 +197,8 @@ func bareConsent(raw json.RawMessage, err error) error {
 	return err
 }
 
-// TestUnseenRefusesLikeADecline walks every place that a refusal passes, with each refusal. What
-// happens is what happens to a decline or cancel that a person has given; the words alone differ.
+// TestUnseenRefusesLikeADecline: in every place each refusal acts like a decline; only texts
+// differ.
 func TestUnseenRefusesLikeADecline(t *testing.T) {
 	for _, place := range refusings() {
 		for _, m := range modes {
@@ -238,8 +237,7 @@ func TestUnseenRefusesLikeADecline(t *testing.T) {
 	}
 }
 
-// TestUnseenWords: what the model reads of a refusal that nobody has seen, in the manner of each
-// family, and with HideErrors.
+// TestUnseenWords: the model's text for an unseen refusal, for each family, and with HideErrors.
 func TestUnseenWords(t *testing.T) {
 	const advice = "; the client answered without showing the question, so nobody was asked: " +
 		"call again from a client that shows questions to a person, or use the link of the tool " +
@@ -287,8 +285,8 @@ func TestUnseenWords(t *testing.T) {
 	}
 }
 
-// TestUnseenIsDecidedByTime: 399 ms are no person's, 401 ms may be, in each era and both styles. An
-// accept counts at any time. Off means off.
+// TestUnseenIsDecidedByTime: 399 ms is unseen, 401 ms may be human, in each revision and both
+// styles. An accept always counts; off means off.
 func TestUnseenIsDecidedByTime(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
 		"guard": func(ctx context.Context) (protocol.Result, error) {
@@ -363,7 +361,7 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 	}
 }
 
-// TestUnseenByEachQuestion: in a session each question of a round has a time of its own.
+// TestUnseenByEachQuestion: in a session each question has its own time.
 func TestUnseenByEachQuestion(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		a := replyTo(ctx, "a")
@@ -391,7 +389,6 @@ func TestUnseenByEachQuestion(t *testing.T) {
 	})
 }
 
-// A slowPusher takes a minute to write a question: the client has not seen it before.
 type slowPusher struct {
 	*human
 	after time.Duration
@@ -404,8 +401,8 @@ func (p slowPusher) Push(ctx context.Context, q protocol.InputRequest,
 	return p.human.Push(ctx, q, extend, func() {})
 }
 
-// TestUnseenWhereTheClockJumps: a refusal stays one however long the clocks say that it took. An
-// answer from before the question says nothing of the client.
+// TestUnseenWhereTheClockJumps: a refusal stays one, however long by the clock; an answer from
+// before the question says nothing about the client.
 func TestUnseenWhereTheClockJumps(t *testing.T) {
 	for waited, want := range map[time.Duration]bool{
 		-2 * time.Minute: false, -time.Millisecond: false, 0: true, time.Millisecond: true,
@@ -424,7 +421,6 @@ func TestUnseenWhereTheClockJumps(t *testing.T) {
 	}
 }
 
-// TestUnseenPush: a push returns what the client sent, and reports it as unseen.
 func TestUnseenPush(t *testing.T) {
 	question := &protocol.ElicitForm{Message: "Sure?",
 		Schema: json.RawMessage(`{"type":"object","properties":{}}`)}

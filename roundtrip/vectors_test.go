@@ -23,13 +23,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// updating reports whether the flag -update is set, which package wiretest
-// defines for all test data.
+// updating reports whether -update, a flag of package wiretest, is set.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// vector is one block of testdata/state/states.txt: a state, the call that
-// brings it, and what becomes of it. Sealing is random, so that -update changes
-// every token; run it only when the format is meant to change.
+// vector is one block of testdata/state/states.txt: a state, its call, and the result. Sealing is
+// random, so -update changes every token; use it only after a change of format.
 type vector struct {
 	name  string
 	token string
@@ -41,8 +39,7 @@ type vector struct {
 
 const vectorFile = "testdata/state/states.txt"
 
-// The bubble of synctest begins at midnight of 2000-01-01; the vectors' states
-// are issued an hour later.
+// The bubble of synctest begins at 2000-01-01T00:00; the vectors' states are issued an hour later.
 func clock(offset string) time.Time {
 	d, err := time.ParseDuration(offset)
 	if err != nil {
@@ -55,7 +52,7 @@ func ring(t testing.TB, ids ...string) *keys.Keyring {
 	t.Helper()
 	names := make([]keys.Key, len(ids))
 	for i, id := range ids {
-		// The secret is made of its id, so that nobody takes it for a real one.
+		// An obviously fake secret, made of the id.
 		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 32))
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +66,6 @@ func ring(t testing.TB, ids ...string) *keys.Keyring {
 	return r
 }
 
-// seal returns text as sealed by sealer.
 func seal(t testing.TB, sealer keys.Sealer, plaintext []byte) string {
 	t.Helper()
 	text, err := sealer.Seal(t.Context(), plaintext)
@@ -79,7 +75,6 @@ func seal(t testing.TB, sealer keys.Sealer, plaintext []byte) string {
 	return text
 }
 
-// honest are the claims that most vectors hold.
 func honest() roundtrip.VectorClaims {
 	return roundtrip.VectorClaims{
 		Call: toolCall(), Audience: "https://mcp.example",
@@ -102,10 +97,8 @@ func appended(t testing.TB, v roundtrip.VectorClaims) []byte {
 	return data
 }
 
-// vectors seals the table anew.
 func vectors(t testing.TB) []vector {
 	var out []vector
-	// add seals claims changed by mod, and presents them with a call changed by present.
 	add := func(name, want, at string, mod func(*roundtrip.VectorClaims), present func(*vector)) {
 		claims := honest()
 		if mod != nil {
@@ -246,13 +239,12 @@ func vectors(t testing.TB) []vector {
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// flip changes the lowest bit of the character at i.
 func flip(token string, i int) string {
 	n := strings.IndexByte(base64url, token[i])
 	return token[:i] + base64url[n^1:n^1+1] + token[i+1:]
 }
 
-// tail sets a bit of the last character that no byte has room for.
+// tail sets an unused bit of the last character.
 func tail(t testing.TB, token string) string {
 	t.Helper()
 	n := strings.IndexByte(base64url, token[len(token)-1])
@@ -262,7 +254,6 @@ func tail(t testing.TB, token string) string {
 	return token[:len(token)-1] + base64url[n+1:n+2]
 }
 
-// shorter drops the last byte that token stands for.
 func shorter(token string) string {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -271,7 +262,7 @@ func shorter(token string) string {
 	return base64.RawURLEncoding.EncodeToString(raw[:len(raw)-1])
 }
 
-// stored returns the vectors in testdata, sealed anew when asked to.
+// stored returns the vectors in testdata, sealed anew with -update.
 func stored(t testing.TB) []vector {
 	t.Helper()
 	if updating() {
@@ -293,7 +284,6 @@ func stored(t testing.TB) []vector {
 	return list
 }
 
-// TestStates presents every stored state.
 func TestStates(t *testing.T) {
 	for _, v := range stored(t) {
 		t.Run(v.name, func(t *testing.T) { synctest.Test(t, v.check) })
@@ -329,7 +319,6 @@ func vectorHandler(ctx context.Context) (protocol.Result, error) {
 		roundtrip.RawAnswer(ctx, "extra").Content, roundtrip.Visited(ctx, "visit")))
 }
 
-// TestTheLayoutOfClaims holds the plaintext against testdata, byte for byte.
 func TestTheLayoutOfClaims(t *testing.T) {
 	const path = "../internal/state/claims/testdata/claims.txt"
 	local := honest()
@@ -345,7 +334,6 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	holdLayout(t, path, text)
 }
 
-// reencoded returns claims, which are equal when they are read and written again.
 func reencoded(t *testing.T, data []byte) []byte {
 	t.Helper()
 	again, err := roundtrip.ReencodeClaims(data)
@@ -355,7 +343,7 @@ func reencoded(t *testing.T, data []byte) []byte {
 	return data
 }
 
-// holdLayout holds text against the vectors in a file, or writes them anew.
+// holdLayout compares text with the vectors in a file, or rewrites them.
 func holdLayout(t *testing.T, path, text string) {
 	t.Helper()
 	if updating() {
@@ -465,7 +453,6 @@ func flowClaims(t testing.TB) []byte {
 	return data
 }
 
-// hexVectors reads lines of hexadecimal under names.
 func hexVectors(t testing.TB, path string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -499,8 +486,7 @@ func dumpHex(name string, data []byte) string {
 	return text
 }
 
-// TestTheLayoutOfFlowClaims holds what flow style keeps, and how a handle becomes
-// the name and the bytes of a stored state, against testdata.
+// TestTheLayoutOfFlowClaims compares flow-style claims, and a handle's id and state, with testdata.
 func TestTheLayoutOfFlowClaims(t *testing.T) {
 	data := reencoded(t, flowClaims(t))
 	handle := roundtrip.HandleOf('h')
@@ -512,7 +498,6 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 	holdLayout(t, flowVectorFile, text)
 }
 
-// flowVectorHandler goes on with the flow of the vectors.
 func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 	if err := roundtrip.FlowVersion(ctx, "2"); err != nil {
 		return nil, err
@@ -542,8 +527,7 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 const flowVectorResult = "1250 eu declined: size now guard accepted " +
 	"bQurgwtEBCr30zinbBbJ817PGzd4oKabEpK5jehzyEw"
 
-// FuzzFlowClaims feeds junk to the decoder of flow style and of handles,
-// through a flow that would act on it.
+// FuzzFlowClaims feeds junk to the decoders of flow style and handles.
 func FuzzFlowClaims(f *testing.F) {
 	full := flowClaims(f)
 	handle := roundtrip.HandleOf('h')

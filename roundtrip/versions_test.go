@@ -12,10 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A fleet is replicas of two versions of one server, which word a question differently.
+// A fleet is replicas of two versions of a server that word a question differently.
 type fleet struct {
 	clients [2]*client
-	paid    [2]int // by the version that did
+	paid    [2]int // by version
 	words   [2]string
 }
 
@@ -33,8 +33,8 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// run makes a flow whose round n goes to the replica that route names, and accepts all that it is
-// asked. It returns how it ended and the words that were accepted last.
+// run makes a flow whose round n goes to replica route(n), and accepts every question. It returns
+// the result and the last accepted message.
 func (f *fleet) run(t *testing.T, route func(round int) int) (result, words string) {
 	call := toolCall()
 	for round := 1; ; round++ {
@@ -53,7 +53,6 @@ func (f *fleet) run(t *testing.T, route func(round int) int) (result, words stri
 	}
 }
 
-// TestRollingDeploymentLosesNoFlow: the old version ends within each flow.
 func TestRollingDeploymentLosesNoFlow(t *testing.T) {
 	f := newFleet(t)
 	for i := range 100 {
@@ -82,8 +81,7 @@ func TestRollingDeploymentLosesNoFlow(t *testing.T) {
 	}
 }
 
-// TestRandomRoutingLosesNoFlow: 100 open flows, and each effect is of the version whose words were
-// accepted last.
+// TestRandomRoutingLosesNoFlow: each effect belongs to the version whose message was accepted last.
 func TestRandomRoutingLosesNoFlow(t *testing.T) {
 	f, random := newFleet(t), rand.New(rand.NewPCG(1, 2))
 	for range 100 {
@@ -103,8 +101,8 @@ func TestRandomRoutingLosesNoFlow(t *testing.T) {
 	}
 }
 
-// TestAlternatingVersionsRefuse: a flow that never comes to the version that asked ends in words
-// that name both, and nothing happens.
+// TestAlternatingVersionsRefuse: a flow that never returns to the asking version names both
+// versions.
 func TestAlternatingVersionsRefuse(t *testing.T) {
 	f := newFleet(t)
 	for range 10 {

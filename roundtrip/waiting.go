@@ -13,27 +13,18 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// The defaults of the limits on calls that wait for a person.
 const (
-	// defaultMaxWaiting is how many calls may wait in all: with 21 KB each at most,
-	// 86 MB beside their arguments.
-	defaultMaxWaiting = 4096
-	// defaultMaxWaitingPerPrincipal is how many of them may be one principal's.
-	// A person answers one at a time; a gateway is one principal for many people.
+	defaultMaxWaiting = 4096 // 21 KB each at most: 86 MB beside their arguments
+	// defaultMaxWaitingPerPrincipal allows for gateways, one principal for many people.
 	defaultMaxWaitingPerPrincipal = 256
-	// minMaxWaitingPerSession is how many may be of one session at least, behind which there is
-	// one person, as a rule. Where a principal may have more, it is a gateway.
+	// minMaxWaitingPerSession is the least limit of one session, usually one person.
 	minMaxWaitingPerSession = 64
-	// maxWaitingBytes is how many bytes of their requests may be kept together: 64 of the
-	// largest messages that a server reads by default.
+	// maxWaitingBytes bounds the bytes of waiting requests: 64 of the largest messages by default.
 	maxWaitingBytes = 256 << 20
 )
 
-// waitRetryAfter is when a client may try again that was refused for want of
-// room: people need seconds at least.
-const waitRetryAfter = 5 * time.Second
+const waitRetryAfter = 5 * time.Second // people need seconds at least
 
-// waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[protocol.Principal]
 	bytes    *quota.Pool[protocol.Principal]
@@ -55,16 +46,15 @@ func newWaitQuotas(o *Options) waitQuotas {
 	}
 }
 
-// limitSession names the bound of one session, beside those of package quota.
-const limitSession quota.Limit = "session"
+const limitSession quota.Limit = "session" // beside those of package quota
 
-// takeRoom makes room for a call that is about to wait, or returns the limit that it would exceed.
+// takeRoom reserves room for a call about to wait, or returns the exceeded limit.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	if c.Authenticates {
 		q.calls.ReserveForAuthenticated()
 		q.bytes.ReserveForAuthenticated()
 	}
-	if q.sessions.Take(c.Session, 1) != quota.None { // first: it panics where a host gives it a slice
+	if q.sessions.Take(c.Session, 1) != quota.None { // first: panics on a slice
 		return limitSession
 	}
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
@@ -87,7 +77,7 @@ func (q *waitQuotas) giveRoom(c *Call) {
 	q.calls.Give(c.Principal, 1)
 }
 
-// A waitRefusedError means that too many calls wait already. Nothing was asked.
+// A waitRefusedError means that too many calls wait; nothing was asked.
 type waitRefusedError struct{ wire *protocol.Error }
 
 func (e *waitRefusedError) Error() string { return e.wire.Error() }
@@ -100,34 +90,31 @@ func (p *questioner) refuseForRoom(ctx context.Context, limit quota.Limit) error
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
-// callWait counts the open waits of a call that waits for people. A call of a legacy revision has
-// one from its beginning, any other from its first wait on. Its room is kept from the first
-// question to the end of the call, so a call that asks again is never refused after an answer.
+// callWait counts a call's open waits. Legacy calls have one from the start, others from their
+// first wait. Its room is kept until the call ends, so an answered call is never refused later.
 type callWait struct {
 	mu     sync.Mutex
-	quotas *waitQuotas // of which room was taken, nil: none was
+	quotas *waitQuotas // whose room is taken, or nil
 	call   *Call
-	open   int       // waits under way
-	since  time.Time // when the first of them began
+	open   int       // waits in flight
+	since  time.Time // the first of them
 	closed bool
 	beats  *waiting.Heartbeat
 
-	// Of a legacy revision. Only the goroutine that serves the call changes them.
-	until      time.Time   // when the flow ends; zero: the context of a question decides
-	localState []byte      // claims that the last run has left for the next
-	requested  event.Event // that the questions of the last run go out, nil if nobody observes
+	// Of a legacy revision; only for the goroutine that serves the call.
+	until      time.Time   // end of the flow; zero: the question's context decides
+	localState []byte      // claims for the next run
+	requested  event.Event // the last run's questions, nil without observer
 	visits     visitTable
 }
 
-// closeWait ends the waiting of the call.
 func (e *exchange) closeWait() {
 	if e.wait != nil {
 		e.wait.closeWait()
 	}
 }
 
-// beginWait counts one more wait; the first of a call takes room. first reports that the call
-// did not wait before. It reports ok = false if the call has ended.
+// beginWait counts a wait. first: the call's waiting begins; ok is false if the call has ended.
 func (c *callWait) beginWait(ctx context.Context,
 	p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
@@ -144,7 +131,7 @@ func (c *callWait) beginWait(ctx context.Context,
 	if c.open++; c.open == 1 {
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil {
-			// Other questions may be open when that of ctx is answered and ctx ends.
+			// ctx may end with its answer while other questions are open.
 			c.beats = waiting.StartHeartbeat(context.WithoutCancel(ctx), waiting.HeartbeatInterval,
 				p.sendHeartbeat)
 		}
@@ -152,8 +139,7 @@ func (c *callWait) beginWait(ctx context.Context,
 	return quota.None, first, true
 }
 
-// endWait ends what beginWait began. It returns how long the call has waited if no wait of it
-// is open any more.
+// endWait ends a wait. It returns how long the call has waited if this was the last open wait.
 func (c *callWait) endWait() (waited time.Duration, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,8 +150,7 @@ func (c *callWait) endWait() (waited time.Duration, last bool) {
 	return 0, false
 }
 
-// closeWait gives the room back at the end of the call. A goroutine that its handler left
-// behind may still wait for a moment.
+// closeWait releases the room at the end of the call, even if a goroutine left behind still waits.
 func (c *callWait) closeWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +167,7 @@ func (c *callWait) stopBeatsLocked() {
 	c.beats = nil
 }
 
-// sendHeartbeat sends one heartbeat. It runs on a goroutine of its own, where a panic would
-// end the process.
+// sendHeartbeat runs on its own goroutine, where a panic would end the process.
 func (p *questioner) sendHeartbeat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -193,18 +177,17 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 	p.call.Heartbeat(ctx)
 }
 
-// An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
+// An openWait is the context of open questions. Cancelling it withdraws them.
 type openWait struct {
 	waiting.Context
 	watched    waiting.Wait
 	questioner *questioner
 	wait       *callWait
-	own        bool // the questions are of no call that runs
+	own        bool // no running call has these questions
 }
 
-// beginWaiting marks the call as waiting for a person until endWaiting is called on what it
-// returns. It fails with a waitRefusedError if too many calls wait, and when the time of the flow
-// is over. All questions that a client is asked while a call runs pass here.
+// beginWaiting, for all pushed questions, marks the call as waiting until endWaiting. It fails with
+// a waitRefusedError if too many calls wait, or if the flow's time is over.
 func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	if p.questionTimeout() <= 0 {
 		return nil, errHumanTimeout
@@ -214,7 +197,7 @@ func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 		w.wait = &callWait{}
 	}
 	limit, first, ok := w.wait.beginWait(ctx, p)
-	if !ok { // asked by a goroutine that a handler left behind
+	if !ok { // from a goroutine left behind by a handler
 		w.wait, w.own = &callWait{}, true
 		limit, first, _ = w.wait.beginWait(ctx, p)
 	}
@@ -224,7 +207,7 @@ func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	w.Context.Init(ctx)
 	begun := false
 	defer func() {
-		if !begun { // code of the author's that watches has panicked
+		if !begun { // the author's watcher panicked
 			w.endWaiting()
 		}
 	}()
@@ -236,8 +219,7 @@ func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	return w, nil
 }
 
-// endWaiting ends the wait. It notifies those who watch last, since they are the author's code
-// and may panic.
+// endWaiting ends the wait. Watchers are the author's code and may panic, so they come last.
 func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
@@ -250,8 +232,7 @@ func (w *openWait) endWaiting() {
 	}
 }
 
-// awaitResume returns when the call, whose questions are answered, may run again. It returns err,
-// or the cause of ctx if that ends before. Heartbeats go on until endWaiting.
+// awaitResume returns when the call may run again: err, or the cause of an earlier end of ctx.
 //
 //go:noinline
 func (w *openWait) awaitResume(ctx context.Context, err error) error {

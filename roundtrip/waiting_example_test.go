@@ -9,7 +9,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Accepting is a client of a legacy revision that accepts whatever it is asked.
 type accepting struct{}
 
 func (accepting) Push(_ context.Context, _ protocol.InputRequest, _, _ func()) (
@@ -18,7 +17,7 @@ func (accepting) Push(_ context.Context, _ protocol.InputRequest, _, _ func()) (
 	return json.RawMessage(`{"action":"accept","content":{"sure":true}}`), nil
 }
 
-// A middleware that counts what works leaves out calls that wait for a person.
+// Middleware that counts running calls leaves out those that wait for a person.
 func ExampleWatchWaiting() {
 	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askers are the ways in which a handler asks a client of a legacy revision one
-// question and waits for the answer.
+// askers are the ways to ask a legacy client one question and wait for the answer.
 var askers = []struct {
 	name string
 	ask  func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler
@@ -51,12 +50,12 @@ func question() protocol.InputRequest {
 	return &protocol.ElicitForm{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)}
 }
 
-// A waiter is a funnel whose clients answer when the test says so.
+// A waiter is a funnel whose clients answer on the test's command.
 type waiter struct {
 	testing.TB
 	funnel *roundtrip.Funnel
 	events *events
-	asked  chan struct{} // one for each question
+	asked  chan struct{} // one item per question
 	answer chan struct{}
 	calls  sync.WaitGroup
 }
@@ -73,7 +72,6 @@ func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
 	return w
 }
 
-// Push implements [roundtrip.Pusher].
 func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest,
 	_, _ func()) (json.RawMessage, error) {
 	w.asked <- struct{}{}
@@ -107,7 +105,6 @@ func (w *waiter) leave(call roundtrip.Call, handler roundtrip.Handler) {
 	}
 }
 
-// empty answers everything and checks that all room is free again.
 func (w *waiter) empty() {
 	w.Helper()
 	close(w.answer)
@@ -226,7 +223,7 @@ func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// A principal cannot take what others need by opening sessions.
+// Opening sessions does not give a principal more room.
 func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{})
 	defer w.empty()
@@ -249,8 +246,7 @@ func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
 	w.leave(other, askers[0].ask(w.funnel, other))
 }
 
-// The room of a call is its own until it ends: the second question of a flow is
-// not refused because somebody else came in between.
+// A call keeps its room until it ends: a second question is not refused because of other calls.
 func TestACallThatAsksAgainIsNotRefused(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{Limits: roundtrip.Limits{Waiting: 1}})
 	defer w.empty()
@@ -324,7 +320,7 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 		handler := func(ctx context.Context) (protocol.Result, error) {
 			time.Sleep(time.Second)
 			var asking sync.WaitGroup
-			for i := range 3 { // which are answered after 1, 2 and 3 s
+			for i := range 3 { // answered after 1, 2 and 3 s
 				asking.Go(func() { _, _ = roundtrip.Ask[Confirmation](ctx, fmt.Sprint(i), "Why?") })
 			}
 			asking.Wait()
@@ -350,12 +346,10 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 				t.Fatalf("told %v, want true and false by turns", told)
 			}
 		}
-		// Three questions at 1.5, 2.5 and 3.5 s, then the returned one: the handler
-		// sleeps a second before it returns it.
+		// Questions at 1.5, 2.5 and 3.5 s, then the returned one, a second later.
 		if want := "true 1s false 3.5s"; strings.Join(told[:2], " ") != want || len(told) != 4 {
 			t.Errorf("told %v, want %s and the wait for the returned question", told, want)
 		}
-		// What observers hear is the same.
 		began, ended := all[event.WaitBegan](w.events), all[event.WaitEnded](w.events)
 		if len(began) != 2 || len(ended) != 2 || ended[0].Waited != 2500*time.Millisecond ||
 			began[0].Method != protocol.MethodCallTool || ended[1].Target != "deploy" {
@@ -395,7 +389,6 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 	}
 }
 
-// Author's code that hears of waits may panic.
 func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
 	for _, when := range []bool{true, false} {
 		t.Run(fmt.Sprint(when), func(t *testing.T) {
@@ -419,7 +412,6 @@ func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
 	}
 }
 
-// The heartbeat is the call's, not that of the question that came first.
 func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
 	type asker = func(ctx context.Context, key string) error
 	for name, ask := range map[string]asker{
@@ -429,7 +421,7 @@ func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
 		},
 		"pushed": func(ctx context.Context, _ string) error {
 			ctx, cancel := context.WithCancel(ctx)
-			defer cancel() // as who asks with a time limit of its own does
+			defer cancel() // like a caller with its own timeout
 			_, err := roundtrip.PushRequest(ctx, question())
 			return err
 		},
@@ -504,7 +496,7 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 	}
 }
 
-// An answer that arrives before the wait is ended counts, and the handler works on undisturbed.
+// An answer that arrives before the wait's end counts, and the handler works on.
 func TestAClosingServerLetsACallWork(t *testing.T) {
 	w := newWaiter(t, roundtrip.Options{})
 	var watch waiting.Watch

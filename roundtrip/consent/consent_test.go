@@ -53,14 +53,13 @@ var handlers = map[string]func(context.Context) (protocol.CallToolOutcome, error
 	},
 }
 
-// An archive is a server whose recorder keeps the records.
 type archive struct {
 	*testing.T
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey
 	records [][]byte
 	page    *page
-	events  strings.Builder // as somebody may log them
+	events  strings.Builder // logged
 }
 
 func newArchive(t *testing.T) *archive {
@@ -71,14 +70,14 @@ func newArchive(t *testing.T) *archive {
 	return &archive{T: t, public: public, private: private}
 }
 
-// Observe does what nobody should: it logs events as they are.
+// Observe logs events without care.
 func (a *archive) Observe(_ context.Context, e event.Event) {
 	log := slog.New(slog.NewJSONHandler(&a.events, nil))
 	log.Info("event", "it", e)
 	fmt.Fprintf(&a.events, "%+v %#v\n", e, e)
 }
 
-// call calls the tool in a session over a pipe. Each answer is the person's to one question.
+// call calls the tool in a session over a pipe. Each answer is to one question.
 func (a *archive) call(era protocol.Era, style string, opts consent.Options, answers ...string) {
 	a.Helper()
 	opts.Key, opts.Sink = a.private, func(_ context.Context, record []byte) {
@@ -113,7 +112,7 @@ func (a *archive) call(era protocol.Era, style string, opts consent.Options, ans
 	}
 	switch {
 	case answers == nil:
-	case era == protocol.Legacy: // whose client does not check answers
+	case era == protocol.Legacy: // its client does not validate answers
 		options.Manual = &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}
 		options.RelayElicit = func(context.Context, json.RawMessage) (*protocol.ElicitResult,
@@ -147,7 +146,6 @@ const (
 	tooShort = `{"action":"accept","content":{"project":"p"}}`
 )
 
-// inEachWay runs test with a fresh archive in each era and style.
 func inEachWay(t *testing.T, test func(a *archive, era protocol.Era, style string)) {
 	for name, era := range map[string]protocol.Era{"modern": protocol.Modern,
 		"legacy": protocol.Legacy} {
@@ -157,8 +155,7 @@ func inEachWay(t *testing.T, test func(a *archive, era protocol.Era, style strin
 	}
 }
 
-// TestConsentsAreProven: what was asked and answered is read back from the records, in whichever
-// order they come.
+// TestConsentsAreProven reads questions and answers back from records in any order.
 func TestConsentsAreProven(t *testing.T) {
 	inEachWay(t, func(a *archive, era protocol.Era, style string) {
 		a.call(era, style, consent.Options{}, accepted)
@@ -187,7 +184,7 @@ func TestConsentsAreProven(t *testing.T) {
 				a.Error("the digest is of another answer")
 			}
 		}
-		// A question that nobody answers is no consent, and an answer alone has no question.
+		// Neither a question nor an answer alone is consent.
 		var asked, rest [][]byte
 		for _, record := range a.records {
 			if r := a.read(record); r.Type == consent.Asked {
@@ -209,7 +206,7 @@ func TestConsentsAreProven(t *testing.T) {
 	})
 }
 
-// read decodes the payload of a record as another program would.
+// read decodes a record's payload like another program.
 func (a *archive) read(record []byte) (r consent.Record) {
 	a.Helper()
 	var jws struct{ Payload string }
@@ -222,7 +219,7 @@ func (a *archive) read(record []byte) (r consent.Record) {
 	return r
 }
 
-// TestInvalidAnswersAreMarked: an answer that the handler did not get is no consent.
+// TestInvalidAnswersAreMarked: an answer hidden from the handler is no consent.
 func TestInvalidAnswersAreMarked(t *testing.T) {
 	for style := range handlers {
 		a := newArchive(t)
@@ -235,8 +232,7 @@ func TestInvalidAnswersAreMarked(t *testing.T) {
 	}
 }
 
-// TestAnswersStayOut: what a person enters is in no record unless the host wants it, and in
-// nothing that an observer can print.
+// TestAnswersStayOut of records unless the host wants them, and of printed events.
 func TestAnswersStayOut(t *testing.T) {
 	inEachWay(t, func(a *archive, era protocol.Era, style string) {
 		for _, include := range []bool{false, true} {
@@ -259,7 +255,6 @@ func TestAnswersStayOut(t *testing.T) {
 	})
 }
 
-// TestWrongRecordsAreNamed: the error says which record is wrong.
 func TestWrongRecordsAreNamed(t *testing.T) {
 	a := newArchive(t)
 	for range 2 {
@@ -301,14 +296,12 @@ func TestWrongRecordsAreNamed(t *testing.T) {
 	if list, err := consent.Verify(both, a.records...); err != nil || len(list) != 2 {
 		t.Errorf("a key of several: %v, %v", list, err)
 	}
-	// The answer of one flow does not go with the question of another.
 	if _, err := a.verify(a.records[0], a.records[3]); err == nil ||
 		!strings.Contains(err.Error(), "records[1]: its question") {
 		t.Errorf("another flow: %v", err)
 	}
 }
 
-// TestChainsShowWhatIsMissing: no record but the last can be left out of a chain.
 func TestChainsShowWhatIsMissing(t *testing.T) {
 	a := newArchive(t)
 	for range 2 { // two recorders
@@ -326,7 +319,7 @@ func TestChainsShowWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A page has the answer when it is asked for the second time.
+// A page has the answer on the second request.
 type page struct{ asked int }
 
 func (p *page) AskOnPage(context.Context, *roundtrip.PageQuestion) (*roundtrip.PageReply, error) {
@@ -340,8 +333,8 @@ func (*page) ReturnAnswer(context.Context, *roundtrip.PageQuestion) error {
 	return nil
 }
 
-// TestAnswersOfThePageAreProven: the second call, which has another flow, finds the answer to the
-// question of the first.
+// TestAnswersOfThePageAreProven: the second call, another flow, gets the answer to the first's
+// question.
 func TestAnswersOfThePageAreProven(t *testing.T) {
 	inEachWay(t, func(a *archive, era protocol.Era, style string) {
 		a.page = &page{}

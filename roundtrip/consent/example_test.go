@@ -17,7 +17,7 @@ var pay = roundtrip.MustQuestion[struct {
 	Amount int `json:"amount"`
 }]("pay")
 
-// A host keeps records of what people were asked, and verifies them later.
+// A host records questions and answers, and verifies them later.
 func Example() {
 	public, private, err := ed25519.GenerateKey(nil) // a host loads its own
 	if err != nil {
@@ -55,10 +55,10 @@ func Example() {
 	fmt.Println(err)
 	// Output:
 	// How much do you want to pay?: accepted, by form; 5: true
-	// consent: records[0]: no record that one of the keys has signed
+	// consent: records[0]: not a record signed with one of the keys
 }
 
-// callPay calls the tool for a person who pays 5.
+// callPay calls the tool for a user who pays 5.
 func callPay(srv *server.Server) {
 	c, err := client.New(srv, &client.Options{ElicitForm: func(context.Context,
 		*client.FormQuestion) (*protocol.ElicitResult, error) {

@@ -21,24 +21,20 @@ import (
 
 // Options configure a [Recorder].
 type Options struct {
-	// Key signs. It belongs to the host, and is the same on all replicas. Required.
-	Key ed25519.PrivateKey
-	// Sink stores a record. It is called on the goroutine of the request, which waits for it, and
-	// may be called concurrently. The context may have ended. If a record is lost, [Verify] finds
-	// no consent in its place. Required.
-	Sink func(ctx context.Context, record []byte)
-	// IncludeAnswers puts what people enter into the records, instead of a digest alone.
-	IncludeAnswers bool
-	// Chain puts the digest of each record into the next one, so that [Verify] finds records that
-	// are missing before others. Nothing shows that the last ones are missing. Each recorder
-	// begins a chain. The calls of Sink are one after another then, for all requests.
+	Key ed25519.PrivateKey // signs records, the same on all replicas; required
+	// Sink stores a record. The request waits for it, but its context may have ended. Calls may
+	// overlap. [Verify] finds no consent for a lost record. Required.
+	Sink           func(ctx context.Context, record []byte)
+	IncludeAnswers bool // not only the digest of the input
+	// Chain links each record to the one before, so that [Verify] notices missing records, except
+	// the last ones. Each recorder begins a chain. Calls of Sink then do not overlap.
 	Chain bool
 }
 
 // A Recorder is an [event.Observer] that signs a record of each question and each answer.
 type Recorder struct {
 	opts   Options
-	mu     sync.Mutex // with Options.Chain held while a record is stored
+	mu     sync.Mutex // held during Sink with Options.Chain
 	before []byte
 }
 
@@ -84,7 +80,7 @@ func (r *Recorder) Observe(ctx context.Context, e event.Event) {
 	}
 }
 
-// addAnswer adds what the person entered. An empty form may come without content.
+// addAnswer adds the user's input. An empty form may come without content.
 func (r *Recorder) addAnswer(record *Record, sent any) {
 	result, ok := sent.(*rpc.Answer)
 	if !ok || result == nil {
@@ -92,7 +88,7 @@ func (r *Recorder) addAnswer(record *Record, sent any) {
 	}
 	read, err := protocol.DecodeElicitResult(*result)
 	if err != nil {
-		return // and the funnel would not have accepted it
+		return // the funnel rejects it
 	}
 	content := read.Content
 	if content == nil {
@@ -106,7 +102,6 @@ func (r *Recorder) addAnswer(record *Record, sent any) {
 	}
 }
 
-// newRecord returns a record with the question, unless that is nil.
 func newRecord(kind string, w event.Where, key string, asked protocol.InputKind, way event.Way,
 	q protocol.InputRequest) *Record {
 	if asked == protocol.KindElicitForm && kind != Invalid {
@@ -126,21 +121,19 @@ func newRecord(kind string, w event.Where, key string, asked protocol.InputKind,
 	return r
 }
 
-// envelope is a signed record.
 type envelope struct {
 	Protected string `json:"protected"`
 	Payload   string `json:"payload"`
 	Signature string `json:"signature"`
 }
 
-// header is the protected header of all records, encoded.
+// header is the encoded protected header of all records.
 var header = base64.RawURLEncoding.EncodeToString([]byte(
 	`{"alg":"EdDSA","typ":"rondo-consent-1"}`))
 
-// signedText returns what is signed, and whose digest is the next record's Before.
+// signedText returns the signed text, whose digest is the next record's Before.
 func (e *envelope) signedText() []byte { return []byte(e.Protected + "." + e.Payload) }
 
-// storeRecord signs a record and passes it to the sink.
 func (r *Recorder) storeRecord(ctx context.Context, record *Record) {
 	if record.Kind != protocol.KindElicitForm && record.Kind != protocol.KindElicitURL {
 		return
@@ -152,12 +145,12 @@ func (r *Recorder) storeRecord(ctx context.Context, record *Record) {
 	}
 	payload, err := json.Marshal(record)
 	if err != nil {
-		panic(err) // of a form, which is JSON that was read before
+		panic(err) // impossible: the form was read from JSON
 	}
 	signed := envelope{Protected: header, Payload: base64.RawURLEncoding.EncodeToString(payload)}
 	signature := ed25519.Sign(r.opts.Key, signed.signedText())
 	signed.Signature = base64.RawURLEncoding.EncodeToString(signature)
-	line, _ := json.Marshal(signed) // strings alone
+	line, _ := json.Marshal(signed) // only strings
 	if r.opts.Chain {
 		digest := sha256.Sum256(signed.signedText())
 		r.before = digest[:]

@@ -11,22 +11,19 @@ import (
 	"slices"
 )
 
-// A Consent is an answer with its question. The person has agreed only if the decision of the
-// answer is accepted and Invalid is false.
+// A Consent is an answer with its question. The user has agreed only if Answer.Decision is accepted
+// and Invalid is false.
 type Consent struct {
-	// Question has the message and the form. If it was asked during the same request or on a page
-	// it is the record of the answer, whose Time is that of the answer.
+	// Question has message and form. For a question asked during the same request or on a page it
+	// is the record, and has the Time, of the answer.
 	Question, Answer Record
-	// Invalid means that the answer does not fit the form, so that the handler did not get it.
-	Invalid bool
+	Invalid          bool // the answer does not fit the form; the handler did not get it
 }
 
-// Verify returns the answers of records, in their order, each with its question. It takes all
-// records of the flows in question, and with [Options].Chain all of the recorder, in any order.
-// Duplicates do not count. An answer is recorded twice if the run that reads it is repeated, as
-// when a call becomes a task. The error names the record that is wrong by its index: one that was
-// changed or is signed by none of keys, an answer whose question is missing, or one of a chain that
-// follows a missing one.
+// Verify returns the answers of records, in their order, with their questions. Pass all records of
+// the flows, and with [Options].Chain all of the recorder, in any order. Duplicates are ignored;
+// repeated runs repeat answers. The error has the index of the bad record: changed or signed with
+// none of keys, an answer without its question, or a gap in a chain.
 func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 	opened, asked := make([]*Record, len(records)), map[string]*Record{}
 	present := map[string]bool{} // by digest
@@ -70,13 +67,12 @@ func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 	return consents, nil
 }
 
-// nameQuestion names a question that went out in a round.
 func (r *Record) nameQuestion(round int) string {
 	return fmt.Sprintf("%q %d", []string{r.Flow, r.Method, r.Target, r.Principal, r.Key, r.Digest},
 		round)
 }
 
-// invalidate marks the answer that r is about: the last one under its key before it.
+// invalidate marks the answer of r: the last before it under its key.
 func (r *Record) invalidate(consents []Consent) {
 	var last *Consent
 	for i := range consents {
@@ -92,8 +88,7 @@ func (r *Record) invalidate(consents []Consent) {
 	}
 }
 
-// openRecord checks the signature of a record and decodes it. digest is what the next one of a
-// chain has.
+// openRecord verifies and decodes a record. digest is what the next record of a chain contains.
 func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest string, err error) {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -105,7 +100,7 @@ func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest string
 			return len(key) == ed25519.PublicKeySize &&
 				ed25519.Verify(key, e.signedText(), signature)
 		}) {
-		return nil, "", errors.New("no record that one of the keys has signed")
+		return nil, "", errors.New("not a record signed with one of the keys")
 	}
 	payload, err := base64.RawURLEncoding.Strict().DecodeString(e.Payload)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The values of labels that are known, with a space between. Anything else is counted as "other".
+// Known label values, separated by spaces. Others count as "other".
 const (
 	kinds = protocol.KindElicitForm + " " + protocol.KindElicitURL + " " +
 		protocol.KindCreateMessage + " " + protocol.KindListRoots
@@ -34,10 +34,9 @@ const (
 		"too_many_sessions closing outcome_unknown unreachable misdirected"
 )
 
-// otherLabel is the label value of everything that is not known.
 const otherLabel = "other"
 
-// Known returns the reason as logs and labels have it.
+// Known returns the reason as in logs and labels, or "other".
 func (r RefusalReason) Known() RefusalReason {
 	if slices.Contains(strings.Fields(refusals), string(r)) {
 		return r
@@ -45,7 +44,7 @@ func (r RefusalReason) Known() RefusalReason {
 	return otherLabel
 }
 
-// WaitBuckets covers people who answer at once and those who come back from lunch, in seconds.
+// WaitBuckets, in seconds, covers instant answers and those after a lunch break.
 func WaitBuckets() []float64 {
 	return []float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 }
@@ -56,8 +55,7 @@ func stateBuckets() []float64 {
 	return []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
 }
 
-// samples returns events that drive each series. Those of refusals over HTTP are the ones that rise
-// first when something is wrong with the configuration.
+// samples returns events for each series; HTTP refusals that rise first after a misconfiguration.
 func samples() []Event {
 	list := []Event{StateRejected{}, AnswersDropped{Dropped: make([]Dropped, 1)}, Resumed{},
 		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{Way: words.WayForm},
@@ -81,14 +79,13 @@ func samples() []Event {
 	return list
 }
 
-// A counter takes what events count.
 type counter interface{ add(r row, value float64) }
 
-// A row is a series that an event drives: a counter, unless it has buckets.
+// A row is a series of an event: a histogram if it has buckets, else a counter.
 type row struct {
 	name, help    string
-	first, second label // an empty name: none
-	lazy          bool  // most combinations of its labels never occur
+	first, second label // empty name: none
+	lazy          bool  // most label combinations never occur
 	gauge         bool
 	buckets       func() []float64
 }
@@ -106,23 +103,21 @@ func (l label) values() []string {
 	return append(strings.Fields(l.known), otherLabel)
 }
 
-// Counters are the metrics that events drive. They are made with [NewCounters] and count from
-// [Counters.Bind] on.
+// Counters, made with [NewCounters], are the metrics of events. They count after [Counters.Bind].
 type Counters struct {
 	series   []Series
 	families map[string]*family
 }
 
-// A family is the series of one name.
 type family struct {
 	labels int
-	known  [2][]string // the values of each label
+	known  [2][]string // values per label
 	lazy   bool
 	vector Vector
-	bound  map[[2]string]Instrument // by labels; "" for those that it does not have
+	bound  map[[2]string]Instrument // by label values, "" for missing labels
 }
 
-// NewCounters returns the counters of all events.
+// NewCounters returns unbound counters of all events.
 func NewCounters() *Counters {
 	c := &Counters{families: map[string]*family{}}
 	for _, e := range samples() {
@@ -131,11 +126,11 @@ func NewCounters() *Counters {
 	return c
 }
 
-// Series returns what is to be registered.
+// Series returns the series to register.
 func (c *Counters) Series() []Series { return slices.Clone(c.series) }
 
-// Bind gives the counters the vectors of their series, in the order of [Counters.Series]. Series
-// whose labels are known are made, so that the first event of a kind shows as an increase.
+// Bind gives the counters their vectors, in the order of [Counters.Series]. Series with known
+// labels are created at once, so that the first event shows as an increase.
 func (c *Counters) Bind(vectors []Vector) {
 	for i, s := range c.series {
 		f := c.families[s.Name]
@@ -156,7 +151,6 @@ func (c *Counters) Bind(vectors []Vector) {
 
 func (f *family) bind(labels [2]string) { f.bound[labels] = f.vector(labels[:f.labels]...) }
 
-// Count counts an event.
 func (c *Counters) Count(e Event) { e.countMetrics(c) }
 
 func (c *Counters) add(r row, value float64) {
@@ -169,8 +163,7 @@ func (c *Counters) add(r row, value float64) {
 	instrument.Add(value)
 }
 
-// lookUp makes labels on the heap, which nearly all events do not need. Peers may have made their
-// values up.
+// lookUp allocates labels only for unusual values, which peers may have invented.
 func (f *family) lookUp(labels [2]string) Instrument {
 	for i, known := range f.known {
 		if !slices.Contains(known, labels[i]) {
@@ -183,7 +176,7 @@ func (f *family) lookUp(labels [2]string) Instrument {
 	return f.vector(labels[:f.labels]...)
 }
 
-// A declarer makes the families of the rows that are added to it.
+// A declarer creates the families of the rows added to it.
 type declarer struct{ *Counters }
 
 func (d declarer) add(r row, _ float64) {

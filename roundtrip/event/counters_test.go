@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestEverySeriesIsRegistered: a series that an event drives is among those that a sink gets.
+// TestEverySeriesIsRegistered: sinks get all series of events.
 func TestEverySeriesIsRegistered(t *testing.T) {
 	source, err := os.ReadFile("entry.go")
 	if err != nil {
@@ -28,8 +28,8 @@ func TestEverySeriesIsRegistered(t *testing.T) {
 	testkit.WantSame(t, driven, registered)
 }
 
-// TestEveryWordIsDocumentedAndCounted: the comment of its type has each value of package words, and
-// a sink gets a series for it.
+// TestEveryWordIsDocumentedAndCounted: each value of package words is in its type's comment, and
+// has a series.
 func TestEveryWordIsDocumentedAndCounted(t *testing.T) {
 	source, err := os.ReadFile("../../internal/words/words.go")
 	if err != nil {

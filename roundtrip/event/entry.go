@@ -9,36 +9,34 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file declares each event once: level and name of its entry and whether it is a refusal, the
-// fields of the entry, and the metrics that it drives.
+// This file declares each event once: level, name and fields of its log entry, and its metrics.
 
-// A head is what an entry begins with.
 type head struct {
 	level   Level
 	name    string
-	refusal bool // somebody did not get what they asked for
+	refusal bool // a request was not granted
 }
 
-// EntryOf returns the level and the name of the log entry of an event.
+// EntryOf returns the level and name of an event's log entry.
 func EntryOf(e Event) (level Level, name string) {
 	h := e.head()
 	return h.level, h.name
 }
 
-// IsRefusal reports whether somebody did not get what they asked for.
+// IsRefusal reports whether the event means that a request was not granted.
 func IsRefusal(e Event) bool { return e.head().refusal }
 
-// AddFields writes the fields of the entry of an event to f, without those of its [Where].
+// AddFields writes the fields of an event's entry to f, without those of its [Where].
 func AddFields(e Event, f Fields) { e.addFields(f) }
 
-// WhereOf returns the request that an event is about. It reports false for events about none.
+// WhereOf returns the request that an event is about, or false if none.
 func WhereOf(e Event) (where Where, ok bool) { return e.whereOf() }
 
 func (w Where) whereOf() (Where, bool) { return w, true }
 func (Where) addFields(Fields)         {}
 func (Where) countMetrics(counter)     {}
 
-// nowhere is part of the events that are about no request.
+// nowhere is embedded in events that are about no request.
 type nowhere struct{}
 
 func (nowhere) whereOf() (Where, bool) { return Where{}, false }
@@ -91,9 +89,7 @@ func (e Resumed) addFields(f Fields) {
 	f.AddInt64("state_bytes", int64(e.StateBytes))
 }
 
-// fewRounds is with how many rounds left a question is a warning: the flow is about to be ended
-// with an error.
-const fewRounds = 2
+const fewRounds = 2 // rounds left at which a question is a warning: the flow is about to fail
 
 func (e InputRequested) head() head {
 	return head{warnIf(e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds), "mcp.input_required", false}
@@ -104,8 +100,7 @@ func (e InputRequested) addFields(f Fields) {
 	f.AddNonEmpty("way", string(e.Way))
 }
 
-// asked is an InputRequested without its Where. Nothing of it is copied when its fields are
-// written, and a call that is about to wait has little stack left.
+// asked is an InputRequested written without copies: a call about to wait has little stack left.
 type asked struct {
 	nowhere
 	kinds                  []protocol.InputKind
@@ -113,7 +108,7 @@ type asked struct {
 	stateBytes, roundsLeft int
 }
 
-// Compact returns an event with the fields of e whose entry takes less stack to write.
+// Compact returns an equivalent event whose entry takes less stack to write.
 func Compact(e Event) Event {
 	if e, ok := e.(InputRequested); ok && e.Way == "" {
 		return &asked{nowhere{}, e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
@@ -137,7 +132,7 @@ func (a *asked) addFields(f Fields) {
 	f.AddInt64("rounds_left", int64(a.roundsLeft))
 }
 
-// behind returns the digest behind a key.
+// behind returns the key followed by the digest.
 //
 //go:noinline
 func (d *QuestionDigest) behind(key string) string {
@@ -164,7 +159,7 @@ func (e InputRequested) countMetrics(c counter) {
 	}
 }
 
-// An unseen question is a warning: this client will do it with every question.
+// An unseen question is a warning: this client will not show the others either.
 func (e Answered) head() head { return head{warnIf(e.Decision == Unseen), "mcp.answered", false} }
 
 func (e Answered) countMetrics(c counter) {
@@ -229,7 +224,7 @@ func (e FlowEnded) addFields(f Fields) {
 	f.AddInt64("legs", int64(e.Legs))
 }
 
-// countMetrics takes no rounds of a replay, which ends nothing: its flow was counted when it ended.
+// countMetrics skips replays, whose flow was counted when it ended.
 func (e FlowEnded) countMetrics(c counter) {
 	c.add(row{name: "flows_ended_total", help: "Flows of more than one leg that came to an end.",
 		first: oneOf("how", e.How, flowEnds)}, 1)
@@ -246,7 +241,7 @@ func (CapabilityRefused) head() head {
 
 func (e CapabilityRefused) addFields(f Fields) { f.AddText("missing", e.Missing.String()) }
 
-// countMetrics counts each capability that is missing.
+// countMetrics counts each missing capability.
 func (e CapabilityRefused) countMetrics(c counter) {
 	missing := e.Missing
 	count := func(lacks bool, name string) {
@@ -339,7 +334,7 @@ func (e PushFailed) outcome() string {
 	return "refused"
 }
 
-// addFields gives of an error that the client sent the code alone: the message may hold anything.
+// addFields adds only the code of a client's error: its message may hold anything.
 func (e PushFailed) addFields(f Fields) {
 	f.AddText("kind", string(e.Kind))
 	f.AddString("outcome", e.outcome())
@@ -476,10 +471,10 @@ func (e QuestionReworded) addFields(f Fields) {
 
 func (AnonymousState) head() head { return head{LevelWarn, "mcp.anonymous_state", false} }
 
-// The meaning is for who operates a server, and may not have written it.
+// The meaning is for operators, who may not have written the server.
 func (AnonymousState) addFields(f Fields) {
-	f.AddString("meaning", "a question went to a caller of whom nothing is known: whoever has "+
-		"the requestState can answer it; authenticate callers")
+	f.AddString("meaning", "a question went to a caller without identity: anybody with its "+
+		"requestState can answer it; authenticate callers")
 }
 
 func (EphemeralKey) head() head { return head{LevelWarn, "mcp.ephemeral_key", false} }
@@ -520,8 +515,7 @@ func (e RequestForwarded) countMetrics(c counter) {
 		first: oneOf("outcome", e.Outcome, forwardOutcomes)}, 1)
 }
 
-// head is at debug level where there was no response, since the client was refused, which is
-// logged as well, and at a limited rate. The entry of the request is the owner's.
+// head is at debug level for refused clients, whose refusal is logged elsewhere.
 func (e RequestForwarded) head() head {
 	level := LevelInfo
 	if e.Outcome != words.ForwardAnswered {
@@ -540,8 +534,7 @@ func (e RequestForwarded) addFields(f Fields) {
 	f.addCause(e.Err)
 }
 
-// head is a warning for refusals that point to a wrong configuration or a lack of room, and info
-// for those that every endpoint on a network sees all day.
+// head is a warning for likely misconfiguration or exhausted limits, info for everyday refusals.
 func (e RequestRefused) head() head {
 	level := LevelInfo
 	switch e.Reason {

@@ -1,5 +1,4 @@
-// Package event holds what a funnel, a server and its transports report to an [Observer], for
-// logs and metrics.
+// Package event defines what funnels, servers and transports report to an [Observer].
 package event
 
 import (
@@ -16,21 +15,18 @@ type Where struct {
 	Target  string // the name of the tool or prompt, or the URI
 	Flow    string // the id of the flow, empty before it has one
 	Round   int
-	// Request is the id of this one request, which joins the entries of a log; see
-	// roundtrip.RequestID. Empty if the request has none.
+	// Request is the id of this request in all log entries; see roundtrip.RequestID. Empty: none.
 	Request string
 }
 
-// StateRejected: a requestState was refused. The client learned only the Reference.
+// StateRejected: a requestState was refused. The client got only the Reference.
 type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is the error of the sealer or of the decoder. For an authentic state that did not fit it
-	// details the reason, or is nil.
+	// Err is the error of the sealer or decoder, details of an authentic state's misfit, or nil.
 	Err error
-	// KeyID is the key that the state names, for the reasons unknown_key and foreign_ephemeral.
-	// It is public. Anybody can name any key.
+	// KeyID is the public id of an unknown_key or foreign_ephemeral; anybody can forge it.
 	KeyID string
 }
 
@@ -43,39 +39,34 @@ type AnswersDropped struct {
 // Resumed: a client came back with an authentic state.
 type Resumed struct {
 	Where
-	// Waited is the time since the questions were asked: mostly a person's.
-	Waited time.Duration
-	// StateBytes is the length of requestState; 0 in legacy revisions, which have none.
-	StateBytes int
+	Waited     time.Duration // since the questions were asked: mostly a person's time
+	StateBytes int           // of requestState; 0 in legacy revisions
 }
 
-// InputRequested: questions, or a state to come back with, went out.
+// InputRequested: questions, or a state to return with, went out.
 type InputRequested struct {
 	Where
 	Kinds      []protocol.InputKind
 	Questions  []AskedQuestion // in the order of Kinds
 	StateBytes int             // as in [Resumed]
-	RoundsLeft int             // rounds of questions that the flow may still have after this one
+	RoundsLeft int             // rounds that the flow may still ask
 	Way        Way             // of forms whose link is in the result, else empty
-	// Principal is who is asked, and Client what their client says of itself, nil if it does not:
-	// not to be changed.
+	// Principal is asked; Client is self-reported, nil if unknown. Do not change them.
 	Principal *protocol.Principal
 	Client    *protocol.Implementation
 }
 
 // An AskedQuestion is a question that went out.
 type AskedQuestion struct {
-	Key    string
-	Kind   protocol.InputKind
-	Digest QuestionDigest
-	// Request is the question in its words, not to be changed. Logs do not have it.
-	Request protocol.InputRequest
+	Key     string
+	Kind    protocol.InputKind
+	Digest  QuestionDigest
+	Request protocol.InputRequest // as asked; not logged; do not change
 }
 
-// A QuestionDigest identifies what a person was asked, for an audit: it is the same in
-// [InputRequested] and in [Answered], and whenever the same is asked under the same key. In flow
-// style it covers kind, form and wording; in guard style, whose states do not keep the wording,
-// kind and form. It does not cover the reason in front of a question that is asked again.
+// A QuestionDigest identifies a question for an audit, in [InputRequested] and [Answered], and
+// every equal question under the same key. In flow style it covers kind, form and wording; in guard
+// style kind and form. It excludes the reason in front of a repeated question.
 type QuestionDigest [16]byte
 
 // String returns the digest in hexadecimal.
@@ -83,186 +74,161 @@ func (d QuestionDigest) String() string {
 	return string(hex.AppendEncode(make([]byte, 0, 32), d[:]))
 }
 
-// Answered: the client answered a question. There is one event for each answer that the flow
-// accepts, including invalid ones, and none for dropped answers.
+// Answered: the client answered a question. Invalid answers count, dropped ones do not.
 type Answered struct {
 	Where
-	Key      string
-	Kind     protocol.InputKind
-	Decision Decision
-	// Principal gave the answer, as far as the host knows.
-	Principal protocol.Principal
-	// QuestionDigest is zero for an unsolicited answer.
-	QuestionDigest QuestionDigest
-	// Asked is the question in its words, not to be changed. It is nil for an unsolicited answer,
-	// and where a round before asked: [InputRequested] had the words.
+	Key            string
+	Kind           protocol.InputKind
+	Decision       Decision
+	Principal      protocol.Principal // who answered, if known
+	QuestionDigest QuestionDigest     // zero if unsolicited
+	// Asked is the question; do not change it. Nil: unsolicited, or in an earlier [InputRequested].
 	Asked protocol.InputRequest
-	// Content is for the recorder of package consent. Nobody else can read the answer in it.
-	Content any `json:"-"`
-	// Way is that of a form, empty for other questions and for unsolicited answers.
-	Way Way
-	// Waited is the time from the question to the answer.
-	Waited time.Duration
-	// Unsolicited means that nothing proves that the question was asked.
-	Unsolicited bool
+	// Content is for package consent's recorder. No other package can read it.
+	Content     any           `json:"-"`
+	Way         Way           // of a solicited form, else empty
+	Waited      time.Duration // between question and answer
+	Unsolicited bool          // the question may not have been asked
 }
 
-// A Decision is what a person decided about a question.
+// A Decision is the answer's decision about a question.
 type Decision string
 
-// The decisions.
 const (
 	Accepted  Decision = "accepted"
 	Declined  Decision = "declined"
 	Cancelled Decision = "cancelled"
-	// Unseen is the client's alone: a decline or cancel that came sooner than a person can give
-	// it, see roundtrip.Options.MinHumanTime.
+	// Unseen is a decline or cancel by the client itself, see roundtrip.Options.MinHumanTime.
 	Unseen Decision = "unseen"
 )
 
 // AnswerInvalid: an accepted answer did not fit the question. The value is not reported.
 type AnswerInvalid struct {
 	Where
-	Key string
-	// Field is the property of the form, empty if the rule is about the whole form.
-	Field string
+	Key   string
+	Field string // a property of the form; empty: the whole form
 	Rule  Rule
 }
 
-// A Rule is what an answer can break, as server/TROUBLESHOOTING.md lists them. New ones may come.
+// A Rule is one that an answer can break, see server/TROUBLESHOOTING.md. The set may grow.
 type Rule string
 
-// DeclineIgnored: the handler completed the request without reading that a person declined or
-// cancelled, which points at a handler that acts without consent. Decision is Declined, Cancelled
-// or Unseen. In flow style the call that asks returns the refusal, so the cause is a run that does
-// not reach that call again. If the question has no key, the client gets a refusal instead of the
-// result.
+// DeclineIgnored: the handler completed without reading a refusal, and may act without consent.
+// Decision is Declined, Cancelled or Unseen. In flow style the cause is a run that does not ask the
+// question again. If the question has no key, the client gets a refusal instead of the result.
 type DeclineIgnored struct {
 	Where
 	Key      string
 	Decision Decision
 }
 
-// FlowEnded: a flow of more than one round ended. Legs counts the rounds.
+// FlowEnded: a flow of more than one round ended, after Legs rounds.
 type FlowEnded struct {
 	Where
 	Legs int
 	How  FlowEnd
 }
 
-// A FlowEnd says how a flow ended.
+// A FlowEnd is how a flow ended.
 //
 //   - complete: there is a result
 //   - failed: the handler failed
-//   - refused: the handler asked again what was refused
+//   - refused: the handler repeated a refused question
 //   - unseen: the client refused without showing the question
 //   - rounds: the limit on rounds was reached
 //   - invalid: a question got no valid answer
 //   - state_lost: the client loses the state
-//   - replay_handled: a replay got the outcome, or the error that none is known
-//   - link: the result is the link of a question, to be answered before the call is made again
+//   - replay_handled: a replay got the outcome, or the error that it is unknown
+//   - link: the result has a question's link, to answer before the call is repeated
 type FlowEnd string
 
-// A Way is how the form of a question reaches the person.
+// A Way is how the form of a question reaches the user.
 //
 //   - form: the client shows it
-//   - link: the client shows the link of a page that has it (URL mode elicitation)
-//   - text: the result of the call has the link of that page in words
-//   - task: the status message of the task has it
+//   - link: the client shows the link of a page with the form (URL mode elicitation)
+//   - text: the text of the call's result has the link
+//   - task: the status message of the task has the link
 type Way string
 
-// CapabilityRefused: a question could not be asked of this client.
+// CapabilityRefused: the client could not be asked a question.
 type CapabilityRefused struct {
 	Where
 	Missing protocol.ClientCapabilities
 }
 
-// HandlerFailed: a handler returned an error of its own, neither an [*protocol.Error] nor a
-// person's refusal. The client got its text, or Reference with roundtrip.Options.HideErrors.
+// HandlerFailed: a handler returned an error, neither an [*protocol.Error] nor a refusal. The
+// client got its text, or Reference if roundtrip.Options.HideErrors is set.
 type HandlerFailed struct {
 	Where
-	// Reference is empty if the client got the text.
-	Reference string
-	// Err is the handler's result. Its text may hold anything.
-	Err error
-	// Text is the text of Err without the strings of the call's arguments, answers and state, the
-	// credentials of the caller and what looks like credentials. It may be long and is not escaped.
-	Text string
-	// Abandoned: the client had gone, and the handler stopped because of that, as it should.
-	Abandoned bool
+	Reference string // empty if the client got the text
+	Err       error  // of the handler; its text may hold anything
+	// Text is the text of Err without strings of the call's arguments, answers and state, the
+	// caller's credentials, and apparent credentials. It may be long and is not escaped.
+	Text      string
+	Abandoned bool // the client had gone, and the handler stopped
 }
 
 // HandlerPanicked: a handler panicked; the client got an internal error.
 type HandlerPanicked struct {
 	Where
-	// Value may hold anything. Text is its text, masked as in [HandlerFailed]; empty if the
-	// contents of the call are not known.
+	// Value may hold anything. Text is its text, masked as in [HandlerFailed], or empty.
 	Value any
 	Text  string
 	Stack []byte
 }
 
-// ServerBug: a handler misused the API; the client got an internal error. Err names the key and
-// the field, if any.
+// ServerBug: a handler misused the API; the client got an internal error. Err names key and field.
 type ServerBug struct {
 	Where
 	Err error
 }
 
-// QuotaExceeded: a limit was reached and a request was refused. The client may send it again after
-// RetryAfter. Refusals before any middleware are [RequestRefused]. A request whose _meta is too
-// long is not refused: it loses the members that the protocol does not define.
+// QuotaExceeded: a limit was reached and a request refused; the client may retry after RetryAfter.
+// A request with a too long _meta is served without undefined members. See also [RequestRefused].
 type QuotaExceeded struct {
 	Where
-	// Resource is "guard", "store", "subscriptions", "waiting" for one more call that waits for a
-	// person, "tasks", or "meta" for a long _meta.
+	// Resource is "guard", "store", "subscriptions", "waiting" (calls that wait for a person),
+	// "tasks", or "meta" (a long _meta).
 	Resource string
-	// Limit is "principal" for the share of the caller, "server" for the total, "session" for
-	// waiting calls of one session, and "request" for the size of one request.
+	// Limit is "principal" (the caller's share), "server", "session" (waiting calls) or "request".
 	Limit      string
 	RetryAfter time.Duration
 }
 
-// PushFailed: a question was pushed to the client while a call runs and got no answer: it could not
-// be sent, the client answered with an error, or it timed out. A person who declines, and a
-// question that the handler withdraws, are no failures.
+// PushFailed: a question pushed during a call got no answer: it could not be sent, the client
+// returned an error, or it timed out. Refusals and questions withdrawn by the handler do not count.
 type PushFailed struct {
 	Where
 	Kind protocol.InputKind
-	// Err is the cause. Its text may repeat what the client sent, so escape and truncate it.
-	Err error
-	// Tolerated means that the handler went on: it does not need the answer, or the host lets
-	// unchanged handlers do so. Otherwise the client got a refusal, whatever the handler returned.
+	Err  error // may repeat the client's text: escape and truncate it
+	// Tolerated means that the handler went on without the answer; otherwise the client got a
+	// refusal.
 	Tolerated bool
 }
 
-// WaitBegan: a call of a legacy revision starts to wait for a person: its first question is pushed
-// to the client, or one after a time in which none was open. A [WaitEnded] follows, at the latest
-// when the call ends.
+// WaitBegan: a call of a legacy revision begins to wait for a person: a question is pushed while no
+// other is open. A [WaitEnded] follows, at the latest when the call ends.
 type WaitBegan struct{ Where }
 
-// WaitEnded: no question of a call is open any more.
+// WaitEnded: no question of a call is open any longer.
 type WaitEnded struct {
 	Where
-	// Waited is how long at least one was open.
-	Waited time.Duration
+	Waited time.Duration // while at least one was open
 }
 
-// LegRunning: a request was sent again while the first copy is being served, and its client was
-// told to retry. Only a funnel with a guard reports it.
+// LegRunning: with a guard, a request was repeated while in flight, and the client told to retry.
 type LegRunning struct{ Where }
 
-// CutOff: the context of a request ended before the request had a result, while a guard held
-// its state, or [roundtrip.Await] waited.
+// CutOff: a request ended without a result while a guard held its state or [roundtrip.Await]
+// waited.
 type CutOff struct {
 	Where
-	// Retriable means that the call had only waited, so that the same request can be sent again.
-	// Otherwise its outcome is not known, and the state stays spent.
+	// Retriable: the request can be sent again. Otherwise its outcome is unknown, its state spent.
 	Retriable bool
 }
 
-// StoreFailed: a guard or a store could not be reached. If no handler had run, the client was told
-// when to retry. A result is returned even if it cannot be recorded.
+// StoreFailed: a guard or store failed. Before a handler ran, the client is told when to retry; a
+// result is returned even if it cannot be recorded.
 type StoreFailed struct {
 	Where
 	Resource  string // "guard", "store" or "tasks"
@@ -270,81 +236,66 @@ type StoreFailed struct {
 	Err       error  // its text may name hosts
 }
 
-// TaskChanged: a task made progress, or ended. It belongs to no single request: method and target
-// are those of the call that began the task.
+// TaskChanged: a task made progress, or ended. Method and target are the original call's.
 type TaskChanged struct {
 	Where
-	// Task is the beginning of the digest of its id. Logs never have the id, which grants access to
-	// the task.
+	// Task is the start of a digest of its id; the id itself, which grants access, is never logged.
 	Task string
-	// Change is "begun", or "taken_over" from a process that ended; "queued" for a turn to run
-	// here, and "dequeued"; "runs" and "stops"; or the end: "completed", "failed", "cancelled",
-	// "expired", or "died", because too many processes that ran it ended.
+	// Change is "begun", or "taken_over" from a dead process; "queued" for a turn to run here, and
+	// "dequeued"; "runs" and "stops"; or the end: "completed", "failed", "cancelled", "expired", or
+	// "died", because too many of its processes died.
 	Change string
-	// Deaths counts the processes that ran it and ended since its last progress.
-	Deaths int
-	// Lasted is the time since it began, and of "dequeued" since it was queued.
-	Lasted time.Duration
+	Deaths int           // processes that died while running it, since its last progress
+	Lasted time.Duration // since it began; of "dequeued", since it was queued
 }
 
-// VisitServed: a browser came to the page of a visit, see package visit. The metrics count it, and
-// the log has it.
+// VisitServed: a browser requested the page of a visit, see package visit.
 type VisitServed struct {
 	nowhere
-	// How is "shown" or "finished", or why the browser was turned away: "stranger", that is another
-	// person or a link that leads nowhere; "token", a form of another browser or login; "origin"
-	// and "host", a page or an address that is not this one; "over" and "late", the visit has
-	// ended; "size"; "method"; "store", which could not be asked.
-	How string
-	// Visit is the start of a digest of the link's id, empty where it was not read.
-	Visit string
-	// Principal uses the browser, as far as it is known.
-	Principal protocol.Principal
-	// RemoteAddr is the peer of the connection, which may be a proxy.
-	RemoteAddr string
+	// How is "shown" or "finished", or why the browser was refused: "stranger" (another person or
+	// unknown link); "token" (another browser or login); "origin" and "host" (another page or
+	// address); "over" and "late" (the visit has ended); "size"; "method"; "store" (it failed).
+	How        string
+	Visit      string             // start of a digest of the link's id; empty: not read
+	Principal  protocol.Principal // the browser's user, if known
+	RemoteAddr string             // of the connection's peer, perhaps a proxy
 }
 
-// MessageRepaired: a request was served although a part of it was malformed in a way that leaves
-// one reading.
+// MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments are the names of the arguments that came as JSON text. Empty: some text of the
-	// message was not well-formed Unicode, and was read with U+FFFD.
+	// Arguments came as JSON text. Empty: malformed Unicode was read with U+FFFD.
 	Arguments []string
 }
 
-// QuestionReworded: a question is asked again because another version of the application worded
-// the one that was answered: two versions run side by side.
+// QuestionReworded: a question is repeated: another version of the application worded it
+// differently.
 type QuestionReworded struct {
 	Where
 	Key     string
-	Asked   string // the version that asked before
+	Asked   string // the version that asked first
 	Version string // this one
 }
 
-// SessionEvicted: a session of a legacy client was evicted before it expired, to make room for
-// another. Its client gets the error for an expired session, and opens a new one.
+// SessionEvicted: a legacy session was evicted before it expired; its client opens a new one.
 type SessionEvicted struct {
 	nowhere
-	// Idle is how long the session had been idle.
-	Idle time.Duration
-	// Limit is the bound that was reached: "principal" or "server".
-	Limit string
+	Idle  time.Duration // how long the session had been idle
+	Limit string        // the limit reached: "principal" or "server"
 }
 
-// EphemeralKey: the funnel seals with a key that only this process has. States do not survive a
-// restart, and no other replica can open them.
+// EphemeralKey: states end with this process, and other replicas cannot open them.
 type EphemeralKey struct {
 	nowhere
 	KeyID string
 }
 
-// AnonymousState: the funnel asks an anonymous caller, with neither principal nor credential, for
-// the first time. Whoever has such a state can answer in the caller's place.
+// AnonymousState: the funnel first asks a caller without principal and credential: anybody with the
+// state can answer.
 type AnonymousState struct{ Where }
 
-// KeysEnabled: a funnel starts with a sealer that names its keys, as keys.Keyring does. Primary
-// seals; every key of Enabled opens, Primary included. Ids are public.
+// KeysEnabled: a funnel starts with a keys.Describer. Primary seals; Enabled, all public ids,
+// open.
 type KeysEnabled struct {
 	nowhere
 	Primary string

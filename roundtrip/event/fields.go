@@ -11,10 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Level tells how urgently an operator has to look at the entry of an event.
+// A Level is the urgency of an event's log entry.
 type Level int8
 
-// The levels. The zero value is LevelInfo.
 const (
 	LevelDebug Level = iota - 1
 	LevelInfo
@@ -22,44 +21,41 @@ const (
 	LevelError
 )
 
-// An Encoder takes the fields of a log entry in their order. Those of package zap have the first
-// four methods.
+// An Encoder takes the fields of a log entry in order. Package zap's have the first four methods.
 type Encoder interface {
 	AddString(name, value string)
 	AddInt64(name string, value int64)
 	AddFloat64(name string, value float64)
 	AddBool(name string, value bool)
-	// AppendItem adds an item to a list, which the next AddItems makes a field.
+	// AppendItem adds an item to the list that the next AddItems makes a field.
 	AppendItem(value string)
 	AddItems(name string)
 }
 
-// Fields writes the fields of an entry to an Encoder. Texts that a peer may have chosen are
-// escaped, so that they can neither forge nor hide lines, and cut.
+// Fields writes an entry's fields to an Encoder, peers' texts truncated and escaped.
 type Fields struct {
 	Encoder
 	*FieldOptions
 }
 
-// FieldOptions say what [Fields] leaves out. The zero value leaves nothing out.
+// FieldOptions reduce what [Fields] writes. The zero value writes everything.
 type FieldOptions struct {
-	// OmitMessages leaves out why a request was refused or not forwarded, OmitErrors the texts of
+	// OmitMessages leaves out reasons of refusals and failed forwarding, OmitErrors the texts of
 	// handlers' errors and panics.
 	OmitMessages, OmitErrors bool
-	// Subject names an authenticated principal. Nil: nobody is named.
-	Subject func(p protocol.Principal) string
-	// Mask masks the secrets of the request in the text of an error or a panic. Nil: what looks
-	// like a credential is masked, and a panic whose text is not masked yet is told by its type.
+	Subject                  func(p protocol.Principal) string // nil: no names
+	// Mask masks the request's secrets in the text of an error or panic. Nil: apparent credentials
+	// are masked, and only the type of an unmasked panic is written.
 	Mask func(text string) string
 }
 
 const (
-	maxText    = 256      // characters of a text that a peer may have chosen
+	maxText    = 256      // characters of a peer's text
 	maxError   = 512      // characters of an error, whose cause comes last
 	maxKey     = 64       // characters of a key or a word
-	maxDropped = 8        // dropped answers that are named; the entry has their number, too
+	maxDropped = 8        // dropped answers named; the entry has their number, too
 	maxListed  = 16       // questions, and keys of a keyring
-	maxStack   = 16 << 10 // bytes of a stack, whose frames of interest come first
+	maxStack   = 16 << 10 // bytes of a stack, most relevant frames first
 )
 
 // AddText adds a text of at most 256 characters.
@@ -67,7 +63,7 @@ func (f Fields) AddText(name, value string) {
 	f.AddString(name, redact.EscapeText(value, maxText))
 }
 
-// AddNonEmpty is AddText for texts that are not empty.
+// AddNonEmpty is AddText for non-empty texts.
 func (f Fields) AddNonEmpty(name, value string) {
 	if value != "" {
 		f.AddText(name, value)
@@ -84,26 +80,25 @@ func (f Fields) addNonEmptyKey(name, value string) {
 	}
 }
 
-// AddMilliseconds adds a duration as a number of milliseconds.
+// AddMilliseconds adds a duration in milliseconds.
 func (f Fields) AddMilliseconds(name string, d time.Duration) {
 	f.AddFloat64(name, float64(d.Microseconds())/1000)
 }
 
-// AddMessage adds a text that may hold URLs, without the parts of them in which secrets are put.
+// AddMessage adds a text without the secret parts of its URLs.
 func (f Fields) AddMessage(name, text string) { f.AddText(name, redact.HideURLSecrets(text)) }
 
 func (f Fields) addError(name, text string) {
 	f.AddString(name, redact.EscapeText(redact.HideURLSecrets(text), maxError))
 }
 
-// addCause adds why a request was refused.
 func (f Fields) addCause(err error) {
 	if err != nil && !f.OmitMessages {
 		f.addError("error", err.Error())
 	}
 }
 
-// addFailure adds the text of a failure of the server. Only operators read it.
+// addFailure adds the text of a server failure, for operators.
 func (f Fields) addFailure(err error) {
 	text := ""
 	if err != nil {
@@ -120,7 +115,7 @@ func (f Fields) mask(text string) string {
 	return none.Redact(text)
 }
 
-// panicText returns the text of a panic. Run-time errors quote no values.
+// panicText returns a panic's text. Run-time errors quote no values.
 func (f Fields) panicText(e HandlerPanicked) string {
 	if err, ok := e.Value.(error); ok {
 		if e, ok := errors.AsType[runtime.Error](err); ok {
@@ -131,14 +126,13 @@ func (f Fields) panicText(e HandlerPanicked) string {
 	case f.OmitErrors:
 	case e.Text != "":
 		return e.Text
-	case f.Mask != nil: // it was not the funnel that recovered it
+	case f.Mask != nil: // not recovered by the funnel
 		return f.Mask(fmt.Sprint(e.Value))
 	}
 	return fmt.Sprintf("value of type %T", e.Value)
 }
 
-// AddPrincipal adds what kind of principal p is, and its name where it is authenticated and
-// that is wanted.
+// AddPrincipal adds the kind of principal, and its name if authenticated and wanted.
 func (f Fields) AddPrincipal(p protocol.Principal) {
 	kind := PrincipalKind(p)
 	f.AddString("principal", kind)
@@ -160,8 +154,7 @@ func PrincipalKind(p protocol.Principal) string {
 	return authenticated
 }
 
-// AddWhere adds which request an entry is about; inLeg means that the request has an entry of
-// its own, which tells method and version.
+// AddWhere adds an entry's request. inLeg: the request's own entry has method and version.
 func (f Fields) AddWhere(w *Where, inLeg bool) {
 	f.AddNonEmpty("request", w.Request)
 	if !inLeg {
@@ -178,7 +171,7 @@ func (f Fields) AddWhere(w *Where, inLeg bool) {
 // AddTarget adds the name of a tool or prompt, or a URI.
 func (f Fields) AddTarget(s string) { f.AddString("target", EscapeTarget(s)) }
 
-// EscapeTarget makes the name of a tool or prompt, or a URI, fit for a log.
+// EscapeTarget makes the name of a tool or prompt, or a URI, safe for a log.
 func EscapeTarget(s string) string {
 	if len(s) <= maxText && isName(s) {
 		return s
@@ -189,8 +182,7 @@ func EscapeTarget(s string) string {
 	return redact.EscapeText(redact.HideURLSecrets(s), maxText)
 }
 
-// isName reports whether s is spelled as the names of nearly all tools are, in
-// which there is nothing to escape or to leave out.
+// isName reports whether s is spelled like nearly all tool names, with nothing to escape.
 func isName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

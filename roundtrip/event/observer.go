@@ -2,17 +2,14 @@ package event
 
 import "context"
 
-// An Observer receives the events of a funnel, for logs and metrics. They carry no answers that it
-// can read, and neither state nor secrets, except that Err of [HandlerFailed] and Value of
-// [HandlerPanicked] hold what the handler put there. Observe is called on the goroutine of the
-// request, with a context that holds the request's values; it must return soon. Calls may overlap.
-// New event types may come.
+// An Observer receives the events of a funnel. They contain no readable answers, states or secrets,
+// except in Err of [HandlerFailed] and Value of [HandlerPanicked]. Observe runs on the request's
+// goroutine and context; it must return soon. Calls may overlap. New event types may come.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
 
-// An Event is one of the event types of this package. [EntryOf], [IsRefusal], [AddFields],
-// [Counters] and [WhereOf] give its log entry and metrics.
+// An Event is one of this package's event types. [EntryOf] and its neighbours give its log entry.
 type Event interface {
 	head() head
 	addFields(f Fields)
@@ -27,8 +24,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// Observers returns an observer that passes each event to the given ones in order. It skips nil and
-// [Discard]; without any other it returns [Discard].
+// Observers returns an observer that passes each event to the given ones in order, without nil and
+// [Discard]; with no others it returns [Discard].
 func Observers(list ...Observer) Observer {
 	var all observers
 	for _, o := range list {

@@ -7,7 +7,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A counter counts events.
 type counter int
 
 func (c *counter) Observe(context.Context, event.Event) { *c++ }

@@ -1,7 +1,6 @@
 package event
 
-// A Reason says why a requestState was refused. It is for the server's own log: clients get one
-// frozen error whatever the reason.
+// A Reason says why a requestState was refused, for the server's log: clients get one frozen error.
 //
 //   - too_long: longer than roundtrip.Limits.StateBytes
 //   - malformed: not a state of rondo
@@ -14,12 +13,12 @@ package event
 //   - issued_in_the_future: the clock of another replica is ahead
 //   - other_principal, other_method, other_target, other_audience, other_arguments: issued to
 //     another caller, or for another request or service
-//   - replayed: used before, and a guard is set
-//   - refused_by_sealer: refused by a sealer of the host's own
-//   - not_in_store: the store of states does not have it
+//   - replayed: used before, with a guard
+//   - refused_by_sealer: refused by the host's own sealer
+//   - not_in_store: not in the StateStore
 type Reason string
 
-// A Dropped answer came with a request and was not used.
+// A Dropped answer was not used.
 type Dropped struct {
 	Key    string
 	Reason DropReason
@@ -27,10 +26,8 @@ type Dropped struct {
 
 // A DropReason says why an answer was dropped.
 //
-//   - unsolicited: this flow did not ask the question, or the client lost the state that proves
-//     that it did
+//   - unsolicited: this flow did not ask the question, or the client lost the state that proves it
 //   - malformed: the answer does not have the shape that its question requires
 //   - expired: the state was authentic but too old, and the flow restarted
-//   - flow_version: the question was asked by another version of the flow; see
-//     roundtrip.FlowVersion
+//   - flow_version: asked by another version of the flow; see roundtrip.FlowVersion
 type DropReason string

@@ -6,31 +6,28 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// The errors of [Sealer.Open] that say why a text was refused. A custom Sealer returns or wraps
-// them so that the observer gets the same reasons as from a [Keyring]; any other error is reported
-// as a refusal by the sealer. Clients do not see which one it was.
+// The errors of [Sealer.Open] with a reason for the observer; a custom Sealer returns or wraps
+// them. Others are reported as a refusal by the sealer. Clients cannot tell them apart.
 var (
-	// ErrMalformed: the text is not in the format of the sealer. A Keyring returns more precise
-	// errors with the same meaning.
+	// ErrMalformed: not the sealer's format. A Keyring returns more precise errors.
 	ErrMalformed = errors.New("keys: text is not a token")
-	// ErrVersion: the text is of a version of the format that the sealer does not open.
+	// ErrVersion: a version of the format that the sealer does not open.
 	ErrVersion = seal.ErrVersion
 	// ErrUnknownKey: the text names a key that is not enabled. Wrap it in a [KeyError].
 	ErrUnknownKey = seal.ErrUnknownKey
-	// ErrForeignEphemeral: the text names an ephemeral key of another process. Wrap it likewise.
+	// ErrForeignEphemeral: the text names another process's ephemeral key. Wrap it likewise.
 	ErrForeignEphemeral = seal.ErrForeignEphemeral
 	// ErrTampered: the text was not sealed with the key that it names, or was changed since.
 	ErrTampered = seal.ErrAuthentication
 )
 
-// A KeyError is an error about the key that a text names. The text is not authentic:
-// anybody can name any key.
+// A KeyError is an error about the key that a text names. Anybody can name any key.
 type KeyError struct {
-	ID  string // as in the text: it may hold any bytes, so bound its length
+	ID  string // as in the text: may hold any bytes, so bound its length
 	Err error  // one of the errors above
 }
 
-// Error returns the text of Err. It leaves the id to callers who can escape it.
+// Error returns the text of Err, without the unescaped id.
 func (e *KeyError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.

@@ -1,4 +1,8 @@
-// Package keys holds the keys that seal the state of a flow.
+// Package keys holds the keys that seal the state of a flow. Replicas usually share a [Keyring]:
+//
+//	ring, err := keys.KeyringFromEnv(os.LookupEnv, "RONDO_KEYS")
+//	...
+//	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{Sealer: ring}, ...})
 package keys
 
 import (
@@ -9,22 +13,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// A Sealer protects what a flow keeps with the client. Implement it to hold keys elsewhere, for
-// example in a KMS; [Keyring] is the built-in one. Calls may overlap.
+// A Sealer protects state that clients carry: a [Keyring], or your own, such as for a KMS. Calls
+// may overlap.
 type Sealer interface {
-	// Seal returns an authenticated encryption of plaintext as text. The same plaintext must not
-	// give the same text twice.
+	// Seal returns plaintext as text, with authenticated encryption, and never a text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
-	// Open undoes Seal. It must fail for any text that Seal did not return. The error reaches the
-	// observer, not the client; see [ErrUnknownKey] and the errors beside it for those with a
-	// reason of their own.
+	// Open undoes Seal. It must fail for any other text. The observer gets the error, the client
+	// does not; see [ErrUnknownKey] and its neighbours for errors with a reason.
 	Open(ctx context.Context, text string) ([]byte, error)
 }
 
-// A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional. A funnel asks
-// it once, when it is made: an ephemeral key needs no Audience and is reported to the observer, and
-// so are the ids of other keys. Any other Sealer counts as one whose key other services may have,
-// and nothing is reported.
+// A Describer is a [Sealer] that names its keys, as [Keyring] does. A funnel asks it once, to
+// report the ids; an ephemeral key needs no Audience. Other Sealers' keys count as possibly shared.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string
@@ -37,9 +37,8 @@ type Describer interface {
 // A Key seals and opens states. It never prints its secret.
 type Key struct{ key seal.Key }
 
-// NewKey returns the key with the given id and secret. The id is public, because every token has
-// it: 1 to 32 letters, digits, dots, dashes or underscores. The secret must have at least 32 random
-// bytes.
+// NewKey returns the key with the given public id, 1 to 32 letters, digits, dots, dashes or
+// underscores, and a secret of at least 32 random bytes.
 func NewKey(id string, secret []byte) (Key, error) {
 	k, err := seal.NewKey(id, secret)
 	return Key{k}, err
@@ -48,7 +47,7 @@ func NewKey(id string, secret []byte) (Key, error) {
 // String names the key without its secret.
 func (k Key) String() string { return k.key.String() }
 
-// Format prints the key without its secret under every verb.
+// Format prints the key without its secret for every verb.
 func (k Key) Format(f fmt.State, verb rune) { k.key.Format(f, verb) }
 
 // GoString names the key without its secret.
@@ -57,13 +56,12 @@ func (k Key) GoString() string { return k.key.String() }
 // MarshalJSON names the key without its secret.
 func (k Key) MarshalJSON() ([]byte, error) { return k.key.MarshalJSON() }
 
-// A Keyring is a [Sealer] with AES-256-GCM keys: one primary key seals, every key opens. To rotate,
-// add the new key as an older one everywhere, then make it the primary, then drop the old key once
-// its states have expired. It never prints its secrets and may be used concurrently.
+// A Keyring is a [Sealer] with AES-256-GCM keys: the primary key seals, every key opens. To rotate,
+// add the new key as an older one everywhere, make it the primary, then drop the old key once its
+// states have expired. It never prints its secrets and may be used concurrently.
 type Keyring struct{ ring *seal.Keyring }
 
-// NewKeyring returns a keyring that seals with primary and opens with all.
-// Two keys with one id are an error.
+// NewKeyring returns a keyring that seals with primary and opens with all. Ids must be distinct.
 func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	keys := make([]seal.Key, len(older))
 	for i, k := range older {
@@ -77,9 +75,9 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 }
 
 // KeyringFromEnv reads a keyring from the environment variable name with lookup, usually
-// [os.LookupEnv]. The form is "id:secret,id:secret" with base64 secrets of at least 32 bytes; the
-// first key is the primary. Give every replica the same value. An unset variable is an error, so
-// that no replica starts with a key of its own by accident.
+// [os.LookupEnv]: "id:secret,id:secret", the primary first, with base64 secrets of at least 32
+// bytes, the same on every replica. An unset variable is an error, lest a replica use a key of its
+// own.
 func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
 	text, _ := lookup(name)
 	if text == "" {
@@ -92,8 +90,7 @@ func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyri
 	return &Keyring{ring}, nil
 }
 
-// EphemeralKeyring returns a keyring with a random key that only this process has: the default of a
-// funnel.
+// EphemeralKeyring returns a keyring with a random key of this process: a funnel's default.
 func EphemeralKeyring() *Keyring {
 	ring, err := seal.NewKeyring(seal.NewEphemeralKey())
 	if err != nil {
@@ -102,9 +99,8 @@ func EphemeralKeyring() *Keyring {
 	return &Keyring{ring}
 }
 
-// Derive returns a keyring for another purpose, with the same ids and order, and secrets derived
-// from those of k. Neither keyring opens what the other seals. The same keys and purpose give the
-// same keyring on every replica. The purpose is a constant of at most 255 bytes.
+// Derive returns a keyring for another purpose, a constant of at most 255 bytes, with derived
+// secrets, the same on every replica. Neither keyring opens what the other seals.
 func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
 
 // Seal implements [Sealer]. It never fails.
@@ -124,7 +120,7 @@ func (k *Keyring) Open(_ context.Context, text string) ([]byte, error) {
 // Primary returns the id of the key that seals.
 func (k *Keyring) Primary() string { return k.ring.Primary() }
 
-// IDs returns the ids of all keys that open, that of the primary first.
+// IDs returns the ids of all keys that open, the primary first.
 func (k *Keyring) IDs() []string { return k.ring.IDs() }
 
 // Ephemeral reports whether the primary key belongs to this process only.
@@ -133,12 +129,10 @@ func (k *Keyring) Ephemeral() bool { return k.ring.Ephemeral() }
 // String names the keys without their secrets.
 func (k *Keyring) String() string { return k.ring.String() }
 
-// Format prints the keyring without its secrets under every verb.
+// Format prints the keyring without its secrets for every verb.
 func (k *Keyring) Format(f fmt.State, verb rune) { k.ring.Format(f, verb) }
 
 // MarshalJSON names the keys without their secrets.
 func (k *Keyring) MarshalJSON() ([]byte, error) { return k.ring.MarshalJSON() }
 
-// maxTextBytes is the longest text that is opened: the record of a task can have a megabyte. Texts
-// of clients have their own limits.
-const maxTextBytes = 2 << 20
+const maxTextBytes = 2 << 20 // a task's record can have 1 MiB; clients' texts have their own limits

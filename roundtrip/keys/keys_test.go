@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var secret = []byte("0123456789abcdefghijklmnopqrstuv")
 
-// TestSecretsNeverPrint prints keys, a ring, and all that may hold one.
+// TestSecretsNeverPrint prints keys, a ring, and structs with them.
 func TestSecretsNeverPrint(t *testing.T) {
 	key, err := keys.NewKey("k1", secret)
 	if err != nil {
@@ -42,8 +42,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestKeyringErrors: messages name the keyring once, and what is wrong in it, which package seal
-// says.
+// TestKeyringErrors: messages name the keyring once, and package seal's reason.
 func TestKeyringErrors(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
 	encoded := base64.StdEncoding.EncodeToString(secret)

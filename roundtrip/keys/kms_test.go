@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// kms is a Sealer as a program writes one whose keys are elsewhere. It uses nothing but
-// what package keys exports.
+// kms is a program's Sealer for keys elsewhere, built on package keys only.
 type kms struct {
 	ids       []string // the first is the primary
 	ephemeral bool
@@ -73,12 +72,10 @@ func (k *kms) Open(_ context.Context, text string) ([]byte, error) {
 	return plaintext, nil
 }
 
-// recorder keeps the events of a funnel.
 type recorder struct{ events []event.Event }
 
 func (r *recorder) Observe(_ context.Context, e event.Event) { r.events = append(r.events, e) }
 
-// kmsFunnel returns a funnel on sealer and the events that it reports.
 func kmsFunnel(t *testing.T, sealer keys.Sealer) (*roundtrip.Funnel, *[]event.Event) {
 	t.Helper()
 	var seen recorder
@@ -90,7 +87,7 @@ func kmsFunnel(t *testing.T, sealer keys.Sealer) (*roundtrip.Funnel, *[]event.Ev
 	return funnel, &seen.events
 }
 
-// askOnce asks with state, and returns the state of the question, or the error.
+// askOnce asks with state, and returns the question's state, or the error.
 func askOnce(funnel *roundtrip.Funnel, state protocol.RequestState) (protocol.RequestState, error) {
 	call := roundtrip.Call{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "tool", State: state}

@@ -7,40 +7,32 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
 )
 
-// ErrStateGone is what a [StateStore] answers for an id that it does not hold, or no longer.
+// ErrStateGone is returned by a [StateStore] for an unknown or expired id.
 var ErrStateGone = errors.New("state store: no such state")
 
-// A SpentError means that a state has been claimed before.
+// A SpentError means that a state was claimed before.
 type SpentError struct {
-	// Outcome is what was recorded for it, nil while the first claim is still
-	// running or when the answers presented now differ from those then.
+	// Outcome is the recorded outcome; nil while the first claim runs or if the answers differ now.
 	Outcome []byte
-	// Running means that the answers are those of the first claim and that its leg
-	// has not ended, as far as the guard knows: its [Lease] has not run out. The client
-	// is told to come back soon, instead of that the state is spent.
+	// Running means that the same answers hold an unexpired [Lease]: the client is told to retry
+	// soon.
 	Running bool
-	// Unknown means that the answers are those of the first claim, and that no outcome is
-	// known: its leg has ended without one, or nobody has renewed its [Lease]. The client
-	// is told to find out what happened and to start anew.
+	// Unknown means that the answers are those of the first claim, which ended without an outcome
+	// or whose [Lease] ran out: the client is told to find out what happened and to start anew.
 	Unknown bool
 }
 
-// Error means that the state was used.
 func (e *SpentError) Error() string { return "request state has been used" }
 
-// A QuotaError means that a [Guard], a [StateStore] or a [TaskStore] has no room. It has stored
-// nothing. The client gets [protocol.CodeBusy] and may send the request again after RetryAfter.
+// A QuotaError means that a [Guard], a [StateStore] or a [TaskStore] has no room and stored
+// nothing. The client gets [protocol.CodeBusy] and may retry after RetryAfter.
 type QuotaError struct {
-	// Resource is what has no room, for logs: "guard", "store" or "tasks".
-	Resource string
-	// Limit is "principal" when the caller has used up its share, "server" when
-	// all callers together have used up everything.
-	Limit string
-	// RetryAfter is when there may be room again, 0: in a second.
-	RetryAfter time.Duration
+	Resource   string        // for logs: "guard", "store" or "tasks"
+	Limit      string        // "principal" (the caller's share) or "server" (the total)
+	RetryAfter time.Duration // 0: 1 s
 }
 
-// Error tells which bound was reached.
+// Error names the limit that was reached.
 func (e *QuotaError) Error() string {
 	if e.Limit == string(quota.Share) {
 		return e.Resource + ": the principal has used up its share"

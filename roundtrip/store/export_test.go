@@ -1,6 +1,5 @@
 package store
 
-// Bytes returns what the recorded outcomes take.
 func (g *MemoryGuard) Bytes() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

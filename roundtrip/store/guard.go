@@ -1,5 +1,10 @@
-// Package store keeps, for the servers of a fleet or for one alone, which states were used (a
-// [Guard]) and the states that are too large for the wire (a [StateStore]).
+// Package store keeps used states (a [Guard]), large states (a [StateStore]) and tasks (a
+// [TaskStore]):
+//
+//	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{
+//		Guard:      store.NewMemoryGuard(0),
+//		StateStore: store.NewMemoryStateStore(0),
+//	}, ...})
 package store
 
 import (
@@ -14,83 +19,74 @@ import (
 )
 
 // A Guard makes states single-use: each is claimed before its answers are used, and remembered
-// until it expires. Without a guard an authentic state can be presented again until it expires,
-// which is fine for handlers whose effects can be repeated.
+// until it expires. Without a guard states can be replayed, which suits repeatable effects.
 //
-// A guard knows only states: it does not stop a repeated request without one, whose answers are
-// taken because the host accepts unsolicited ones (roundtrip.Call.AcceptUnsolicited).
+// It does not stop unsolicited answers, which come without a state
+// (roundtrip.Call.AcceptUnsolicited).
 //
-// Implementations shared between replicas must claim atomically. Calls may overlap. An error
-// refuses the request: a guard that cannot be reached must not admit anything. Package storetest
-// checks an implementation against this contract.
+// Guards shared between replicas must claim atomically. Calls may overlap. An error refuses the
+// request: an unreachable guard must admit nothing. Package storetest tests implementations.
 type Guard interface {
-	// Claim takes the state id for the caller, who holds it until the returned claim is committed
-	// or released. fingerprint identifies the answers presented with it. The claim must be
-	// remembered until the given time, whatever becomes of its holder.
+	// Claim takes the state id until the returned claim is committed or released. fingerprint
+	// identifies the answers. The claim must be remembered until the given time, whatever happens
+	// to its holder.
 	//
-	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
-	// the room, because a client can spend states as fast as it can send requests. One id always
-	// comes with the same owner.
+	// owner is a digest of the principal, "" for all anonymous callers, and fixed for an id. Owners
+	// get shares of the room, because clients can spend states as fast as they send requests.
 	//
-	// It returns a [*SpentError] if the id was claimed before, even when there is no room, unless
-	// that claim was released and had the same fingerprint, and a [*QuotaError] if there is no room
-	// for another claim.
+	// It returns a [*SpentError] if the id was claimed before, even without room, unless that claim
+	// was released and had the same fingerprint; a [*QuotaError] without room.
 	//
-	// ctx may end during the call. If the claim was stored nevertheless, either Claim returns it,
-	// or the next Claim with the same answers at this guard does.
+	// If ctx ends during the call, a stored claim is returned now, or to the next call with its
+	// answers.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) (
 		Claim, error)
 }
 
-// Lease is how long a claim counts as held, by the clock of the store, from [Guard.Claim] or from
-// the last [Claim.Renew]. When it runs out, others get [SpentError.Unknown] instead of
-// [SpentError.Running], and the state stays spent, because nobody knows what the holder did.
+// Lease is how long a claim counts as held, by the store's clock, from [Guard.Claim] or
+// [Claim.Renew]. Then others get [SpentError.Unknown] instead of Running, and the state stays
+// spent.
 const Lease = 2 * time.Minute
 
-// A Claim is a state that one request holds, by a token that no other claim has. Calls may overlap
-// and may be repeated: a guard on a network cannot always tell whether a call took effect. They
-// work after the context of the request has ended.
+// A Claim is a state that one request holds, by a unique token. Calls may overlap, be repeated (a
+// remote guard may not know whether one took effect), and come after the end of the request.
 type Claim interface {
-	// Renew restarts the lease, also one that has run out. It fails if the claim is not held any
-	// more. The funnel calls it while the handler runs.
+	// Renew restarts the lease, even an expired one, while the handler runs. It fails if not held.
 	Renew(ctx context.Context) error
-	// Commit records the outcome, which an exact replay gets, whether the lease has run out or not.
-	// A nil outcome means that the request ended without one. It fails if the claim is not held any
-	// more, and changes nothing after a first Commit.
+	// Commit records the outcome for exact replays, even after the lease; nil: there is none. It
+	// fails if the claim is no longer held, and has no effect after a Commit.
 	Commit(ctx context.Context, outcome []byte) error
-	// Release lets the same answers claim the state once more; other answers stay refused. Nothing
-	// else makes a claimed state claimable. It changes nothing, and returns no error, if the claim
-	// was committed or is not held any more.
+	// Release, and nothing else, lets the same answers claim the state again; others stay refused.
+	// It has no effect, and no error, if the claim was committed or is no longer held.
 	Release(ctx context.Context) error
 }
 
 const (
-	// maxGuardEntries is the default limit of unexpired states. Beyond it new claims are refused:
-	// a forgotten state could be used twice. With rounds of an hour, the default, one principal may
-	// spend 33 states a second, and all together four times as many. Each takes about 250 bytes.
+	// maxGuardEntries is the default limit of unexpired states: 33 spent states a second for one
+	// principal with rounds of an hour, four times as many for all. Beyond it new claims are
+	// refused, since a forgotten state could be used twice. Each takes about 250 bytes.
 	maxGuardEntries = 500_000
-	// maxGuardBytes bounds all recorded outcomes. Beyond it the oldest are forgotten.
-	maxGuardBytes = 64 << 20
+	maxGuardBytes   = 64 << 20 // of recorded outcomes; then the oldest are forgotten
 )
 
 // A MemoryGuard is a [Guard] for a single process. One principal may use a quarter of its entries
-// and bytes. Anonymous callers may together use everything, or all but a quarter once somebody
-// authenticates; [protocol.LocalPrincipal] may use everything.
+// and bytes. Anonymous callers share everything, or three quarters once somebody authenticates;
+// [protocol.LocalPrincipal] may use everything.
 type MemoryGuard struct {
 	mu sync.Mutex
-	// claims refuses when it is full: one that is evicted could be used twice.
+	// claims refuses when full: an evicted state could be used twice.
 	claims *quota.Store[claim]
 }
 
 type claimEntry = quota.Entry[claim]
 
-// A claim is an entry of the store. Its size there is that of the outcome.
+// A claim is an entry of the store, with the size of its outcome.
 type claim struct {
 	fingerprint [32]byte
 	outcome     []byte       // nil: none
-	holder      *memoryClaim // the last one
-	lease       int64        // when it runs out, in nanoseconds since 1970
-	ended       bool         // its request has, with an outcome or without
+	holder      *memoryClaim // the latest
+	lease       int64        // end, in nanoseconds since 1970
+	ended       bool         // with an outcome or without
 	released    bool         // the same answers may claim it again
 }
 
@@ -100,12 +96,11 @@ type memoryClaim struct {
 	id    string
 }
 
-// errNotHeld is returned to holders of claims that were released or have expired.
-var errNotHeld = errors.New("guard: the claim is not held any more")
+// errNotHeld is for claims that were released or have expired.
+var errNotHeld = errors.New("guard: the claim is no longer held")
 
-// NewMemoryGuard returns a guard that remembers at most max unexpired states, or 500,000 if max is
-// 0. It keeps 64 MiB of outcomes and then forgets the oldest: such a state stays spent, and its
-// replay is refused instead of getting the outcome.
+// NewMemoryGuard returns a guard for at most max unexpired states, 500,000 if max is 0. It keeps 64
+// MiB of outcomes, then forgets the oldest: such a state stays spent, and its replay is refused.
 func NewMemoryGuard(max int) *MemoryGuard {
 	if max <= 0 {
 		max = maxGuardEntries
@@ -145,8 +140,8 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 	return holder, nil
 }
 
-// ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
-// The funnel calls it where callers can; the guard learns it from the first one otherwise.
+// ReserveForAuthenticated reserves a quarter of the room for authenticated callers, from now on.
+// The funnel calls it if callers can authenticate; otherwise the first such caller triggers it.
 func (g *MemoryGuard) ReserveForAuthenticated() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,7 +188,7 @@ func (c *memoryClaim) Release(context.Context) error {
 	return nil
 }
 
-// heldLocked returns the entry of a claim, nil unless it is the claim's still.
+// heldLocked returns the claim's entry, or nil if it is no longer held.
 func (g *MemoryGuard) heldLocked(c *memoryClaim) *claimEntry {
 	if e := g.claims.Get(c.id); e != nil && e.Value.holder == c && !e.Value.released {
 		return e
@@ -201,9 +196,8 @@ func (g *MemoryGuard) heldLocked(c *memoryClaim) *claimEntry {
 	return nil
 }
 
-// makeRoomLocked gives e room for an outcome of some size. It forgets older outcomes for that, only
-// the owner's own if its share is used up. It reports false, and forgets nothing, if that would not
-// be enough.
+// makeRoomLocked makes room for e's outcome by forgetting older outcomes, only the owner's if its
+// share is used up. If that would not suffice it reports false and forgets nothing.
 func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
 	if !g.claims.CanEverResize(e, size) {
 		return false

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestMemoryGuardIsBounded: what the contract says of every guard is tested by storetest.
+// TestMemoryGuardIsBounded beside the contract, which storetest tests.
 func TestMemoryGuardIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -53,8 +53,7 @@ func TestMemoryGuardIsBounded(t *testing.T) {
 	})
 }
 
-// TestMemoryGuardForgetsTheOldestOutcomes keeps the claims whose outcomes there
-// is no room for any more.
+// TestMemoryGuardForgetsTheOldestOutcomes, but not their claims.
 func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
 	for _, tc := range []struct {
 		name, owner string
@@ -83,7 +82,7 @@ func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for range 2 { // a second commit changes nothing
+				for range 2 { // a second commit has no effect
 					if err := c.Commit(t.Context(), make([]byte, size)); err != nil {
 						t.Fatal(err)
 					}
@@ -123,7 +122,7 @@ func TestMemoryGuardShares(t *testing.T) {
 			n++
 		}
 	}
-	// What is spent in an hour at 28 a second, by one principal, is not refused.
+	// An hour of 28 claims a second by one principal is not refused.
 	const honest = 28 * 62 * 60
 	for i := range honest {
 		if _, err := g.Claim(t.Context(), "honest/"+fmt.Sprint(i), "ann", [32]byte{},
@@ -147,8 +146,8 @@ func TestMemoryGuardShares(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfAnonymousCallersKeepNobodyOut: they may hold more bytes than their
-// share when the first principal comes, but a claim takes none.
+// TestOutcomesOfAnonymousCallersKeepNobodyOut: they may exceed their share of bytes, but a claim
+// needs none.
 func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
 	claim := func(id, owner string, size int) {

@@ -11,45 +11,41 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A StateStore keeps the states that are too large for the wire; the client then carries a sealed
-// handle of some hundred bytes. Without a store a flow whose state is too large ends with an error.
+// A StateStore keeps states too large for the wire; the client carries a sealed handle instead.
+// Without a store such a flow ends with an error.
 //
-// The store is trusted only with availability. States are encrypted under a key that travels in the
-// client's handle, and ids are made from the handle's randomness and the principal, so that nobody
-// without both can name an entry.
+// The store is trusted only with availability. States are encrypted with a key in the client's
+// handle, and ids derive from handle and principal: without both nobody can name an entry.
 //
-// Stores that are shared between replicas must show an entry to all of them as soon as Put returns.
-// Calls may overlap.
+// A shared store must show an entry to all replicas once Put returns. Calls may overlap.
 type StateStore interface {
-	// Put keeps state under id, 64 hexadecimal characters, at least until the given time. An id
-	// that is taken is refused with an error, even when there is no room: of several calls one
-	// succeeds. The caller does not change state afterwards, and the store must not keep it. A
-	// store without room returns a [*QuotaError]: it must not drop an entry that is still valid.
-	// The client may then call again.
+	// Put keeps state under id, 64 hexadecimal characters, at least until the given time. A taken
+	// id is an error, even without room: of several calls one succeeds. The store must not retain
+	// state. Without room it returns a [*QuotaError], and must not drop a valid entry.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers. Each owner gets a share of
-	// the room, because a client can have states stored as fast as it can send requests.
+	// the room, because a client can have states stored as fast as it sends requests.
 	Put(ctx context.Context, id, owner string, state []byte, until time.Time) error
-	// Get returns what was put under id, which the caller does not change, or [ErrStateGone] for an
-	// unknown or expired id. Any other error means that the store could not be reached.
+	// Get returns the state under id, which the caller does not change, or [ErrStateGone] if it is
+	// unknown or expired. Any other error means that the store could not be reached.
 	Get(ctx context.Context, id string) ([]byte, error)
 }
 
-// The default number of states in a MemoryStateStore, and the bytes of all.
+// Defaults of MemoryStateStore.
 const (
 	maxStoreEntries = 10_000
 	maxStoreBytes   = 64 << 20
 )
 
-// A MemoryStateStore is a [StateStore] for a single process, with the same shares as a
-// [MemoryGuard]. It refuses new states when it is full.
+// A MemoryStateStore is a [StateStore] for a single process, with the shares of a [MemoryGuard]. It
+// refuses new states when full.
 type MemoryStateStore struct {
 	mu sync.Mutex
-	// states refuses when it is full: a flow whose state is evicted is lost.
+	// states refuses when full: an evicted state ends its flow.
 	states *quota.Store[[]byte]
 }
 
-// NewMemoryStateStore returns a store that holds at most max states, or 10,000 if max is 0.
+// NewMemoryStateStore returns a store for at most max states, 10,000 if max is 0.
 func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
 		max = maxStoreEntries
@@ -76,7 +72,7 @@ func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte
 	return nil
 }
 
-// ReserveForAuthenticated does what [MemoryGuard.ReserveForAuthenticated] does.
+// ReserveForAuthenticated is like [MemoryGuard.ReserveForAuthenticated].
 func (s *MemoryStateStore) ReserveForAuthenticated() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// TestMemoryStateStore: bounds of bytes and times; storetest has the rest of the contract. States
-// last for a minute, and so does a refusal. A step without an owner waits for that long.
+// TestMemoryStateStore tests bounds of bytes and times, beside storetest. States and refusals last
+// a minute; a step without an owner waits for it.
 func TestMemoryStateStore(t *testing.T) {
 	const quarter = store.MaxStoreBytes / 4
 	synctest.Test(t, func(t *testing.T) {

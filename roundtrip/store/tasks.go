@@ -8,77 +8,68 @@ import (
 	"time"
 )
 
-// A Task is what a [TaskStore] keeps of a task. Record, what the task is about, is sealed: the
-// store is trusted only to be available and consistent.
+// A Task is a task in a [TaskStore], which cannot read Record, and is trusted to be available.
 type Task struct {
-	// ID is a digest of the id that the client has, Flow of the flow that began the task, Owner of
-	// its principal, zero for all anonymous callers. No two tasks have the same ID or Flow.
+	// ID is a digest of the client's id, Flow of the flow that began the task, Owner of its
+	// principal, zero if anonymous. ID and Flow are each unique.
 	ID, Flow, Owner [32]byte
-	// Wakes are digests of what the task waits for, see [TaskStore].WakeTasks.
-	Wakes [][32]byte
-	// Number is 1 at creation and one more with each [TaskStore].PutTask.
-	Number int64
-	// Holder names who runs the task, empty for nobody.
-	Holder string
-	// Over means that the task has ended, for good: it is never due.
-	Over   bool
-	Record []byte
-	// Due is set by the store when the task is read: it is to be run now, by the clock of the
-	// store. For a task with a Holder this means that its lease has run out.
+	Wakes           [][32]byte // digests of events to wait for, see [TaskStore].WakeTasks
+	Number          int64      // 1 at creation, incremented by each [TaskStore].PutTask
+	Holder          string     // who runs the task; may be empty
+	Over            bool       // ended for good: never due
+	Record          []byte
+	// Due is set by the store on reading: run the task now, because any lease of its Holder is
+	// over.
 	Due bool
 }
 
-// TaskTimes are durations from now, by the clock of the store.
+// TaskTimes are durations from now, by the store's clock.
 type TaskTimes struct {
-	// Due is when the task is to be run, or when the lease of its Holder runs out. Negative: never.
-	Due time.Duration
-	// Keep is how long the task must be kept.
-	Keep time.Duration
+	// Due is when to run the task, or when its Holder's lease ends. Negative: never.
+	Due  time.Duration
+	Keep time.Duration // minimum retention
 }
 
-// TaskRoom limits the tasks of a store that are not over, of one owner and in all. Zero is no
-// limit. Anonymous callers together are one owner.
+// TaskRoom limits unfinished tasks of one owner (all anonymous callers are one) and in all. Zero:
+// no limit.
 type TaskRoom struct{ Owner, All int }
 
 var (
-	// ErrNoTask means that the [TaskStore] does not hold the task, or no longer.
+	// ErrNoTask means that the [TaskStore] does not hold the task.
 	ErrNoTask = errors.New("task store: no such task")
-	// ErrTaskChanged means that a task has changed since it was read, or is held by another.
+	// ErrTaskChanged means that a task has changed since it was read, or has another holder.
 	ErrTaskChanged = errors.New("task store: the task has changed")
 	// ErrTaskExists means that the flow has begun a task already.
 	ErrTaskExists = errors.New("task store: the flow has a task already")
 )
 
-// A TaskStore keeps tasks, for the servers of a fleet or for one alone (package server/tasks).
-// Every replica must be able to read what a call has written once the call has returned:
-// implementations read where they write. Calls may overlap. Package storetest checks an
-// implementation against this contract.
+// A TaskStore keeps tasks (package server/tasks). A completed write must be visible to all
+// replicas. Calls may overlap. Package storetest tests implementations.
 type TaskStore interface {
-	// CreateTask stores a task and sets its Number to 1. It returns [ErrTaskExists] if a task has
-	// the same Flow or ID, even when there is no room, and a [*QuotaError] if there is no room,
-	// also because of the memory of tasks that are over.
+	// CreateTask stores a task with Number 1. It returns [ErrTaskExists] if a task has the same
+	// Flow or ID, even without room, and a [*QuotaError] without room, which finished tasks take
+	// too.
 	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
-	// GetTask and GetFlow return a task by its ID, or by its Flow, or [ErrNoTask].
+	// GetTask and GetFlow return a task by its ID or Flow, or [ErrNoTask].
 	GetTask(ctx context.Context, id [32]byte) (*Task, error)
 	GetFlow(ctx context.Context, flow [32]byte) (*Task, error)
-	// PutTask replaces the task of the same ID and Number, all but its Flow and Owner, and adds one
-	// to Number, in task too. It returns [ErrTaskChanged] if the number differs, or if it would
-	// reopen a task that is over, and [ErrNoTask].
+	// PutTask replaces the task with the same ID and Number, but not Flow and Owner, and increments
+	// Number, in task too. It returns [ErrNoTask], or [ErrTaskChanged] if the number differs or
+	// Over is reset.
 	PutTask(ctx context.Context, task *Task, times TaskTimes) error
-	// RenewTask postpones when a task that holder holds is due. Its Number stays. It returns
-	// [ErrTaskChanged] if another holds it, or nobody does.
+	// RenewTask postpones when holder's task is due, or returns [ErrTaskChanged] if it is not
+	// holder's.
 	RenewTask(ctx context.Context, id [32]byte, holder string, due time.Duration) error
-	// DueTasks returns the IDs of at most limit tasks that are due, the longest due first.
+	// DueTasks returns the IDs of at most limit due tasks, the longest due first.
 	DueTasks(ctx context.Context, limit int) ([][32]byte, error)
-	// WakeTasks makes all tasks due that wait for the digest and that nobody holds, and returns at
-	// most limit of their IDs.
+	// WakeTasks makes due all tasks without holder that wait for digest, and returns at most limit
+	// IDs.
 	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
-	// DropTasks drops expired tasks, at most so many that the call is short. Until then they take
-	// room, and their Flow is taken.
+	// DropTasks drops some expired tasks. Until then they take room, and their Flow is taken.
 	DropTasks(ctx context.Context) error
 }
 
-// A MemoryTaskStore is a [TaskStore] for a single process, with which its tasks end.
+// A MemoryTaskStore is a [TaskStore] for a single process.
 type MemoryTaskStore struct {
 	mu    sync.Mutex
 	tasks map[[32]byte]*memoryTask
@@ -87,20 +78,19 @@ type MemoryTaskStore struct {
 	all   taskUse
 }
 
-// A taskUse counts the tasks that are not over, and the bytes of the records of those that are.
+// A taskUse counts unfinished tasks, and the bytes of finished tasks' records.
 type taskUse struct{ open, bytes int }
 
-// maxOverBytes bounds the records of tasks that are over. One principal may have a quarter.
-const maxOverBytes = 256 << 20
+const maxOverBytes = 256 << 20 // of finished tasks' records; one principal may use a quarter
 
 type memoryTask struct {
 	Task
 	due, keep time.Time // zero due: never
 }
 
-// NewMemoryTaskStore returns an empty store. The caller of CreateTask limits the tasks that are not
-// over. Once those that are over take 256 MiB, or 64 MiB of one principal, it refuses new ones
-// until some are dropped.
+// NewMemoryTaskStore returns an empty store. New tasks are refused while finished ones take 256
+// MiB, or 64 MiB of one principal, until some are dropped; CreateTask's caller limits unfinished
+// ones.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
 		owned: map[[32]byte]taskUse{}}
@@ -132,7 +122,6 @@ func (u taskUse) fills(tasks, bytes int) bool {
 	return tasks > 0 && u.open >= tasks || u.bytes >= bytes
 }
 
-// countLocked counts a task n times.
 func (s *MemoryTaskStore) countLocked(t *memoryTask, n int) {
 	u := taskUse{open: n}
 	if t.Over {
@@ -146,7 +135,6 @@ func (s *MemoryTaskStore) countLocked(t *memoryTask, n int) {
 	}
 }
 
-// set replaces what is kept.
 func (t *memoryTask) set(task *Task, times TaskTimes) {
 	flow, owner, old := t.Flow, t.Owner, t.Number > 0
 	t.Task = *task
@@ -163,7 +151,6 @@ func (t *memoryTask) set(task *Task, times TaskTimes) {
 
 func (t *memoryTask) isDue(now time.Time) bool { return !t.due.IsZero() && !t.due.After(now) }
 
-// read returns a copy.
 func (t *memoryTask) read() (*Task, error) {
 	now := time.Now()
 	if t == nil || !t.keep.After(now) {

@@ -16,54 +16,49 @@ import (
 )
 
 const (
-	// maxRecordBytes bounds what is kept of a visit, as JSON: sealed it is below the 64 KiB that a
-	// keyring opens.
+	// maxRecordBytes bounds a visit's JSON: sealed it stays below a keyring's 64 KiB.
 	maxRecordBytes = 40 << 10
-	// noteKey begins the keys of what a flow keeps of a visit. Those of authors do not begin so.
-	noteKey = "\x00visit\x00"
-	// busyRetry is when a client may come back that could not be shown a link.
-	busyRetry = 5 * time.Second
+	// noteKey prefixes a flow's keys for visits; authors' keys have no such prefix.
+	noteKey   = "\x00visit\x00"
+	busyRetry = 5 * time.Second // while no link can be shown
 )
 
-// The rows of a visit.
 const (
 	rowAsked = "asked"
 	rowOver  = "over"
 )
 
-// A record is a row: what a visit is about, or its end. Sealed in it is where it belongs.
+// A record is a row: the subject of a visit, or its end. It contains its own place.
 type record struct {
 	Place     string          `json:"place"`
 	Owner     string          `json:"owner"` // digest of the principal
 	Ends      time.Time       `json:"ends"`
-	Until     time.Time       `json:"until,omitzero"` // when it is not kept any longer
+	Until     time.Time       `json:"until,omitzero"` // kept at least until then
 	Withdrawn bool            `json:"withdrawn,omitempty"`
-	Returned  bool            `json:"returned,omitempty"` // the answer of another question
+	Returned  bool            `json:"returned,omitempty"` // moved from another question
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
-// A ticket is what the handler knows of a visit.
+// A ticket is the handler's view of a visit.
 type ticket struct {
 	id, owner string
 	ends      time.Time
 }
 
-var errTaken = errors.New("visit: there is one already")
+var errTaken = errors.New("visit: the row exists already")
 
-// endCall returns an error that the client reads.
+// endCall returns an error for the client.
 func endCall(text string) error {
 	return protocol.Errorf(protocol.CodeFlowEnded, "%s; call again", text)
 }
 
-// Ask sends the person to the page and returns what [Visit.Finish] was given there. It works in
-// handlers of both styles, in both eras and in tasks, where [Options].Wake ends the waiting. Key
-// and message are those of [roundtrip.AskURL], whose errors it returns. The page gets about as
-// JSON: what the first round says counts.
+// Ask sends the user to the page and returns the answer that [Visit.Finish] got. It works in both
+// styles, all revisions and in tasks, which [Options].Wake wakes. Key and message are those of
+// [roundtrip.AskURL], whose errors it returns. The page gets about, as JSON of the first round.
 //
-// Before the link is shown the visit is stored, under an id that is the same in all rounds of the
-// flow. A store that is full or down, a caller who is anonymous, and a visit that is not finished
-// within [Options].TTL are a [*protocol.Error]. A visit that the person refuses at the client is
-// over: to ask again takes another key. Calls may overlap.
+// The visit is stored before its link is shown, under an id that is the same in all rounds. A store
+// that is full or down, an anonymous caller, and a visit longer than [Options].TTL are a
+// [*protocol.Error]. After a refusal at the client use another key to ask again. Calls may overlap.
 func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 	opts ...roundtrip.QuestionOption) (answer A, err error) {
 	t, err := p.begin(ctx, key, about)
@@ -71,7 +66,7 @@ func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 		return answer, err
 	}
 	if err = roundtrip.AskURL(ctx, key, message, p.linkTo(t.id), opts...); err != nil {
-		if isRefusal(err) { // otherwise the link ends with its time
+		if isRefusal(err) { // otherwise the link expires
 			_ = p.put(ctx, rowOver, t.id, &record{Owner: t.owner, Ends: t.ends, Withdrawn: true})
 		}
 		return answer, err
@@ -86,16 +81,16 @@ func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 		case !time.Now().Before(t.ends):
 			return false, endCall("the visit was not finished in time")
 		}
-		return false, nil // nor is it known to be finished while the store is down
+		return false, nil // unknown while the store is down
 	}
 	if roundtrip.InTask(ctx) {
 		err = roundtrip.AwaitEvent(ctx, t.id, done)
 	} else {
 		err = roundtrip.Await(ctx, key, done)
 	}
-	if err == nil && end == nil { // an earlier round has seen it
+	if err == nil && end == nil { // seen in an earlier round
 		if end, err = p.get(ctx, rowOver, t.id); errors.Is(err, store.ErrStateGone) {
-			err = endCall("what was entered on the page is not kept any longer")
+			err = endCall("the answer entered on the page has expired")
 		} else if err != nil {
 			err = refuseBusy(err)
 		}
@@ -116,7 +111,7 @@ func isRefusal(err error) bool {
 	return declined || cancelled || unseen
 }
 
-// begin makes sure that the row of a visit exists.
+// begin stores the row of a visit unless it exists.
 func (p *Page[Q, A]) begin(ctx context.Context, key string, about Q) (*ticket, error) {
 	id, err := roundtrip.IdempotencyKey(ctx, noteKey+key)
 	if err != nil {
@@ -151,8 +146,7 @@ func refuseAnonymous() error {
 		"same person: authenticate first")
 }
 
-// refuseBusy returns the response where the store has no room or cannot be asked, and any other
-// error as it is.
+// refuseBusy returns the client's error if the store is full or down, and other errors unchanged.
 func refuseBusy(err error) error {
 	if full, ok := errors.AsType[*store.QuotaError](err); ok {
 		return quota.Refuse(quota.Limit(full.Limit), max(full.RetryAfter, time.Second),
@@ -165,27 +159,26 @@ func refuseBusy(err error) error {
 	return err
 }
 
-// A storeError means that the store could not be asked.
+// A storeError means that the store failed.
 type storeError struct{ error }
 
 func (e *storeError) Unwrap() error { return e.error }
 
-// placeOf returns the id of a row in the store. Each page has rows of its own.
+// placeOf returns the id of a row in the store, unique to the page.
 func (p *Page[Q, A]) placeOf(row, id string) string {
 	sum := sha256.Sum256([]byte("rondo visit 1\x00" + row + "\x00" + id + "\x00" + p.url.String()))
 	return hex.EncodeToString(sum[:])
 }
 
-// put stores a row, once: after that it returns errTaken. Rows about ends are kept for longer than
-// the visit.
+// put stores a row, then errTaken. Rows about ends outlast the visit.
 func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	r.Place, r.Until = p.placeOf(row, id), r.Ends
 	if end := time.Now().Add(p.opts.TTL); row == rowOver && end.After(r.Ends) {
-		r.Until = end // not before the visit ends, by another clock or TTL
+		r.Until = end // not before the visit ends, with another clock or TTL
 	}
 	plain, err := json.Marshal(r)
 	if err == nil && len(plain) > maxRecordBytes {
-		err = fmt.Errorf("visit: what is kept of a visit takes %d bytes, more than %d", len(plain),
+		err = fmt.Errorf("visit: the stored visit takes %d bytes, over the limit of %d", len(plain),
 			maxRecordBytes)
 	}
 	if err != nil {
@@ -206,10 +199,10 @@ func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	case string(kept) != sealed:
 		return errTaken
 	}
-	return nil // stored, and only the acknowledgement was lost
+	return nil // stored; only the acknowledgement was lost
 }
 
-// get reads a row: [store.ErrStateGone] where there is none.
+// get reads a row, or fails with [store.ErrStateGone].
 func (p *Page[Q, A]) get(ctx context.Context, row, id string) (*record, error) {
 	place := p.placeOf(row, id)
 	sealed, err := p.opts.Store.Get(ctx, place)
@@ -223,7 +216,7 @@ func (p *Page[Q, A]) get(ctx context.Context, row, id string) (*record, error) {
 			err = json.Unmarshal(plain, r)
 		}
 		if err == nil && r.Place != place {
-			err = errors.New("visit: the row belongs elsewhere")
+			err = errors.New("visit: the stored row does not match its id")
 		}
 	}
 	if err != nil {

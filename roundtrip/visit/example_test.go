@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Database is what the handler tells the page, Secret what the page answers.
+// Database goes from handler to page, Secret back.
 type Database struct {
 	Name string `json:"name"`
 }
@@ -37,7 +37,7 @@ var passwordForm = template.Must(template.New("").Parse(`<!doctype html>
 </form></html>
 `))
 
-// servePassword is the page. It runs for the person that was asked alone.
+// servePassword is the page. It runs only for the user who was asked.
 func servePassword(w http.ResponseWriter, r *http.Request, v *visit.Visit[Database, Secret]) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	entered := r.PostFormValue("password")
@@ -52,8 +52,8 @@ func servePassword(w http.ResponseWriter, r *http.Request, v *visit.Visit[Databa
 	fmt.Fprintln(w, "Thank you. You can close this page.")
 }
 
-// loggedIn stands for the login of the page's site, such as a cookie of its session. It returns
-// the principal that this person has in access tokens, too: the same issuer and subject.
+// loggedIn stands for the site's login, such as a session cookie. It returns the same principal as
+// the user's access tokens: the same issuer and subject.
 func loggedIn(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	name, _, ok := r.BasicAuth()
 	if !ok {
@@ -77,8 +77,7 @@ func migrate(page *visit.Page[Database, Secret]) func(context.Context, *server.T
 	}
 }
 
-// A password travels from the browser to the handler, past the client. A link that has come into
-// the hands of somebody else shows nothing.
+// A password travels from the browser to the handler, past the client. A stolen link shows nothing.
 func Example() {
 	mux := http.NewServeMux()
 	site := httptest.NewServer(mux)
@@ -120,7 +119,7 @@ func Example() {
 	// migrated orders with a password of 6 letters
 }
 
-// enterPassword plays a person with a browser.
+// enterPassword plays a user with a browser.
 func enterPassword(person, link string) (status string) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {

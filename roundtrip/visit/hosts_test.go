@@ -27,12 +27,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A host is a client that shows no form, in its own way. form and link are what it answers, as
-// JSON: a result, an error ("-32601"), or nothing ("").
+// A host is a client that shows no form. form and link are its answers, as JSON: a result, an error
+// ("-32601"), or none ("").
 type host struct {
 	name, caps string
 	form, link string
-	leaves     bool // the connection when it is asked
+	leaves     bool // disconnects when asked
 }
 
 const (
@@ -61,7 +61,6 @@ type choice struct {
 
 var target = roundtrip.MustQuestion[choice]("target")
 
-// handlers ask one question, in each style.
 var handlers = map[string]handler{
 	"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 		got, err := target.Ask(ctx, "Deploy where?")
@@ -79,12 +78,12 @@ var handlers = map[string]handler{
 	},
 }
 
-// A hall is a server with a page, over one transport, and what its tool has done.
+// A hall is a server with a page, over one transport, and its tool's effects.
 type hall struct {
 	server  *server.Server
 	connect func(t *testing.T) protocol.LegacyPeer
 	browser func() *browser
-	header  http.Header // of the clients
+	header  http.Header // the clients'
 	done    atomic.Int64
 	mu      sync.Mutex
 	ways    map[string]int
@@ -98,7 +97,6 @@ func (h *hall) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// A handler is that of the tool of a hall.
 type handler func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error)
 
 func openHall(t *testing.T, transport string, handle handler, change func(*visit.QuestionOptions),
@@ -177,19 +175,18 @@ func (b *browser) enter(link, target string) {
 	}
 }
 
-// A guest is one connection of a host.
 type guest struct {
 	host
 	t     *testing.T
 	id    atomic.Int64
 	leave context.CancelFunc
 	visit func(link string)
-	of    string // the argument of the tool
+	of    string // the tool's argument
 }
 
 func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }
 
-// Call answers what a server of an older revision asks.
+// Call answers questions of a server of an older revision.
 func (g *guest) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if g.leaves {
 		g.leave()
@@ -209,7 +206,6 @@ func (g *guest) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(answer)}, nil
 }
 
-// answer returns what the host says to a question.
 func (g *guest) answer(params json.RawMessage) string {
 	var q struct{ Mode, URL string }
 	_ = json.Unmarshal(params, &q)
@@ -222,7 +218,7 @@ func (g *guest) answer(params json.RawMessage) string {
 	return g.link
 }
 
-// call calls the tool until its call ends, and returns its text; "" if the host has left.
+// call calls the tool and returns its text; "" if the host disconnected.
 func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
 	ctx, leave := context.WithCancel(g.t.Context())
 	defer leave()
@@ -287,8 +283,7 @@ func textOf(t *testing.T, resp *protocol.Response) string {
 
 var linkIn = regexp.MustCompile(`http://\S+`)
 
-// TestThePersonIsReachedInEveryHost: whatever a host does with questions, the person behind it is
-// asked, and nothing is done without their answer.
+// TestThePersonIsReachedInEveryHost, and nothing is done without their answer.
 func TestThePersonIsReachedInEveryHost(t *testing.T) {
 	var mu sync.Mutex
 	table := map[string][]string{}

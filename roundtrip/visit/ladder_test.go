@@ -22,17 +22,15 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// mute is a client that shows nothing.
 var mute = host{name: "mute", caps: `{}`}
 
-// play calls the tool of a hall once, in an era.
 func (h *hall) play(t *testing.T, who host, of string, era protocol.Era) string {
 	t.Helper()
 	g := &guest{host: who, t: t, of: of, visit: func(link string) { h.browser().enter(link, "prod") }}
 	return g.call(h.connect(t), era)
 }
 
-// wantLink plays the tool, which must end with a link.
+// wantLink plays the tool and expects a link.
 func (h *hall) wantLink(t *testing.T, who host, of string, era protocol.Era) string {
 	t.Helper()
 	text := h.play(t, who, of, era)
@@ -50,7 +48,6 @@ func (h *hall) want(t *testing.T, who host, of string, era protocol.Era, want st
 	}
 }
 
-// inEras runs a test in each style and era.
 func inEras(t *testing.T, test func(t *testing.T, h *hall, era protocol.Era)) {
 	for style, handle := range handlers {
 		for name, era := range eras {
@@ -62,8 +59,7 @@ func inEras(t *testing.T, test func(t *testing.T, h *hall, era protocol.Era)) {
 	}
 }
 
-// TestAModelThatCallsAgainGetsTheSameLink, ten times, and is refused then. The person may answer
-// late.
+// TestAModelThatCallsAgainGetsTheSameLink ten times, then a refusal. The user may answer late.
 func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
 		link := h.wantLink(t, mute, "", era)
@@ -74,7 +70,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 		}
 		for range 2 {
 			text := h.play(t, mute, "", era)
-			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again before") {
+			if linkIn.MatchString(text) || !strings.Contains(text, "do not call again until") {
 				t.Errorf("got %q", text)
 			}
 		}
@@ -137,7 +133,7 @@ func TestAnonymousCallersGetNoLink(t *testing.T) {
 		h.header = http.Header{"Authorization": {"nobody"}}
 		for _, who := range hosts[:len(hosts)-1] {
 			if who.leaves || who.form == "" && who.caps == formCaps {
-				continue // ends otherwise
+				continue // ends differently
 			}
 			text := h.play(t, who, "", era)
 			if linkIn.MatchString(text) || strings.HasPrefix(text, "deployed") {
@@ -147,8 +143,8 @@ func TestAnonymousCallersGetNoLink(t *testing.T) {
 	})
 }
 
-// TestSeveralQuestionsOneAfterTheOther: each call comes one question further, and the answers before
-// are there again.
+// TestSeveralQuestionsOneAfterTheOther: each call gets one question further, with the earlier
+// answers.
 func TestSeveralQuestionsOneAfterTheOther(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -183,9 +179,9 @@ func TestAnAuthorLimitsTheWays(t *testing.T) {
 	}{
 		{"form", both, "deployed to form"}, {"link", both, "deployed to prod"},
 		{"text", both, "call again with the same arguments"}, {"form", mute, "elicitation.form"},
-		{"link", mute, "in any of the ways"}, {"link text", mute, "call again with the same"},
+		{"link", mute, "any of the ways"}, {"link text", mute, "call again with the same"},
 		{"form", hosts[0], "unseen"}, {"letter", both, "nternal error"},
-		{"task", both, "in any of the ways"},
+		{"task", both, "any of the ways"},
 	} {
 		for style := range handlers {
 			for name, era := range eras {
@@ -202,7 +198,7 @@ func TestAnAuthorLimitsTheWays(t *testing.T) {
 	}
 }
 
-// limited asks in a style, by some ways only.
+// limited asks in a style, by some ways.
 func limited(style string, ways []string) handler {
 	var only roundtrip.QuestionOption
 	switch len(ways) {
@@ -224,7 +220,7 @@ func limited(style string, ways []string) handler {
 	}
 }
 
-// A question that the handler can do without does not end the call.
+// An optional question does not end the call.
 func TestAnOptionalQuestionGoesByNoText(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +238,6 @@ func TestAnOptionalQuestionGoesByNoText(t *testing.T) {
 	}
 }
 
-// A brokenStore cannot be reached.
 type brokenStore struct{ store.StateStore }
 
 func (brokenStore) Put(context.Context, string, string, []byte, time.Time) error {
@@ -273,7 +268,7 @@ func newKeys() *keys.Keyring { return servertest.NewKeyring("k") }
 
 func onlyBy(ways ...event.Way) roundtrip.QuestionOption { return roundtrip.OnlyBy(ways...) }
 
-// TestATaskShowsTheLink in its status message, and goes on when the person has answered.
+// TestATaskShowsTheLink in its status message, and goes on after the answer.
 func TestATaskShowsTheLink(t *testing.T) {
 	for style, handle := range handlers {
 		t.Run(style, func(t *testing.T) {
@@ -312,7 +307,7 @@ func TestATaskShowsTheLink(t *testing.T) {
 					if time.Now().After(deadline) {
 						t.Fatalf("got %+v", task)
 					}
-					time.Sleep(time.Second) // as pollIntervalMs wants it
+					time.Sleep(time.Second) // as pollIntervalMs says
 					read(protocol.MethodGetTask, task.TaskID, `"taskId":"`+task.TaskID+`"`)
 				}
 			}
@@ -326,7 +321,6 @@ func TestATaskShowsTheLink(t *testing.T) {
 	}
 }
 
-// send sends a request of revision 2026-07-28.
 func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.Response {
 	g.t.Helper()
 	resp, err := peer.Handle(g.t.Context(), &protocol.Request{
@@ -342,8 +336,8 @@ func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.
 	return resp
 }
 
-// TestAnEmptyYesInNoTimeIsNobodys: a form without fields is consent, and a host that accepts it by
-// itself does not reach its person.
+// TestAnEmptyYesInNoTimeIsNobodys: an empty form is consent, but not if the host accepts it by
+// itself.
 func TestAnEmptyYesInNoTimeIsNobodys(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +360,7 @@ type yes struct {
 	Yes string `json:"yes" minLength:"1"`
 }
 
-// enterYes answers an open question of a form with one text.
+// enterYes fills in one text of an open question.
 func (b *browser) enterYes(link string) {
 	b.t.Helper()
 	form := b.open(link)
@@ -377,8 +371,8 @@ func (b *browser) enterYes(link string) {
 	}
 }
 
-// TestAnAnswerIsForItsQuestionAlone: a yes to the first file is none to the second, whose question
-// has the same key and form, by links and in words, and nothing happens twice for one yes.
+// TestAnAnswerIsForItsQuestionAlone: approval of the first file does not cover the second, with the
+// same key and form, by links and text; each approval has one effect.
 func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
 	for _, who := range []host{mute, agrees} {
@@ -403,7 +397,7 @@ func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 				}, nil)
 				visits := 0
 				g := &guest{host: who, t: t, visit: func(link string) {
-					if visits++; visits == 1 { // to the second it only agrees
+					if visits++; visits == 1 { // agrees only to the second
 						h.browser().enterYes(link)
 					}
 				}}
@@ -423,7 +417,7 @@ func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 	}
 }
 
-// TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn: what a handler has acted on is not given back.
+// TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn: an answer that was acted on is not returned.
 func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {

@@ -23,43 +23,36 @@ import (
 )
 
 const (
-	// TokenField is the name of the field of a form that holds [Visit].Token.
-	TokenField = "visit_token"
-	// maxFormBytes bounds what a browser sends: much more than an answer may have.
-	maxFormBytes = 256 << 10
+	TokenField   = "visit_token" // the form field for [Visit].Token
+	maxFormBytes = 256 << 10     // of a request; answers are much shorter
 	cookieName   = "rondo_visit"
 )
 
-// ErrOver means that a visit is over: finished in another tab, or refused at the client meanwhile.
-var ErrOver = errors.New("visit: it is over")
+// ErrOver means that a visit is over: finished in another tab, or refused at the client.
+var ErrOver = errors.New("visit: the visit is over")
 
-// Options configure pages. Several pages may have the same.
+// Options configure pages, and may be shared.
 type Options struct {
-	// Visitor returns who uses the browser that sent a request, by the host's own login, such as a
-	// cookie: the same principal that this person's calls have. Where the browser is not known,
-	// Visitor responds by itself, for example with the page of that login, and returns false. Calls
-	// may overlap. Required; [LocalVisitor] is for servers over stdio.
+	// Visitor identifies the browser's user by the host's own login, such as a cookie: the
+	// principal of that user's calls. If unknown, it responds itself, as with a login page, and
+	// returns false. Calls may overlap. Required; [LocalVisitor] is for servers over stdio.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
-	// Store keeps visits, for all replicas; that of the server's states will do. Nil: this process.
+	// Store keeps visits for all replicas; the server's StateStore will do. Nil: in memory.
 	Store store.StateStore
-	// Keys seal what is stored. Required beside a Store, and shared by all replicas; its keys are
-	// derived for this purpose. Nil: a random one.
+	// Keys, shared by replicas, seal visits with derived keys. Required beside a Store. Nil: random.
 	Keys *keys.Keyring
-	// TTL is how long a visit may take from when it is first asked for, and how long its answer is
-	// kept afterwards: set it longer for tasks, which wait for days, and where much is asked after
-	// the visit. 0: 1 hour.
+	// TTL is how long a visit may take from the first request, and how long its answer is kept
+	// afterwards. Set it longer for tasks, and if much is asked after the visit. 0: 1 hour.
 	TTL time.Duration
-	// Wake is told that what a task waits for has come: the Wake of package server/tasks. Nil:
-	// tasks look again by themselves, within a minute.
+	// Wake wakes tasks that wait for key: Wake of package server/tasks. Nil: tasks poll each
+	// minute.
 	Wake func(ctx context.Context, key string) error
-	// Observer is told of browsers that come to the page, and why they are turned away
-	// ([event.VisitServed]): the observer of the server. Nil: nobody.
+	// Observer gets a [event.VisitServed] for each browser: the server's observer. Nil: none.
 	Observer event.Observer
 }
 
-// A Page is where people are sent: [Page.Ask] is the side of the handler, [Page.ServeHTTP] that of
-// the browser. Q is what the handler tells the page about a visit, A what the page answers; both
-// are JSON of about 39 KiB at most. All methods may be called concurrently.
+// A Page connects [Page.Ask] of handlers with [Page.ServeHTTP] of browsers. Q goes to the page, A
+// back, each JSON of at most about 39 KiB. All methods may be called concurrently.
 type Page[Q, A any] struct {
 	url   *url.URL
 	opts  Options
@@ -67,12 +60,11 @@ type Page[Q, A any] struct {
 	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])
 }
 
-// NewPage returns the page at address, as browsers see it: https, or http to this machine, without
-// query and fragment. Replicas have the same address, and two pages never do.
+// NewPage returns the page at its public address, https or local http, without query and fragment,
+// which all its replicas share and no other page.
 //
-// Serve shows the page and takes its form: it is called for GET, HEAD and POST of the person that
-// was asked. Headers are set that allow neither scripts, styles nor frames, and it may change them.
-// Calls overlap.
+// serve shows the page and handles its form: GET, HEAD and POST of the user who was asked. The
+// preset headers forbid scripts, styles and frames; serve may change them. Calls may overlap.
 func NewPage[Q, A any](address string, opts *Options,
 	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])) (*Page[Q, A], error) {
 	u, err := urlrule.Check(address)
@@ -82,9 +74,9 @@ func NewPage[Q, A any](address string, opts *Options,
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("visit: the address of a page has neither query nor fragment")
 	case opts == nil || opts.Visitor == nil:
-		return nil, errors.New("visit: Options.Visitor is missing: it says whose browser it is")
+		return nil, errors.New("visit: Options.Visitor is required: it identifies users")
 	case serve == nil:
-		return nil, errors.New("visit: there is no function that serves the page")
+		return nil, errors.New("visit: the function that serves the page is nil")
 	case opts.TTL < 0:
 		return nil, errors.New("visit: Options.TTL must not be negative")
 	case opts.Store != nil && (opts.Keys == nil || opts.Keys.Ephemeral()):
@@ -106,14 +98,11 @@ func NewPage[Q, A any](address string, opts *Options,
 	return p, nil
 }
 
-// A Visit is an open visit of the person that was asked.
+// A Visit is an open visit of the user who was asked.
 type Visit[Q, A any] struct {
-	// About is what the handler said.
-	About Q
-	// Visitor is the person.
+	About   Q // from the handler
 	Visitor protocol.Principal
-	// Token has to come with the form, as the field [TokenField]. It is good for this browser until
-	// the visit is over.
+	// Token must be sent as the form's [TokenField]. It is valid in this browser during the visit.
 	Token string
 
 	page *Page[Q, A]
@@ -123,10 +112,9 @@ type Visit[Q, A any] struct {
 	addr string
 }
 
-// Finish ends the visit: Ask returns answer, on whichever replica it waits. It is for a POST, once
-// what was entered is good; otherwise show the form again. Of all calls for a visit one succeeds,
-// others get [ErrOver]. Do what must be done once in the handler, behind Ask, or only after Finish.
-// Any other error means that the visit is still open, as far as is known.
+// Finish ends the visit: Ask returns answer, on any replica. Call it for a POST with valid input.
+// One call succeeds, others get [ErrOver]: effects belong in the handler behind Ask, or after
+// Finish. After any other error the visit is probably still open.
 func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 	if !v.post {
 		return errors.New("visit: only a POST finishes a visit")
@@ -143,16 +131,15 @@ func (v *Visit[Q, A]) Finish(ctx context.Context, answer A) error {
 		v.reportServed(ctx, "finished")
 	}
 	if err == nil && v.page.opts.Wake != nil {
-		_ = v.page.opts.Wake(ctx, v.id) // without it the task looks again within a minute
+		_ = v.page.opts.Wake(ctx, v.id) // otherwise the task polls within a minute
 	}
 	return err
 }
 
-// reportServed tells the observer how a browser was served.
 func (v *Visit[Q, A]) reportServed(ctx context.Context, how string) {
 	e := event.VisitServed{How: how, Principal: v.Visitor, RemoteAddr: v.addr}
 	if v.id != "" {
-		digest := sha256.Sum256([]byte("rondo visit 1\x00" + v.id)) // who has the id has the link
+		digest := sha256.Sum256([]byte("rondo visit 1\x00" + v.id)) // the id is secret
 		e.Visit = hex.EncodeToString(digest[:4])
 	}
 	v.page.opts.Observer.Observe(ctx, e)
@@ -162,7 +149,7 @@ func (p *Page[Q, A]) linkTo(id string) string {
 	return p.url.String() + "?" + url.Values{"visit": {id}}.Encode()
 }
 
-// A refusal is the text of a page instead of the author's, empty for none.
+// A refusal is a page's text instead of the author's page, empty for none.
 type refusal string
 
 const (
@@ -183,7 +170,7 @@ const (
 	refuseStore refusal = "The server is busy. Nothing was changed; try again in a moment."
 )
 
-// describe returns the HTTP status of the page, and how the observer is told.
+// describe returns the HTTP status of the page and the event's How.
 func (r refusal) describe() (status int, how string) {
 	switch r {
 	case refuseMethod:
@@ -206,11 +193,11 @@ func (r refusal) describe() (status int, how string) {
 	return http.StatusForbidden, "token"
 }
 
-// ServeHTTP serves the page. Browsers that it turns away get a short text.
+// ServeHTTP serves the page, or a short text if it refuses the browser.
 func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "same-origin") // with "no-referrer" browsers send no Origin
+	h.Set("Referrer-Policy", "same-origin") // "no-referrer" would suppress Origin
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy",
 		"default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
@@ -239,7 +226,7 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, string(refused), status)
 }
 
-// checkRequest refuses what no browser sends that is at the page.
+// checkRequest refuses what no browser on the page sends.
 func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	switch {
 	case p.url.Scheme == "http" && r.Host != p.url.Host: // another name of this machine
@@ -253,7 +240,7 @@ func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	return ""
 }
 
-// open reads the visit that a request is for, if it is open and its visitor is who was asked.
+// open reads the request's visit if it is open and belongs to its visitor.
 func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var err error
 	v.row, err = p.get(r.Context(), rowAsked, v.id)
@@ -273,13 +260,12 @@ func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]
 	case !time.Now().Before(v.row.Ends):
 		return refuseLate
 	case json.Unmarshal(v.row.Data, &v.About) != nil:
-		return refuseStranger // of an older version of the server, whose page was another
+		return refuseStranger // of another version of the page
 	}
 	return p.checkToken(w, r, v)
 }
 
-// checkToken checks the token of a POST, and makes that of a form. The cookie makes a token good in
-// one browser.
+// checkToken checks a POST's token, or makes that of a form. The cookie binds it to one browser.
 func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var browser string
 	if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) == len(rand.Text()) {
@@ -311,10 +297,8 @@ func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit
 	return ""
 }
 
-// LocalVisitor is a Visitor for pages that a server over stdio serves itself, on a listener of its
-// own at a loopback address: the caller there is [protocol.LocalPrincipal], and so is whoever has
-// the link and comes from this machine. Requests from elsewhere, or that a proxy has passed on, are
-// refused.
+// LocalVisitor is a Visitor for a stdio server's own loopback listener: callers, and local browsers
+// with the link, are [protocol.LocalPrincipal]. It refuses remote and proxied requests.
 func LocalVisitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	if rules.RefusePeer(r.RemoteAddr, r.Header) != "" {
 		http.Error(w, "This page is for browsers on this machine.", http.StatusForbidden)

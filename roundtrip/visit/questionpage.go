@@ -22,43 +22,32 @@ var questionHTML string
 var questionCSS string
 
 const (
-	// maxAnswerBytes bounds what is entered on the page, as JSON: with what else is kept of an
-	// answer it stays below maxRecordBytes.
+	// maxAnswerBytes bounds the input as JSON, so that the record stays below maxRecordBytes.
 	maxAnswerBytes = 32 << 10
-	// maxName is how much of a name is shown, in bytes.
-	maxName = 200
+	maxName        = 200 // shown, in bytes
 )
 
-// A QuestionView is what the template of a page gets. Its texts are those of the call, cut where
-// they are very long, with control characters spelled out; the template escapes them.
+// A QuestionView is a template's data: texts of the call, truncated, control characters escaped, no
+// HTML.
 type QuestionView struct {
-	// Server asks, because of a call of Method, such as tools/call, for Target, such as a tool.
+	// Server asks because of a call of Method, such as tools/call, for Target, such as a tool.
 	Server, Method, Target string
-	// Arguments are those of the call, empty unless [QuestionOptions].ShowArguments is set.
-	Arguments string
-	// Message is the question, of several lines perhaps.
-	Message string
-	// Form is the form as HTML, with its fields, what is wrong with what was entered, and buttons
-	// to send and to decline. It is empty once the question is answered.
-	Form template.HTML
-	// Invalid means that something is wrong with what was entered.
-	Invalid bool
-	// Done is accept or decline once the question is answered, and else empty.
-	Done protocol.ElicitAction
-	// Nonce allows a style element or a link to a style sheet: <style nonce="{{.Nonce}}">. Nothing
-	// else is allowed, and no script.
+	Arguments              string // of the call, if [QuestionOptions].ShowArguments is set
+	Message                string // may have several lines
+	// Form has fields, errors, and buttons to send and decline, in HTML. Empty once answered.
+	Form    template.HTML
+	Invalid bool                  // the input has errors
+	Done    protocol.ElicitAction // accept or decline once answered, else empty
+	// Nonce allows a style: <style nonce="{{.Nonce}}">. All else, scripts included, is blocked.
 	Nonce string
-	// Style is the style sheet of the page that is built in.
-	Style template.CSS
+	Style template.CSS // the built-in style sheet
 }
 
-// A formView is what the template of the form gets.
 type formView struct {
 	*htmlform.Form
 	TokenField, Token string
 }
 
-// Faulty returns the fields with faults.
 func (v formView) Faulty() (list []htmlform.Field) {
 	for _, f := range v.Fields {
 		if f.Fault != "" {
@@ -68,10 +57,10 @@ func (v formView) Faulty() (list []htmlform.Field) {
 	return list
 }
 
-// ServeHTTP serves the page to browsers.
+// ServeHTTP serves the page.
 func (p *Questions) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.page.ServeHTTP(w, r) }
 
-// serve shows the question and takes its form.
+// serve shows the question and handles its form.
 func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 	v *Visit[question, json.RawMessage]) {
 	var shown *htmlform.Form
@@ -79,7 +68,7 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 	if err == nil {
 		shown, err = htmlform.New(parsed, r.PostForm)
 	}
-	if err != nil { // of a version of the server that took other forms
+	if err != nil { // of a version that supported other forms
 		http.Error(w, string(refuseStranger), http.StatusNotFound)
 		return
 	}
@@ -127,14 +116,13 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 	_, _ = w.Write(page.Bytes())
 }
 
-// An entered is an answer as clients send it.
+// An entered is an answer in wire form.
 type entered struct {
 	action  protocol.ElicitAction
 	encoded json.RawMessage
 }
 
-// readAnswer returns the answer that a browser has sent, nil if it sent none or one that does not
-// fit.
+// readAnswer returns the browser's answer, nil if missing or invalid.
 func readAnswer(r *http.Request, shown *htmlform.Form) *entered {
 	var result struct {
 		Action  protocol.ElicitAction `json:"action"`

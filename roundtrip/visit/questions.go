@@ -24,53 +24,47 @@ import (
 )
 
 const (
-	// maxPlaces is of how many chains a process remembers the last question.
-	maxPlaces = 10_000
-	// maxArguments is how much of a call's arguments the page shows, in bytes.
-	maxArguments = 4 << 10
+	maxPlaces    = 10_000  // chains whose last question is remembered
+	maxArguments = 4 << 10 // shown, in bytes
 )
 
-// The rows of a chain of questions, beside those of its visits.
+// The rows of a chain of questions, beside its visits.
 const (
-	rowStart = "start" // where the chain is, as of a period of one TTL
-	rowTaken = "taken" // who has the answer of a question, and which question is next
-	rowTaker = "taker" // which answer a taker has
-	rowGiven = "given" // that the taker has given the answer of a question back
+	rowStart = "start" // position of the chain in a period of one TTL
+	rowTaken = "taken" // who has a question's answer, and the next question
+	rowTaker = "taker" // a taker's answer
+	rowGiven = "given" // the taker has returned its answer
 )
 
 // QuestionOptions configure [NewQuestions].
 type QuestionOptions struct {
-	// Options are those of all pages. TTL is how long a question is open, and for how long its
-	// answer can be taken afterwards.
+	// Options are those of all pages. TTL is the time to answer, and then the time to take the
+	// answer.
 	Options
-	// Server is the name under which the page asks. Empty: the host of its address.
-	Server string
-	// ShowArguments shows the arguments of the call, the first 4 KiB of them. They are stored for
-	// that, sealed.
+	Server string // the name that asks; empty: the host of the address
+	// ShowArguments shows, and stores sealed, the first 4 KiB of the call's arguments.
 	ShowArguments bool
-	// Template is the page in place of the one that is built in. It is executed with a
-	// [QuestionView]. Nil: the one that is built in.
+	// Template, executed with a [QuestionView], replaces the built-in page. Nil: built-in.
 	Template *template.Template
 }
 
 // Questions is a page that shows the questions of a server as forms: a [roundtrip.QuestionPage].
 //
-// A question that was asked is the same for all calls with its Binding until it is answered: two
-// identical calls at once have one question and one link. Who comes first after the answer takes
-// it, and the other is led to a new question. One answer never serves two takers. All methods may
-// be called concurrently, on any replica.
+// All calls with the same Binding share a question until it is answered: two identical calls have
+// one link. The first call after the answer takes it, the other gets a new question: an answer
+// never serves two takers. All methods may be called concurrently, on any replica.
 type Questions struct {
 	opts QuestionOptions
 	page *Page[question, json.RawMessage]
 	body *template.Template
 
 	mu   sync.Mutex
-	last *recent.Map[string, place] // of a chain, so that it is not walked each time
+	last *recent.Map[string, place] // by chain, to avoid walking it each time
 }
 
 var _ roundtrip.QuestionPage = (*Questions)(nil)
 
-// A question is what the page shows.
+// A question is the data of the page.
 type question struct {
 	Method    string          `json:"method"`
 	Target    string          `json:"target"`
@@ -79,15 +73,14 @@ type question struct {
 	Form      json.RawMessage `json:"form"`
 }
 
-// A turn is what is known of the answer of a question: who has it, and which question is next.
+// A turn records who has a question's answer, and the next question.
 type turn struct {
 	ID    string    `json:"id"`
-	Taker string    `json:"taker,omitempty"` // empty: nobody answered in time
+	Taker string    `json:"taker,omitempty"` // empty: not answered in time
 	Next  string    `json:"next,omitempty"`
 	At    time.Time `json:"at"`
 }
 
-// next returns the place of the next question.
 func (t *turn) next() place {
 	if t == nil {
 		return place{}
@@ -95,13 +88,13 @@ func (t *turn) next() place {
 	return place{t.Next, t.At}
 }
 
-// A place is a question that a chain has come to, and since when: it was not asked before.
+// A place is a question's position in a chain, and the earliest time when it was asked.
 type place struct {
 	id    string
 	since time.Time
 }
 
-// NewQuestions returns the page at address, which has to be one as [NewPage] takes it.
+// NewQuestions returns the page at address, as for [NewPage].
 func NewQuestions(address string, opts *QuestionOptions) (*Questions, error) {
 	if opts == nil {
 		opts = &QuestionOptions{}
@@ -131,11 +124,11 @@ func NewQuestions(address string, opts *QuestionOptions) (*Questions, error) {
 	return p, nil
 }
 
-// A chain is the questions of one binding, one after the other.
+// A chain is the sequence of questions of one binding.
 type chain struct {
 	*roundtrip.PageQuestion
 	id, owner string
-	taken     string // id of the row about what the taker has
+	taken     string // id of the taker's row
 }
 
 func newChain(q *roundtrip.PageQuestion) (*chain, error) {
@@ -150,8 +143,8 @@ func newChain(q *roundtrip.PageQuestion) (*chain, error) {
 	return &chain{q, id, owner, id + "." + q.Taker}, nil
 }
 
-// AskOnPage implements [roundtrip.QuestionPage]. A store that is full or down, and a caller who is
-// anonymous, are a [*protocol.Error]: no link is returned that could not be used.
+// AskOnPage implements [roundtrip.QuestionPage]. A store that is full or down, and an anonymous
+// caller, are a [*protocol.Error], so that no unusable link is returned.
 func (p *Questions) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
 	*roundtrip.PageReply, error) {
 	c, err := newChain(q)
@@ -183,8 +176,7 @@ func (p *Questions) askInChain(ctx context.Context, c *chain) (*roundtrip.PageRe
 	return nil, err
 }
 
-// askAt returns what is known of a question of the chain, which it opens if need be, or else the
-// next place.
+// askAt returns the state of a question, opened if need be, or the next place.
 func (p *Questions) askAt(ctx context.Context, c *chain, at place) (*roundtrip.PageReply, place,
 	error) {
 	end, err := p.find(ctx, rowOver, at.id)
@@ -203,10 +195,10 @@ func (p *Questions) askAt(ctx context.Context, c *chain, at place) (*roundtrip.P
 	open := asked != nil && time.Now().Before(asked.Ends)
 	if asked == nil {
 		t, err := p.findTurn(ctx, rowTaken, at.id)
-		if t != nil || err != nil { // its answer is not kept any longer
+		if t != nil || err != nil { // its answer has expired
 			return nil, t.next(), err
 		}
-		// After that time a row that has expired may still be in the place of a new one.
+		// Later, a new row could collide with an expired one.
 		if open = time.Now().Before(at.since.Add(p.page.opts.TTL)); open {
 			if err := p.openQuestion(ctx, c, at.id); err != nil {
 				return nil, at, err
@@ -228,14 +220,14 @@ func lastUse(end *record) time.Time {
 	return end.Until
 }
 
-// passOver ends a question that nobody has answered in time, and returns the next place.
+// passOver ends an unanswered question and returns the next place.
 func (p *Questions) passOver(ctx context.Context, c *chain, id string) (*roundtrip.PageReply, place,
 	error) {
 	t, err := p.endTurn(ctx, c, &turn{ID: id}, time.Now())
 	return nil, t.next(), err
 }
 
-// openQuestion makes sure that the row of a question exists.
+// openQuestion stores a question unless it exists.
 func (p *Questions) openQuestion(ctx context.Context, c *chain, id string) error {
 	if _, err := form.ParsePeer(c.Form); err != nil {
 		return fmt.Errorf("visit: the page cannot show the question: %w", err)
@@ -263,7 +255,7 @@ func (p *Questions) openQuestion(ctx context.Context, c *chain, id string) error
 	return err
 }
 
-// takeAnswer returns the answer of a question if the taker gets it, and else the next place.
+// takeAnswer returns the answer if the taker gets it, or else the next place.
 func (p *Questions) takeAnswer(ctx context.Context, c *chain, id string, end *record) (
 	*roundtrip.PageReply, place, error) {
 	t, err := p.endTurn(ctx, c, &turn{ID: id, Taker: c.Taker}, end.Until)
@@ -284,7 +276,7 @@ func (p *Questions) takeAnswer(ctx context.Context, c *chain, id string, end *re
 	return &roundtrip.PageReply{Answer: end.Data, Key: id}, next, nil
 }
 
-// findHeld returns the answer that the taker has, nil if it has none.
+// findHeld returns the taker's answer, or nil.
 func (p *Questions) findHeld(ctx context.Context, c *chain) (*turn, *record, error) {
 	for {
 		t, err := p.findTurn(ctx, rowTaker, c.taken)
@@ -294,11 +286,11 @@ func (p *Questions) findHeld(ctx context.Context, c *chain) (*turn, *record, err
 		if end, err := p.readHeld(ctx, t); end != nil || err != nil {
 			return t, end, err
 		}
-		c.taken = c.id + "." + c.Taker + "." + t.ID // what it takes next
+		c.taken = c.id + "." + c.Taker + "." + t.ID // the next one to take
 	}
 }
 
-// readHeld returns an answer that was taken, nil if it was given back or is not kept any longer.
+// readHeld returns a taken answer, nil if it was returned or has expired.
 func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
 	if given, err := p.find(ctx, rowGiven, t.ID); given != nil || err != nil {
 		return nil, err
@@ -306,9 +298,8 @@ func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
 	return p.find(ctx, rowOver, t.ID)
 }
 
-// ReturnAnswer implements [roundtrip.QuestionPage]. It gives back what the page has stored, and not
-// for longer than that was kept before. An answer that is given back is lost, and the person is
-// asked again, where the store fails meanwhile or the next question has an answer already.
+// ReturnAnswer implements [roundtrip.QuestionPage]. An answer returned while the store fails or the
+// next question has one is lost and asked for again.
 func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion) error {
 	c, err := newChain(q)
 	if err != nil {
@@ -324,9 +315,9 @@ func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion)
 	return refuseBusy(err)
 }
 
-// giveBack makes an answer that of the question to which the chain has come.
+// giveBack moves an answer to the chain's current question.
 func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *record) error {
-	// Once for each answer, so that there are never two of one.
+	// Once per answer, so that it is never duplicated.
 	err := p.page.put(ctx, rowGiven, had.ID, &record{Owner: c.owner,
 		Ends: end.Until.Add(p.page.opts.TTL)})
 	if errors.Is(err, errTaken) {
@@ -340,7 +331,7 @@ func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *reco
 		if err != nil {
 			return err
 		}
-		if t != nil { // it was passed over, or had an answer of its own
+		if t != nil { // passed over, or answered itself
 			id = t.Next
 			continue
 		}
@@ -366,7 +357,7 @@ func (p *Questions) giveBack(ctx context.Context, c *chain, had *turn, end *reco
 	}
 }
 
-// findPlace returns where the chain has come to, as far as is known.
+// findPlace returns the chain's position, as far as known.
 func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	p.mu.Lock()
 	at, known := p.last.Get(c.id)
@@ -374,7 +365,7 @@ func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	if known {
 		return at, nil
 	}
-	// The rows of a question are kept for less than two periods after the one that it began in.
+	// Rows of a question outlast its first period by less than two.
 	now := p.period()
 	for period := now; period > now-3; period-- {
 		t, err := p.findTurn(ctx, rowStart, c.startID(period))
@@ -396,7 +387,7 @@ func (p *Questions) period() int64 { return time.Now().UnixNano() / int64(p.page
 
 func (c *chain) startID(period int64) string { return c.id + "." + strconv.FormatInt(period, 10) }
 
-// keepPlace writes where the chain has come to in this period, unless it is written.
+// keepPlace stores the chain's position in this period, unless stored.
 func (p *Questions) keepPlace(ctx context.Context, c *chain, id string) (*turn, error) {
 	period := p.period()
 	return p.putTurn(ctx, c, rowStart, c.startID(period), &turn{ID: id},
@@ -409,8 +400,7 @@ func (p *Questions) remember(c *chain, at place) {
 	p.last.Put(c.id, at)
 }
 
-// endTurn decides who has the answer of a question, and which is next, once. That is known for
-// longer than the answer is kept, and than a start leads to the question.
+// endTurn decides, once, who has a question's answer and which is next; its row outlasts both.
 func (p *Questions) endTurn(ctx context.Context, c *chain, t *turn, kept time.Time) (*turn,
 	error) {
 	t.Next = rand.Text()
@@ -421,7 +411,7 @@ func (p *Questions) endTurn(ctx context.Context, c *chain, t *turn, kept time.Ti
 	return p.putTurn(ctx, c, rowTaken, t.ID, t, until)
 }
 
-// putTurn stores a row and returns what it says, which may have been there before.
+// putTurn stores a row, or reads the one stored before.
 func (p *Questions) putTurn(ctx context.Context, c *chain, row, id string, t *turn,
 	until time.Time) (*turn, error) {
 	t.At = time.Now()
@@ -434,12 +424,12 @@ func (p *Questions) putTurn(ctx context.Context, c *chain, row, id string, t *tu
 		return t, err
 	}
 	if t, err = p.findTurn(ctx, row, id); t == nil && err == nil {
-		err = &storeError{errTaken} // and it has expired since
+		err = &storeError{errTaken} // expired since
 	}
 	return t, err
 }
 
-// findTurn reads a row, nil where there is none.
+// findTurn reads a row, or returns nil.
 func (p *Questions) findTurn(ctx context.Context, row, id string) (*turn, error) {
 	r, err := p.find(ctx, row, id)
 	if r == nil || err != nil {
@@ -452,7 +442,7 @@ func (p *Questions) findTurn(ctx context.Context, row, id string) (*turn, error)
 	return t, nil
 }
 
-// find reads a row, nil where there is none.
+// find reads a row, or returns nil.
 func (p *Questions) find(ctx context.Context, row, id string) (*record, error) {
 	r, err := p.page.get(ctx, row, id)
 	if errors.Is(err, store.ErrStateGone) {

@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/visit"
 )
 
-// A desk is two replicas of a page for questions behind one address. Browsers come to the second.
+// A desk is two replicas of a question page behind one address; browsers use the second.
 type desk struct {
 	t     *testing.T
 	url   string
@@ -64,7 +64,6 @@ func questionOf(taker string) *roundtrip.PageQuestion {
 		Form: json.RawMessage(yesForm)}
 }
 
-// ask asks at one of the replicas.
 func (d *desk) ask(replica int, q *roundtrip.PageQuestion) *roundtrip.PageReply {
 	d.t.Helper()
 	reply, err := d.pages[replica].AskOnPage(d.t.Context(), q)
@@ -74,7 +73,7 @@ func (d *desk) ask(replica int, q *roundtrip.PageQuestion) *roundtrip.PageReply 
 	return reply
 }
 
-// fill returns the form of an open question, filled in.
+// fill returns an open question's form, filled in.
 func (b *browser) fill(link, action, yes string) url.Values {
 	b.t.Helper()
 	form := b.open(link)
@@ -83,7 +82,6 @@ func (b *browser) fill(link, action, yes string) url.Values {
 	return form
 }
 
-// answer answers an open question.
 func (b *browser) answer(link, action, yes string) {
 	b.t.Helper()
 	if status, text := b.send("POST", link, b.fill(link, action, yes), nil); status != 200 ||
@@ -94,7 +92,7 @@ func (b *browser) answer(link, action, yes string) {
 
 const answeredNo = `{"action":"accept","content":{"yes":false}}`
 
-// TestAnAnswerIsTakenOnce, wherever it was asked for and given.
+// TestAnAnswerIsTakenOnce, on any replica.
 func TestAnAnswerIsTakenOnce(t *testing.T) {
 	woken := make(chan string, 9)
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{Options: visit.Options{
@@ -147,7 +145,7 @@ func TestAnAnswerIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestAQuestionIsForOneBinding, and one person.
+// TestAQuestionIsForOneBinding, and one user.
 func TestAQuestionIsForOneBinding(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
 	first := d.ask(0, questionOf("a"))
@@ -174,7 +172,7 @@ func isProtocol(err error, want string) bool {
 	return ok && strings.Contains(e.Message, want)
 }
 
-// TestQuestionsAreAnsweredByTheirForm alone, of the person and the browser that it was shown to.
+// TestQuestionsAreAnsweredByTheirForm only, by its user and browser.
 func TestQuestionsAreAnsweredByTheirForm(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
 	link := d.ask(0, questionOf("a")).Link
@@ -242,7 +240,7 @@ func TestQuestionsAreAnsweredByTheirForm(t *testing.T) {
 	}
 }
 
-// TestOneOfManyTakersGetsTheAnswer, and the others are asked one question.
+// TestOneOfManyTakersGetsTheAnswer; the others get one new question.
 func TestOneOfManyTakersGetsTheAnswer(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
 	ann := newBrowser(t, d.url, "ann")
@@ -278,7 +276,7 @@ func TestOneOfManyTakersGetsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestInvalidAnswersAreCorrected: what was entered is shown again, with what is wrong beside it.
+// TestInvalidAnswersAreCorrected: the input is shown again with its errors.
 func TestInvalidAnswersAreCorrected(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{Server: "Deployer"})
 	q := questionOf("a")
@@ -328,7 +326,7 @@ func want(t *testing.T, page string, texts ...string) {
 	}
 }
 
-// TestHostileTextsStayText wherever they stand, and are no part of the link.
+// TestHostileTextsStayText everywhere, and never in the link.
 func TestHostileTextsStayText(t *testing.T) {
 	const hostile = "\"'><script>alert(1)</script>\u202e\x1b]0;x\u0007{{.}}</style><img src=x>"
 	encoded, err := json.Marshal(hostile)
@@ -377,7 +375,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	}
 }
 
-// TestThePageOfAnAuthor is shown in place of the one that is built in.
+// TestThePageOfAnAuthor replaces the built-in one.
 func TestThePageOfAnAuthor(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<title>Ours</title><style nonce="{{.Nonce}}">` +
 		`</style>{{if .Done}}Bye: {{.Done}}{{else}}{{.Server}} {{.Message}}{{.Form}}{{end}}`))
@@ -411,13 +409,12 @@ func TestThePageOfAnAuthor(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatCannotBeShown are errors, and open nothing.
 func TestQuestionsThatCannotBeShown(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
 	long, nested := questionOf("a"), questionOf("a")
 	long.Message = strings.Repeat("x", 50<<10)
 	nested.Form = json.RawMessage(`{"type":"object","properties":{"x":{"type":"object"}}}`)
-	for want, q := range map[string]*roundtrip.PageQuestion{"more than 40960": long,
+	for want, q := range map[string]*roundtrip.PageQuestion{"limit of 40960": long,
 		"flat": nested} {
 		if reply, err := d.pages[0].AskOnPage(t.Context(), q); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -426,7 +423,7 @@ func TestQuestionsThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// TestOpenQuestionsMeetTheShareOfTheirPerson, and of nobody else.
+// TestOpenQuestionsMeetTheShareOfTheirPerson only.
 func TestOpenQuestionsMeetTheShareOfTheirPerson(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
 	other := questionOf("a")
@@ -449,7 +446,7 @@ func TestOpenQuestionsMeetTheShareOfTheirPerson(t *testing.T) {
 	d.ask(1, other)
 }
 
-// A failing store fails once, at one operation: before it, or after it.
+// A failing store fails once, before or after one operation.
 type failing struct {
 	store.StateStore
 	left  int
@@ -463,7 +460,7 @@ func (f *failing) Put(ctx context.Context, id, owner string, state []byte, until
 		if f.after {
 			_ = f.StateStore.Put(ctx, id, owner, state, until)
 		}
-		f.left = 0 // and so does the next one
+		f.left = 0 // the next one, too
 		return errors.New("marker-of-the-reason")
 	}
 	return f.StateStore.Put(ctx, id, owner, state, until)
@@ -476,8 +473,7 @@ func (f *failing) Get(ctx context.Context, id string) ([]byte, error) {
 	return f.StateStore.Get(ctx, id)
 }
 
-// TestNoLinkIsShownThatDoesNotWork, and no answer is lost or taken twice, at whichever operation
-// the store fails.
+// TestNoLinkIsShownThatDoesNotWork, and no answer is lost or taken twice, whenever the store fails.
 func TestNoLinkIsShownThatDoesNotWork(t *testing.T) {
 	for n := range 60 {
 		f := &failing{StateStore: store.NewMemoryStateStore(0), left: n / 2, after: n%2 == 1}
@@ -519,7 +515,7 @@ func TestNoLinkIsShownThatDoesNotWork(t *testing.T) {
 	}
 }
 
-// A tomb keeps the ids of states that have expired, as a database does until it deletes them.
+// A tomb keeps expired ids until deletion, like a database.
 type tomb struct {
 	store.StateStore
 	ids map[string]time.Time
@@ -533,8 +529,8 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 	return b.StateStore.Put(ctx, id, owner, state, until)
 }
 
-// TestChainsOfQuestions plays people, takers and clocks at random, and holds what is promised: one
-// question at a time that stays open for its time, an answer for one taker, for its time.
+// TestChainsOfQuestions plays users, takers and clocks at random: one question is open for its
+// time, and an answer is for one taker, for its time.
 func TestChainsOfQuestions(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
@@ -558,9 +554,9 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 		content string
 		until   time.Time
 	}
-	var link string       // that is open
-	var opened time.Time  // when
-	var answers []*answer // that may be taken
+	var link string       // of the open question
+	var opened time.Time  // its start
+	var answers []*answer // not taken yet
 	number, takers, took := 0, 0, map[string]bool{}
 	form := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
 	for step := range 60 {
@@ -576,7 +572,7 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 			t.Helper()
 			t.Fatalf("seed %d, step %d: "+format, append([]any{seed, step}, args...)...)
 		}
-		if random.IntN(3) == 0 && link != "" { // the person answers
+		if random.IntN(3) == 0 && link != "" { // the user answers
 			number++
 			browse := func(method string, form url.Values, cookies []*http.Cookie) *http.Response {
 				r := httptest.NewRequest(method, link, strings.NewReader(form.Encode()))
@@ -610,7 +606,7 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 			takers++
 			q.Taker = fmt.Sprint("t", takers)
 		}
-		var held, free *answer // that the taker has, and that is to be had, for a minute at least
+		var held, free *answer // the taker's, and an available one, for at least a minute
 		for _, a := range answers {
 			if time.Now().Add(time.Minute).Before(a.until) {
 				if a.taker == q.Taker {
@@ -620,7 +616,7 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 				}
 			}
 		}
-		if held == nil && took[q.Taker] { // flows do not ask one question twice
+		if held == nil && took[q.Taker] { // flows do not repeat a question
 			continue
 		}
 		if held != nil && free == nil && link == "" && random.IntN(3) == 0 {
@@ -629,7 +625,7 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 				if seed%3 != 2 {
 					fail("giving back: %v", err)
 				}
-				held.until = time.Time{} // lost, as an old row is in its place
+				held.until = time.Time{} // lost to an old row in its place
 			}
 			continue
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A database is what the page is about, a secret what is entered there.
+// A database is the subject of the page, a secret its input.
 type database struct {
 	Name string `json:"name"`
 }
@@ -48,7 +48,6 @@ var form = template.Must(template.New("").Parse(`<!doctype html><title>Password<
 <input type="hidden" name="visit_token" value="{{.Token}}">
 <input type="password" name="password"><button>Send</button></form>`))
 
-// showForm is the page of an author.
 func showForm(w http.ResponseWriter, r *http.Request, v *visit.Visit[database, secret]) {
 	entered := r.PostFormValue("password")
 	if r.Method != http.MethodPost || entered == "" {
@@ -65,7 +64,6 @@ func showForm(w http.ResponseWriter, r *http.Request, v *visit.Visit[database, s
 	}
 }
 
-// cookieLogin is the login of the host: a cookie.
 func cookieLogin(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	cookie, err := r.Cookie("who")
 	if err != nil {
@@ -79,26 +77,26 @@ func principal(name string) protocol.Principal {
 	return protocol.Principal{Issuer: "https://id.example", Subject: name}
 }
 
-// A site is two replicas of a server behind one address. The requests of clients of 2026-07-28 go
-// to both in turn, sessions to the first, and browsers to the second.
+// A site is two replicas of a server behind one address: clients of 2026-07-28 alternate, sessions
+// use the first, browsers the second.
 type site struct {
 	url   string
 	mux   *http.ServeMux
 	pages [2]*visit.Page[database, secret]
-	wire  bytes.Buffer // all that passed between clients and the server
+	wire  bytes.Buffer // all traffic between clients and the server
 	mu    sync.Mutex   // of wire
 	log   strings.Builder
 	seen  []event.VisitServed // by the second replica
 }
 
-// lastSeen returns what the observer was told last of a browser.
+// lastSeen returns the observer's last event about a browser.
 func (s *site) lastSeen() event.VisitServed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[len(s.seen)-1]
 }
 
-// listen has an address first and handlers later: a page has to know where it is.
+// listen opens an address before its handlers exist: a page has to know it.
 func listen(t *testing.T) (url string, mux *http.ServeMux) {
 	mux = http.NewServeMux()
 	s := httptest.NewServer(mux)
@@ -115,7 +113,7 @@ func newPage(t *testing.T, url string, opts visit.Options) *visit.Page[database,
 	return p
 }
 
-// newSite has the replicas share what is shared; they have keyrings of their own with equal keys.
+// newSite returns replicas with a shared store and separate, equal keyrings.
 func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 	t.Helper()
 	s := &site{}
@@ -154,7 +152,6 @@ func newSite(t *testing.T, shared store.StateStore, opts visit.Options) *site {
 	return s
 }
 
-// newServer has a tool that needs a password.
 func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
@@ -188,7 +185,6 @@ func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.S
 	return srv
 }
 
-// RoundTrip records what passes.
 func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		body, err := io.ReadAll(r.Body)
@@ -222,7 +218,7 @@ func (r *recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// connect returns a client of somebody, anonymous without a name, whom go sends to a link.
+// connect returns a client of a user, anonymous without a name, who opens links with go.
 func (s *site) connect(t *testing.T, era protocol.Era, name string,
 	visit func(link string) protocol.ElicitAction) *client.Client {
 	t.Helper()
@@ -255,7 +251,6 @@ func connectTo(t *testing.T, peer protocol.Peer, era protocol.Era,
 	return c
 }
 
-// unlock calls the tool and returns what came of it.
 func unlock(t *testing.T, c *client.Client) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), "unlock", database{question})
@@ -265,13 +260,12 @@ func unlock(t *testing.T, c *client.Client) string {
 	return result.Content[0].(*protocol.TextContent).Text
 }
 
-// A browser keeps cookies and follows no redirects.
 type browser struct {
 	t    *testing.T
 	http *http.Client
 }
 
-// newBrowser returns the browser of somebody who is logged in, unless the name is empty.
+// newBrowser returns the browser of a user, logged in unless the name is empty.
 func newBrowser(t *testing.T, site, name string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -285,7 +279,7 @@ func newBrowser(t *testing.T, site, name string) *browser {
 	return &browser{t, &http.Client{Jar: jar}}
 }
 
-// send sends a request as browsers do, changed, and returns its status and text.
+// send sends a browser's request, after changes, and returns its status and text.
 func (b *browser) send(method, link string, fields url.Values,
 	change func(*http.Request)) (int, string) {
 	b.t.Helper()
@@ -320,7 +314,6 @@ func (b *browser) send(method, link string, fields url.Values,
 
 var tokenOf = regexp.MustCompile(`name="visit_token" value="([^"]+)"`)
 
-// open opens a link and returns the fields of its form, filled in.
 func (b *browser) open(link string) url.Values {
 	b.t.Helper()
 	status, text := b.send(http.MethodGet, link, nil, nil)
@@ -331,7 +324,6 @@ func (b *browser) open(link string) url.Values {
 	return url.Values{visit.TokenField: {found[1]}, "password": {password}}
 }
 
-// finish does what the page wants.
 func (b *browser) finish(link string) {
 	b.t.Helper()
 	if status, text := b.send(http.MethodPost, link, b.open(link), nil); status != http.StatusOK {

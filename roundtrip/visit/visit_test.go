@@ -27,8 +27,8 @@ var eras = map[string]protocol.Era{"2026-07-28": protocol.Modern, "2025-11-25": 
 
 const accept, decline = protocol.ActionAccept, protocol.ActionDecline
 
-// TestPasswordByVisit: what is entered at one replica reaches the handler at another, and passes
-// neither the client nor an observer.
+// TestPasswordByVisit: input at one replica reaches the handler at another, past client and
+// observer.
 func TestPasswordByVisit(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestPasswordByVisit(t *testing.T) {
 	}
 }
 
-// serveLines serves a page and its server as a process over stdio does.
+// serveLines serves a page and its server like a stdio process.
 func serveLines(t *testing.T, era protocol.Era,
 	visitPage func(link string) protocol.ElicitAction) *client.Client {
 	at, mux := listen(t)
@@ -115,7 +115,7 @@ func TestVisitOverStdio(t *testing.T) {
 	}
 }
 
-// TestLinksOfOthers: whoever was not asked learns nothing, with any kind of link.
+// TestLinksOfOthers: other users learn nothing from any link.
 func TestLinksOfOthers(t *testing.T) {
 	states := store.NewMemoryStateStore(0)
 	s := newSite(t, states, visit.Options{})
@@ -187,14 +187,13 @@ func TestLinksOfOthers(t *testing.T) {
 			t.Errorf("%s: the page shows the question", tc.name)
 		}
 	}
-	ann.finish(link) // it is still open
+	ann.finish(link) // still open
 	if got := <-ended; got != "unlocked: true" {
 		t.Errorf("the call ended with %q", got)
 	}
 }
 
-// TestUsedOnce: of many tabs one finishes a visit, and a link that is over says so to the person
-// alone.
+// TestUsedOnce: one of many tabs finishes a visit; only its user learns that a link is over.
 func TestUsedOnce(t *testing.T) {
 	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
 	ann := newBrowser(t, s.url, "ann")
@@ -244,7 +243,7 @@ func TestUsedOnce(t *testing.T) {
 	}
 }
 
-// TestVisitsThatEnd because the person refuses at the client, or is late: the link is over then.
+// TestVisitsThatEnd by a refusal at the client, or by time: the link is over.
 func TestVisitsThatEnd(t *testing.T) {
 	for name, era := range eras {
 		for _, tc := range []struct {
@@ -279,8 +278,7 @@ func TestVisitsThatEnd(t *testing.T) {
 	}
 }
 
-// TestAFinishedVisitStaysOver: until its time is over, although the replica that served the page
-// has another TTL, or a clock that is behind.
+// TestAFinishedVisitStaysOver until it expires, even with another TTL or a late clock at the page.
 func TestAFinishedVisitStaysOver(t *testing.T) {
 	shared := store.NewMemoryStateStore(0)
 	s := newSite(t, shared, visit.Options{})
@@ -296,13 +294,13 @@ func TestAFinishedVisitStaysOver(t *testing.T) {
 	if got := unlock(t, c); got != "unlocked: true" {
 		t.Errorf("the call ended with %q", got)
 	}
-	time.Sleep(1100 * time.Millisecond) // the TTL of the page
+	time.Sleep(1100 * time.Millisecond) // the page's TTL
 	if status, text := ann.send(http.MethodGet, link, nil, nil); status != http.StatusGone {
 		t.Errorf("after the end: %d %s", status, text)
 	}
 }
 
-// A keeper keeps states for longer, as databases do, and may be down.
+// A keeper keeps states longer, like a database, and may be down.
 type keeper struct {
 	store.StateStore
 	down error
@@ -322,7 +320,7 @@ func (k *keeper) Get(ctx context.Context, id string) ([]byte, error) {
 	return k.StateStore.Get(ctx, id)
 }
 
-// TestStoresThatFail: nothing is asked that could not be finished.
+// TestStoresThatFail: no visit is shown that could not be finished.
 func TestStoresThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
@@ -362,7 +360,6 @@ func TestAnonymousCallers(t *testing.T) {
 	}
 }
 
-// TestVisitWakesTask: a task that waits goes on at once when the page is finished.
 func TestVisitWakesTask(t *testing.T) {
 	at, mux := listen(t)
 	var added *tasks.Tasks
@@ -393,7 +390,7 @@ func TestVisitWakesTask(t *testing.T) {
 			return &protocol.ElicitResult{Action: accept}, nil
 		},
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-			time.AfterFunc(9*time.Second, func() { // looks are 8 s apart by then, and then 16 s
+			time.AfterFunc(9*time.Second, func() { // polls are 8 s apart by then, then 16 s
 				began = time.Now()
 				ann.finish(q.URL)
 			})
@@ -442,7 +439,6 @@ func TestPagesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestAskOutsideOfHandlers returns the error of package roundtrip.
 func TestAskOutsideOfHandlers(t *testing.T) {
 	p := newPage(t, "https://a.example/p", visit.Options{Visitor: cookieLogin})
 	if _, err := p.Ask(t.Context(), "k", "m", database{}); err == nil ||

@@ -22,7 +22,7 @@ func TestGuard(t *testing.T, o *Options) {
 	o.run(t, "bounds", testGuardBounds)
 }
 
-// testClaims follows two claims from replica to replica, one with an outcome and one without.
+// testClaims follows two claims between replicas, with and without an outcome.
 func testClaims(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
 	first := a.take("id")
@@ -45,8 +45,7 @@ func testClaims(t *testing.T, s *Store) {
 	b.expect("failed", unknown)
 }
 
-// testReleases: a released state can be claimed once more, by the same answers at any replica,
-// and its former holder can do nothing about that claim.
+// testReleases: any replica can reclaim a released state for the same answers, for good.
 func testReleases(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
 	first := a.take("id")
@@ -75,7 +74,7 @@ func testReleases(t *testing.T, s *Store) {
 	a.expect("again and again", running)
 }
 
-// testLeases: the end of a lease changes the answer to others and nothing else.
+// testLeases: the end of a lease only changes the answer to others.
 func testLeases(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
 	renewed, committed, released := a.take("renewed"), a.take("committed"), a.take("released")
@@ -98,7 +97,7 @@ func testLeases(t *testing.T, s *Store) {
 	b.expect("committed", recorded("late outcome"))
 }
 
-// testDeadHolder abandons a claim together with its guard. The state is spent for ever.
+// testDeadHolder abandons a claim and its guard. The state stays spent.
 func testDeadHolder(t *testing.T, s *Store) {
 	s.claimant(t).take("id")
 	s.claimant(t).expect("id", running)
@@ -132,8 +131,7 @@ func testOneWinner(t *testing.T, s *Store) {
 	}
 }
 
-// testEndedContexts: no claim is left behind that nobody holds, and a holder can end its claim
-// when its request has ended.
+// testEndedContexts: no claim is left without a holder, who can end it after the request.
 func testEndedContexts(t *testing.T, s *Store) {
 	c := s.claimant(t)
 	gone, cancel := context.WithCancel(t.Context())
@@ -159,7 +157,7 @@ func testEndedContexts(t *testing.T, s *Store) {
 	c.take("released")
 }
 
-// testOutcomes compares what comes back byte by byte, and that one state has one outcome.
+// testOutcomes: outcomes come back unchanged, and a state has only one.
 func testOutcomes(t *testing.T, s *Store) {
 	a, b := s.claimant(t), s.claimant(t)
 	outcomes := map[string]string{
@@ -174,8 +172,7 @@ func testOutcomes(t *testing.T, s *Store) {
 	}
 }
 
-// testClocks has a caller claim whose clock is behind: by the clock of the store the state has
-// expired already.
+// testClocks claims with a late clock: by the store's clock the state has expired.
 func testClocks(t *testing.T, s *Store) {
 	if s.Skew == 0 {
 		t.Skip("one clock")
@@ -192,7 +189,7 @@ func testClocks(t *testing.T, s *Store) {
 	}
 }
 
-// testGuardBounds fills a guard. What was claimed before is spent, whether there is room or not.
+// testGuardBounds fills a guard. Claimed states stay spent, with or without room.
 func testGuardBounds(t *testing.T, s *Store) {
 	if s.Entries == 0 {
 		t.Skip("no bounds")

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// idOf returns an id of a state as the funnel makes them, 64 hexadecimal digits.
+// idOf returns an id as the funnel makes them.
 func idOf(name string) string { return fmt.Sprintf("%x%s", name, strings.Repeat("0", 64))[:64] }
 
 // TestStateStore checks a [store.StateStore].
@@ -37,7 +37,7 @@ func testStates(t *testing.T, s *Store) {
 		if err := a.Put(ctx, id, alice, given, inAnHour()); err != nil {
 			t.Fatalf("put: %v", err)
 		}
-		clear(given) // the store must not keep hold of it
+		clear(given) // the store must not retain it
 		if err := b.Put(ctx, id, alice, []byte("another"), inAnHour()); err == nil {
 			t.Error("an id was put twice")
 		}
@@ -51,7 +51,7 @@ func testStates(t *testing.T, s *Store) {
 	}
 }
 
-// testOneState puts many states under one id at once. One is taken, and stays.
+// testOneState puts many states under one id at once. One succeeds, and stays.
 func testOneState(t *testing.T, s *Store) {
 	for _, id := range []string{idOf("first"), idOf("second")} {
 		var kept atomic.Value

@@ -1,5 +1,4 @@
-// Package storetest checks that a [store.Guard], a [store.StateStore] and a [store.TaskStore] keep
-// their contracts. It is for the tests of implementations:
+// Package storetest tests implementations of the interfaces of package store:
 //
 //	func TestGuard(t *testing.T) {
 //		storetest.TestGuard(t, &storetest.Options{Open: func(t *testing.T) *storetest.Store {
@@ -11,7 +10,7 @@
 //		}})
 //	}
 //
-// What only an outage shows is not tested: a network that fails, a database that is full.
+// Failures that need an outage, such as of a network, are not tested.
 package storetest
 
 import (
@@ -26,39 +25,30 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Options say how the tests reach an implementation.
+// Options configure the tests of an implementation.
 type Options struct {
-	// Open makes an empty store for one test. Required.
-	Open func(t *testing.T) *Store
-	// Bubble runs each test in a bubble of package testing/synctest, where time.Sleep takes no
-	// time. It is for implementations in memory.
+	Open func(t *testing.T) *Store // an empty store for one test; required
+	// Bubble runs tests under testing/synctest, without real sleep, for implementations in memory.
 	Bubble bool
 }
 
-// A Store is what the guards, the state stores, or the task stores, of several replicas share.
+// A Store is shared by the guards, state stores, or task stores of several replicas.
 type Store struct {
-	// Guard opens the store as one more replica does. [TestGuard] requires it. An
-	// implementation in memory returns the same guard every time.
-	Guard func(t *testing.T) store.Guard
-	// States does that for [TestStateStore].
-	States func(t *testing.T) store.StateStore
-	// Tasks does that for [TestTaskStore].
-	Tasks func(t *testing.T) store.TaskStore
-	// ExpireLeases has the leases of all claims run out, such as by moving them into the past
-	// in the store. [TestGuard] requires it. In a bubble it may sleep for [store.Lease].
+	// Guard opens the store for another replica, for [TestGuard]. In memory: the same guard always.
+	Guard  func(t *testing.T) store.Guard
+	States func(t *testing.T) store.StateStore // likewise for [TestStateStore]
+	Tasks  func(t *testing.T) store.TaskStore  // likewise for [TestTaskStore]
+	// ExpireLeases ends all leases, for [TestGuard]. In a bubble it may sleep for [store.Lease].
 	ExpireLeases func(t *testing.T)
-	// Entries is how many entries all owners together may have, at least 40: one owner may
-	// have a quarter. 0: bounds are not tested.
+	// Entries is the limit for all owners, at least 40; one owner may use a quarter. 0: not tested.
 	Entries int
-	// TaskBytes is how long the records of tasks that are over may be together: one owner may
-	// have a quarter. 0: that is not tested.
+	// TaskBytes is the limit of finished tasks' records, a quarter for one owner. 0: not tested.
 	TaskBytes int
-	// Skew is how far the clock of a caller may be behind that of the store without an entry
-	// being forgotten too early. 0: they have one clock.
+	// Skew is how late a caller's clock may be without early expiry of entries. 0: one clock.
 	Skew time.Duration
 }
 
-// run runs one test on a store of its own.
+// run runs one test with its own store.
 func (o *Options) run(t *testing.T, name string, test func(t *testing.T, s *Store)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -70,12 +60,11 @@ func (o *Options) run(t *testing.T, name string, test func(t *testing.T, s *Stor
 	})
 }
 
-// The fingerprints of answers, and owners.
 var answers, others = [32]byte{1}, [32]byte{2}
 
 const alice, bob = "digest of alice", "digest of bob"
 
-// An answer is what a guard says to a claim, for messages and comparisons.
+// An answer is a guard's response to a claim, for messages and comparisons.
 type answer string
 
 const (
@@ -85,10 +74,8 @@ const (
 	forked  answer = "spent, no more"
 )
 
-// recorded is the answer that hands an outcome out.
 func recorded(outcome string) answer { return answer("spent, outcome " + outcome) }
 
-// answerOf classifies what Claim returned.
 func answerOf(err error) answer {
 	if err == nil {
 		return claimed
@@ -164,8 +151,7 @@ func (c claimant) release(claim store.Claim) {
 	}
 }
 
-// atOnce calls do n times at once, at three of what open opens in turn, and returns how often it
-// succeeded. check looks at the errors of the other calls.
+// atOnce calls do n times at once, on three stores, and counts successes; check gets other errors.
 func atOnce[S any](t *testing.T, n int, open func(*testing.T) S, do func(n int, s S) error,
 	check func(n int, err error)) int {
 	t.Helper()
@@ -185,8 +171,7 @@ func atOnce[S any](t *testing.T, n int, open func(*testing.T) S, do func(n int, 
 	return int(won.Load())
 }
 
-// fill has an owner take entries until it is refused. It returns how many it got and the
-// refusal, and fails the test if there is none.
+// fill takes entries for an owner until refused, and returns their number and the refusal.
 func fill(t *testing.T, most int, take func(n int) error) (int, *store.QuotaError) {
 	t.Helper()
 	for n := range most + 1 {
@@ -202,7 +187,7 @@ func fill(t *testing.T, most int, take func(n int) error) (int, *store.QuotaErro
 	return 0, nil
 }
 
-// checkBounds holds the room of owners against their shares. put stores one more entry.
+// checkBounds checks owners' shares. put stores one more entry.
 func (s *Store) checkBounds(t *testing.T, resource string, put func(id, owner string) error) {
 	t.Helper()
 	got, full := fill(t, s.Entries, func(n int) error {

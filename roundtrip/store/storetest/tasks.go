@@ -27,17 +27,14 @@ func TestTaskStore(t *testing.T, o *Options) {
 	o.run(t, "contexts of tasks that have ended", testTaskContexts)
 }
 
-// short is a time that the tests wait for. It is long enough for some calls of a slow store.
-const short = time.Second
+const short = time.Second // waited for in tests; enough for some calls of a slow store
 
-// The times of tasks that are kept.
 var (
 	never = store.TaskTimes{Due: -1, Keep: time.Hour}
 	now   = store.TaskTimes{Keep: time.Hour}
 	later = store.TaskTimes{Due: time.Hour, Keep: time.Hour}
 )
 
-// digestOf returns the digest that a test calls name.
 func digestOf(name string) (d [32]byte) {
 	copy(d[:], "\x00\xff'"+name)
 	return d
@@ -71,7 +68,6 @@ func put(t *testing.T, s store.TaskStore, task *store.Task, times store.TaskTime
 	}
 }
 
-// expect checks the error of a call.
 func expect(t *testing.T, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -79,7 +75,7 @@ func expect(t *testing.T, what string, err, want error) {
 	}
 }
 
-// testTasks compares what comes back, also after the caller has changed what it gave and got.
+// testTasks compares what comes back, even after the caller changed its values.
 func testTasks(t *testing.T, s *Store) {
 	a, b, ctx := s.Tasks(t), s.Tasks(t), t.Context()
 	task := taskOf("task")
@@ -137,8 +133,8 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// tasksAtOnce calls do twelve times at once and returns how often it succeeded. Its other calls
-// must fail with want, if there is one.
+// tasksAtOnce calls do twelve times at once and counts successes. Others must fail with want, if
+// set.
 func (s *Store) tasksAtOnce(t *testing.T, want error,
 	do func(n int, s store.TaskStore) error) int {
 	t.Helper()
@@ -249,7 +245,7 @@ func testDueTasks(t *testing.T, s *Store) {
 	create(t, a, taskOf("never"), never)
 	create(t, a, taskOf("later"), later)
 	var want [][32]byte
-	for i := range 5 { // the names are in another order
+	for i := range 5 { // the names have another order
 		task := taskOf(fmt.Sprint("task ", 9-i))
 		create(t, a, task, now)
 		want = append(want, task.ID)
@@ -318,7 +314,7 @@ func testTaskWakes(t *testing.T, s *Store) {
 	}
 }
 
-// testTaskDrop: what is past its time is not there, and takes room until it is dropped.
+// testTaskDrop: expired tasks are invisible, and take room until dropped.
 func testTaskDrop(t *testing.T, s *Store) {
 	a, b, ctx := s.Tasks(t), s.Tasks(t), t.Context()
 	room := store.TaskRoom{Owner: 3}
@@ -359,7 +355,7 @@ func testTaskDrop(t *testing.T, s *Store) {
 	}
 }
 
-// testTaskRoom: tasks that are not over are counted, of one owner and in all, also at once.
+// testTaskRoom: unfinished tasks are counted, by owner and in all, concurrently too.
 func testTaskRoom(t *testing.T, s *Store) {
 	a, ctx, room := s.Tasks(t), t.Context(), store.TaskRoom{Owner: 5, All: 8}
 	fits := func(name string, owner [32]byte, limit string) {
@@ -398,8 +394,7 @@ func testTaskRoom(t *testing.T, s *Store) {
 	fits("of bob 2", digestOf(bob), "server")
 }
 
-// testOverRoom: tasks that are over take memory until they are dropped. They are kept, and no
-// further ones are taken.
+// testOverRoom: finished tasks take memory until dropped; without room new ones are refused.
 func testOverRoom(t *testing.T, s *Store) {
 	if s.TaskBytes == 0 {
 		t.Skip("no bounds")
@@ -423,8 +418,7 @@ func testOverRoom(t *testing.T, s *Store) {
 	create(t, a, taskOf("further"), now)
 }
 
-// testTaskContexts: a call whose context has ended does what it should or nothing, and never tells
-// that a task is gone or has changed.
+// testTaskContexts: a call with an ended context works or does nothing, and reports no lost task.
 func testTaskContexts(t *testing.T, s *Store) {
 	a := s.Tasks(t)
 	gone, cancel := context.WithCancel(t.Context())
