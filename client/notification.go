@@ -9,17 +9,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A notificationReceiver is the [protocol.Back] of a request: it passes notifications to their
-// handlers.
+// A notificationReceiver is the [protocol.Back] of a request, for handlers of notifications.
 type notificationReceiver struct {
 	opts         *Options
 	token        protocol.ID                               // of the request
 	progress     func(context.Context, *protocol.Progress) // nil: not wanted
-	subscription *subscription                             // nil: the request opens none
+	subscription *subscription                             // nil without a subscription
 
 	mu           sync.Mutex
 	ended        bool     // the request has ended
-	lastProgress *float64 // nil: none yet
+	lastProgress *float64 // nil before the first
 	firstErr     error    // of a notification that failed
 }
 
@@ -33,7 +32,7 @@ func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
-// asBack returns b as an interface value, which is nil if b is.
+// asBack returns an interface value that is nil if b is.
 func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
@@ -41,8 +40,7 @@ func (b *notificationReceiver) asBack() protocol.Back {
 	return b
 }
 
-// stopReceiving refuses later notifications. A peer in the same process may
-// still hold b after the request has ended.
+// stopReceiving refuses later notifications: a peer in the same process may still hold b.
 func (b *notificationReceiver) stopReceiving() {
 	if b != nil {
 		b.mu.Lock()
@@ -69,7 +67,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 		return errPrefix.Errorf("the request has ended")
 	}
 	if failed != nil && b.subscription != nil {
-		return failed // the subscription has ended; the peer may not have noticed
+		return failed // subscription ended; the peer may not have noticed
 	}
 	if n == nil {
 		return errPrefix.Errorf("nil notification")
@@ -95,8 +93,8 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 	return nil
 }
 
-// dispatchNotification calls the handler for n. It drops malformed progress and
-// progress of other requests (basic/patterns/progress).
+// dispatchNotification calls the handler for n. It drops malformed progress and progress of other
+// requests (basic/patterns/progress).
 func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *protocol.Notification) {
 	switch {
 	case n.Method == protocol.NotifyProgress && b.progress != nil:

@@ -15,15 +15,14 @@ import (
 // A Pending is a call that waits for answers: [Client.Begin] returns it, [Client.Resume] continues
 // it.
 //
-// It can be stored and sent elsewhere as JSON, answers included. Protect it: it holds the arguments
-// of the call, people's answers, and the server's state, which is enough to continue the call over
-// connections without authentication. Anyone who can change it decides what people are asked.
-// Printing and logging show none of that.
+// It can be stored and sent as JSON, answers included. Protect it: it holds the call's arguments,
+// users' answers, and the server's state, which is enough to continue the call over unauthenticated
+// connections. Anyone who can change it decides what users are asked. Printing and logging show
+// none of that.
 //
 // Its methods are not safe for concurrent use.
 type Pending struct {
-	// call is a pointer, so that no verb of package fmt shows the contents, even within other
-	// structs.
+	// A pointer, so that no verb of package fmt shows the contents, even within other structs.
 	call *pendingCall
 }
 
@@ -73,16 +72,14 @@ func (p *Pending) Questions() protocol.InputRequests {
 }
 
 // State returns the state that came with the questions, for programs that store less than the
-// Pending: a request with this state and the answers continues the call, too.
+// Pending: a request with this state and the answers continues the call too.
 func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
 
 // Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
-// or a URL, as [Accept], [Decline] and [Cancel] return, a [*protocol.CreateMessageResult] for
-// sampling, a [*protocol.ListRootsResult] for roots, or a [json.RawMessage] with the JSON text of
-// one of them. Content of a form is completed with its defaults and validated, that of a URL left
-// out.
-//
-// An answer that may not be sent is an [*AnswerError], and changes nothing.
+// or URL (see [Accept], [Decline] and [Cancel]), a [*protocol.CreateMessageResult] for sampling, a
+// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] with the JSON of one of them.
+// Content of a form is completed with its defaults and validated, that of a URL dropped. An invalid
+// answer is an [*AnswerError], and changes nothing.
 func (p *Pending) Answer(key string, result json.Marshaler) error {
 	for _, q := range p.Questions() {
 		if q.Key != key {
@@ -101,7 +98,6 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
-// encodeAnswer checks an answer to q and returns it as it is sent.
 func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -183,8 +179,8 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the text of MarshalJSON. An invalid text, or one with answers that
-// [Pending.Answer] would refuse, is an error and changes nothing.
+// UnmarshalJSON reads the text of MarshalJSON. Invalid text, or an answer that [Pending.Answer]
+// would refuse, is an error and changes nothing.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {

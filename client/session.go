@@ -13,7 +13,7 @@ import (
 )
 
 // A session is a connection of a legacy revision (basic/lifecycle of revision 2025-11-25). As the
-// [protocol.BackCaller] of the peer it receives what belongs to no request.
+// peer's [protocol.BackCaller] it receives what belongs to no request.
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
@@ -27,7 +27,7 @@ type session struct {
 
 // A runningLeg has been sent and not been answered.
 type runningLeg struct {
-	ctx      context.Context // of the call, for progress that arrives on another stream
+	ctx      context.Context // of the call, for progress on another stream
 	receiver *sessionReceiver
 }
 
@@ -39,8 +39,7 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 	s.pushes.session = s
 	s.subscribers = subscribers{session: s, uriCounts: map[string]int{}}
 	caps := c.caps
-	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ in
-	// these revisions.
+	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ.
 	caps.Extensions = maps.Clone(caps.Extensions)
 	if delete(caps.Extensions, protocol.ExtensionTasks); len(caps.Extensions) == 0 {
 		caps.Extensions = nil
@@ -110,8 +109,7 @@ func (s *session) agreedVersion() protocol.Version {
 	return ""
 }
 
-// sendLeg sends one request in the form of legacy revisions. A nil back means no handlers for
-// notifications.
+// sendLeg sends one request in legacy form. A nil back handles no notifications.
 func (s *session) sendLeg(ctx context.Context, l leg,
 	back *sessionReceiver) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
@@ -144,8 +142,8 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
-// soleOrigin returns the origin of a question that arrives outside of any request: the only running
-// request; empty if there are several.
+// soleOrigin returns the origin of a question outside any request: the only running request, or
+// empty if there are several.
 func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +155,8 @@ func (s *session) soleOrigin() (o QuestionOrigin) {
 	return o
 }
 
-// findByProgress returns the running leg that n reports the progress of. Some servers send progress
-// on the stream of the session.
+// findByProgress returns the running leg of a progress notification. Some servers send progress on
+// the session's stream.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
@@ -215,10 +213,9 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	}
 }
 
-// visitURLs asks the person for the visits that the server requires (-32042; client/elicitation of
-// revision 2025-11-25, "URL Elicitation Required Error"). It returns said if the server requires a
-// visit in visited, those of the call so far: the person did not complete it, and the caller must
-// call again.
+// visitURLs asks for the visits that the server requires (-32042; client/elicitation of revision
+// 2025-11-25, "URL Elicitation Required Error"). If one of them is in visited, the call's earlier
+// visits, the user did not complete it: said is returned, and the caller must call again.
 func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
 	visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
@@ -248,7 +245,7 @@ func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []
 	return nil
 }
 
-// stripModernFields removes what legacy revisions do not have, and refuses retries.
+// stripModernFields removes fields unknown to legacy revisions, and refuses retries.
 func (s *session) stripModernFields(p protocol.Params) error {
 	if retry := protocol.RetryOf(p); retry != nil {
 		if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
@@ -292,9 +289,8 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return back.Notify(ctx, n)
 }
 
-// handleOwnNotification handles the notifications of the session, on whichever stream they arrive:
-// withdrawn questions and changes. It reports false for others, and for changes without a
-// subscriber.
+// handleOwnNotification handles the session's notifications on any stream: withdrawn questions and
+// changes. False: another kind, or a change without a subscriber.
 func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
@@ -316,15 +312,14 @@ func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Re
 type sessionReceiver struct {
 	session       *session
 	leg           leg
-	notifications *notificationReceiver // nil: no handler wants any
+	notifications *notificationReceiver // nil without handlers
 
 	mu        sync.Mutex
-	questions int // how many the server has pushed
+	questions int // pushed so far
 }
 
 var _ protocol.BackCaller = (*sessionReceiver)(nil)
 
-// Notify implements [protocol.Back].
 func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n != nil && b.session.handleOwnNotification(n) {
 		return nil
@@ -335,7 +330,6 @@ func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) 
 	return b.notifications.Notify(ctx, n)
 }
 
-// Call implements [protocol.BackCaller].
 func (b *sessionReceiver) Call(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	b.mu.Lock()

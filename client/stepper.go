@@ -8,16 +8,15 @@ import (
 )
 
 // Begin sends a request and returns the first questions instead of calling handlers, for programs
-// that cannot block while a person thinks: web servers, queues, jobs. P is a
-// [*protocol.CallToolParams], [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is
-// not changed.
+// that cannot block on a user: web servers, queues, jobs. p is a [*protocol.CallToolParams],
+// [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is not changed.
 //
-// Without an error, either the result or the pending call is not nil. The result has the type of
-// the method, for example [*protocol.CallToolResult]. Answer a pending call with [Pending.Answer]
-// and continue it with [Client.Resume], in this process or in another.
+// Without an error, either the result, of the method's type such as [*protocol.CallToolResult], or
+// the pending call is not nil. Answer a pending call with [Pending.Answer] and continue it with
+// [Client.Resume], in this process or in another.
 //
-// The questions have been checked as in [Client.CallTool], against the capabilities in
-// [Options.Manual]. Errors are those of [Client.CallTool].
+// The questions are checked as in [Client.CallTool], against the capabilities in [Options.Manual].
+// Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {
@@ -27,7 +26,7 @@ func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result,
 }
 
 // Resume sends a pending call again with its answers, its state and a new id, and returns what
-// [Client.Begin] does. Every question must be answered. P is not changed. Whether it may be resumed
+// [Client.Begin] does. Every question must be answered. p is not changed. Whether it may be resumed
 // twice, for example after a [*TransportError], is up to the server.
 //
 // The questions are checked again, because p may come from another process. [Options.MaxRounds]
@@ -54,8 +53,7 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 	if err != nil {
 		return nil, nil, errPrefix.Errorf("pending call: %w", err)
 	}
-	// The ids of a call must differ, even if several processes send its requests
-	// (basic/patterns/mrtr).
+	// The ids of a call must differ, even across processes (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
 	k := c.newCall(leg{method: call.method, target: call.target, params: params})
 	k.round = call.round
@@ -113,7 +111,6 @@ func (c *Client) skipIDs(n int64) {
 	}
 }
 
-// newLeg returns the request with the parameters p.
 func newLeg(p protocol.Params) (leg, error) {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// receiveLine routes a line. Nil is one that was too long.
+// receiveLine routes a line, nil for one that was too long.
 func (s *Stream) receiveLine(line []byte) error {
 	if line == nil {
 		s.failAfterLongLine()
@@ -103,7 +103,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 		s.finishRequestLocked(r.ID, r, nil)
 		return
 	}
-	// The server could not read the id. Only if one request runs, the response can be assigned.
+	// The server could not read the id. A single running request must be meant.
 	if len(s.requests) == 1 {
 		for id := range s.requests {
 			s.finishRequestLocked(id, r, nil)
@@ -132,8 +132,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification for requests. If a queue is full, the notification
-// is lost, which ends a subscription, but no other request.
+// queueNotificationLocked queues a notification for requests. A full queue drops it, which ends a
+// subscription, but no other request.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {
@@ -149,7 +149,6 @@ func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol
 	return report
 }
 
-// findReceiversLocked returns the requests that a notification belongs to.
 func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
 	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
 		id, err := protocol.ParseID(raw)
@@ -189,7 +188,7 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 	return receivers
 }
 
-// handleCancelledLocked ends a subscription that the server has cancelled, unless its result, which
+// handleCancelledLocked ends a subscription that the server cancelled, unless its result, which
 // means a graceful end, arrives within resultGrace.
 func (s *Stream) handleCancelledLocked(params []byte) error {
 	var c protocol.Cancelled

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// defaultProbeTimeout limits the start of a server and its answer to server/discover. Every
-// connection to a legacy server that does not answer takes that long, unless [Options.Era] is set.
+// defaultProbeTimeout limits a server's start and its answer to server/discover. Every connection
+// to a legacy server that does not answer takes that long, unless [Options.Era] is set.
 const defaultProbeTimeout = 5 * time.Second
 
 var (
@@ -47,7 +47,7 @@ func (s *Stream) Probe(ctx context.Context,
 	return nil, garbled, err
 }
 
-// OpenSession implements [protocol.LegacyPeer]. It waits until an earlier session of the stream is
+// OpenSession implements [protocol.LegacyPeer]. It waits until the stream's earlier session is
 // closed.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
@@ -84,9 +84,9 @@ type initialization struct {
 	err      error
 }
 
-// sendInitialize returns the response to an initialize request. If one with the same parameters was
-// sent before, it returns the response to that: initialize cannot be cancelled (basic/lifecycle),
-// so the server may already have opened the session for a caller that has given up.
+// sendInitialize returns the response to an initialize request, or to an earlier one with the same
+// parameters: initialize cannot be cancelled (basic/lifecycle), so the server may already have
+// opened the session for a caller that has given up.
 func (s *Stream) sendInitialize(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
@@ -129,13 +129,12 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 type streamSession struct {
 	stream *Stream
 	back   protocol.BackCaller
-	slots  chan struct{} // holds one for each request of the server that runs
+	slots  chan struct{} // one per running request of the server
 	queue  *notificationQueue
 	life   context.Context // of the session; answers to the server end with it
 	end    context.CancelCauseFunc
 }
 
-// Handle implements [protocol.Peer].
 func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := x.Err(); err != nil {
@@ -144,7 +143,6 @@ func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
 	return x.stream.Handle(ctx, req, back)
 }
 
-// Notify implements [protocol.Peer].
 func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err := x.Err(); err != nil {
 		return err
@@ -169,8 +167,8 @@ func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
 func (x *streamSession) Err() error { return context.Cause(x.life) }
 
-// deliverNotifications passes queued notifications to back, on its own goroutine, so that handlers
-// do not block the reader.
+// deliverNotifications passes queued notifications to back, so that handlers do not block the
+// reader.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -198,7 +196,6 @@ func (x *streamSession) queueNotification(n *protocol.Notification, size int) er
 	return nil
 }
 
-// answerRequest answers a request of the server in a slot.
 func (x *streamSession) answerRequest(req *protocol.Request) {
 	x.runInSlot(func() {
 		if resp, err := x.back.Call(x.life, req); err == nil {
@@ -226,14 +223,14 @@ func (x *streamSession) runInSlot(run func()) {
 // sendResponse sends a response, unless the session ends first.
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
-	if err != nil { // what replaces it is an internal error
+	if err != nil { // replaced by an internal error
 		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request in a slot. It reports false if line names no method
-// and is no request.
+// refuseMalformed refuses an invalid request in a slot. False: line names no method and is no
+// request.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {
@@ -243,7 +240,6 @@ func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) 
 	return true
 }
 
-// currentSession returns the session of the stream, nil for none.
 func (s *Stream) currentSession() *streamSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()

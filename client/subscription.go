@@ -13,14 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged],
-// [PromptsChanged], [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
+// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged], [PromptsChanged],
+// [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
 type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	// Filter is the part of the requested filter that the server honours.
-	// Changes outside of it are not reported.
+	// Filter is the part of the requested filter that the server honours. Other changes are not
+	// reported.
 	Filter protocol.SubscriptionFilter
 }
 
@@ -35,14 +35,12 @@ type ResourcesChanged struct{}
 
 // ResourceUpdated means that the contents of a resource changed.
 type ResourceUpdated struct {
-	// URI may name a part of a resource of the filter.
-	URI string
+	URI string // may name a part of a resource of the filter
 }
 
 // TaskChanged means that a task of this client has changed.
 type TaskChanged struct {
-	// Task is its current state; its questions have not been checked.
-	Task *protocol.Task
+	Task *protocol.Task // current state; questions are unchecked
 }
 
 func (TaskChanged) isEvent()      {}
@@ -53,17 +51,15 @@ func (ResourcesChanged) isEvent() {}
 func (ResourceUpdated) isEvent()  {}
 
 // Listen opens a subscription and reports changes to handler, which may be nil, until the server or
-// ctx ends it (basic/patterns/subscriptions).
-//
-// Calls of handler do not overlap. The handler may call the client. If it panics, the subscription
-// ends. Its context ends with the subscription.
+// ctx ends it (basic/patterns/subscriptions). Calls of handler do not overlap. It may call the
+// client. If it panics, the subscription ends. Its context ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription gracefully. Errors are the cause of ctx,
 // a [*TransportError] if the connection is lost, a [*protocol.Error] if the server refuses, a
 // [*ResponseError] if it breaks the rules, a [context.DeadlineExceeded] if it does not acknowledge
-// within [Options.Timeout] (which limits nothing else here), and [ErrClosed]. It does not subscribe
-// again, because changes in the meantime would be lost. A caller that does should back off and,
-// once acknowledged, read again what it relies on.
+// within [Options.Timeout] (which limits nothing else here), and [ErrClosed]. Listen does not
+// resubscribe, because changes in the meantime would be lost. Callers that do should back off and,
+// once acknowledged, read again what they rely on.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
@@ -114,13 +110,12 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *waiting.Timer // ends the wait for the acknowledgment; may be nil
 
-	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
+	handling sync.Mutex // held while an event is handled: handler calls do not overlap
 	mu       sync.Mutex
 	id       protocol.ID                  // of the request
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
-// startRequest notes that the request is sent under id.
 func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,9 +135,9 @@ type changeParams struct {
 	URI           string                       `json:"uri"`
 }
 
-// handleNotification handles a notification of a subscription. It reports false if n is of another
-// kind. It drops notifications without the subscription id, before the acknowledgment, or outside
-// the filter. An error ends the subscription.
+// handleNotification handles a notification of a subscription, and reports false for other kinds.
+// It drops notifications without the subscription id, before the acknowledgment, or outside the
+// filter. An error ends the subscription.
 func (s *subscription) handleNotification(ctx context.Context,
 	n *protocol.Notification) (bool, error) {
 	switch n.Method {
@@ -167,8 +162,8 @@ func (s *subscription) handleNotification(ctx context.Context,
 	return true, s.callHandler(ctx, event)
 }
 
-// callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; it
-// cancels the request here because the peer need not do so.
+// callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; the
+// request is cancelled here because the peer need not do so.
 func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	if s.handler == nil {
 		return nil
@@ -258,8 +253,7 @@ func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	return false
 }
 
-// acknowledgeFilter notes the part of the wanted filter that the server honours, and returns its
-// event.
+// acknowledgeFilter notes the part of the wanted filter that the server honours.
 func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) ListenEvent {
 	if s.timer != nil {
 		s.timer.Stop()

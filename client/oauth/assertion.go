@@ -16,7 +16,6 @@ import (
 // assertionType is the client_assertion_type of a JWT (RFC 7523, section 2.2).
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionLifetime is the lifetime of a client assertion.
 const assertionLifetime = time.Minute
 
 // newAssertion returns a JWT that authenticates the client of a registration (RFC 7523, section 3).

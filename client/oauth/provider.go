@@ -11,49 +11,48 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A Provider names the deviations of one authorization server from the specification that the host
-// accepts. The errors that a deviation causes name the field. [EntraID], [Google], [GitHub] and
-// [Cognito] return providers.
+// A Provider names the accepted deviations of one authorization server from the specification. The
+// errors that a deviation causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return
+// providers.
 type Provider struct {
-	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
-	// another.
+	// Issuer is the only authorization server that this applies to, as its metadata names it.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, if its metadata has another and the host knows
-	// that both are the same. Empty: they name Issuer.
+	// NamedAs is the issuer as MCP servers name it, if its metadata differs and the host knows that
+	// both are the same. Empty: Issuer.
 	NamedAs string
-	// AssumeS256 accepts metadata without code_challenge_methods_supported. PKCE with S256 is used
-	// all the same. A list without S256 is refused.
+	// AssumeS256 accepts metadata without code_challenge_methods_supported, and still uses S256. A
+	// list without S256 is refused.
 	AssumeS256 bool
-	// NoPrompt does not send prompt=consent with offline_access.
+	// NoPrompt omits prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource does not send the resource parameter, which Entra ID refuses. The scopes or the
-	// audience then say what the token is for, and a server that names this issuer could choose
-	// them: the host must set Endpoint, and Scopes or the parameter audience.
+	// NoResource omits the resource parameter, which Entra ID refuses. Scopes or audience then say
+	// what the token is for, and a server that names this issuer could choose them: the host must
+	// set Endpoint, and Scopes or the parameter audience.
 	NoResource bool
-	// Endpoint is the MCP endpoint for which Scopes and the parameter audience are. New returns an
-	// error for another. It is required with NoResource and with the parameter audience.
+	// Endpoint is the MCP endpoint for which Scopes and audience are; New refuses any other.
+	// Required with NoResource and with the parameter audience.
 	Endpoint string
 	// Scopes are the only scopes to request beside offline_access, as the MCP server names them. If
-	// a challenge names none of them, all are requested. Nil: the scopes are not limited.
+	// a challenge names none of them, all are requested. Nil: no limit.
 	Scopes []string
-	// ScopeNames maps the name of a scope at the MCP server to a different one at the authorization
-	// server: "read" to "api://notes/read". An MCP server may use either.
+	// ScopeNames maps a scope at the MCP server to its name at the authorization server: "read" to
+	// "api://notes/read". An MCP server may use either.
 	ScopeNames map[string]string
 
-	// AuthorizationParameters and TokenParameters are added to each authorization request and each
-	// token request, for example access_type=offline of Google. They cannot replace parameters of
-	// this package, except prompt=consent.
+	// AuthorizationParameters and TokenParameters are added to each authorization and token
+	// request, for example Google's access_type=offline. They cannot replace parameters of this
+	// package, except prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience makes the token endpoint the audience of client assertions, as Entra ID
-	// requires, and not the issuer.
+	// TokenEndpointAudience makes the token endpoint, not the issuer, the audience of client
+	// assertions, as Entra ID requires.
 	TokenEndpointAudience bool
 
 	// Endpoints replace the metadata of an authorization server that has none. Nil: it is read.
 	Endpoints *ServerEndpoints
 
-	mistake error // of a preset; nil: none
+	mistake error // of a preset, or nil
 }
 
 // ServerEndpoints are the endpoints of an authorization server, under the rules of metadata. Token
@@ -212,7 +211,6 @@ func (p *Provider) checkChallenge(scopes []string) error {
 	return nil
 }
 
-// serverScopes returns scopes by their names at the authorization server.
 func (p *Provider) serverScopes(scopes []string) []string {
 	named := slices.Clone(scopes)
 	for i, here := range named {
@@ -223,7 +221,6 @@ func (p *Provider) serverScopes(scopes []string) []string {
 	return named
 }
 
-// localScopes returns scopes of the authorization server by their names at the MCP server.
 func (p *Provider) localScopes(scopes []string) []string {
 	named := slices.Clone(scopes)
 	for here, there := range p.ScopeNames {
@@ -236,8 +233,8 @@ func (p *Provider) localScopes(scopes []string) []string {
 	return named
 }
 
-// deviationHint returns the field of a Provider that may allow what an authorization server has
-// refused, as the end of an error. Text of the server only selects among fixed ones.
+// deviationHint ends an error with the Provider field that may allow what an authorization server
+// refused. Text of the server only selects among fixed ones.
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// wire is an HTTP transport. With show it prints what crosses it. With tamper it
-// changes one byte of every requestState that the client sends back.
+// wire is an HTTP transport. show prints the traffic. tamper changes one byte of every requestState
+// that the client sends back.
 type wire struct{ show, tamper bool }
 
 var state = regexp.MustCompile(`("requestState":")([^"]*)"`)
@@ -59,7 +59,7 @@ func flip(member []byte) []byte {
 	return changed
 }
 
-// shorten keeps the start of a state: the rest tells a reader nothing.
+// shorten keeps only the start of a state.
 func shorten(body []byte) []byte {
 	return state.ReplaceAllFunc(bytes.TrimSpace(body), func(member []byte) []byte {
 		parts := state.FindSubmatch(member)

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// pageEntries bounds a page of a list.
-const pageEntries = 50
+const pageEntries = 50 // per page of a list
 
 // list answers skills/list.
 func (c *catalog) list(_ context.Context, call *server.ExtensionCall) (protocol.Result, error) {
@@ -39,14 +38,14 @@ func (c *catalog) get(_ context.Context, call *server.ExtensionCall) (protocol.R
 	return nil, protocol.ResourceNotFound(uri)
 }
 
-// visible reports whether the caller may see a skill, that is all of its files.
+// visible reports whether the caller may see all files of a skill.
 func (s *skill) visible(call *server.ExtensionCall) bool {
 	return !slices.ContainsFunc(s.Resources,
 		func(f *file) bool { return !call.SeesResource(f.URI) })
 }
 
-// readDirectory answers resources/directory/read with what is directly in a folder. A folder is
-// there where the caller sees a file in it.
+// readDirectory answers resources/directory/read with a folder's direct entries. A folder exists
+// for callers that see a file in it.
 func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	protocol.Result, error) {
 	uri, err := uriOf(call)
@@ -91,8 +90,8 @@ type item struct {
 	entry any
 }
 
-// answerPage answers with the page that the cursor leads to. A cursor names the last item of the
-// page before, so that any replica understands it.
+// answerPage answers with the cursor's page. A cursor names the last item of the previous page, so
+// that any replica understands it.
 func answerPage(call *server.ExtensionCall, member string, all []item) (protocol.Result, error) {
 	cursor, present, err := paramsOf(call).Text("cursor")
 	if err != nil {
@@ -119,7 +118,7 @@ func answerPage(call *server.ExtensionCall, member string, all []item) (protocol
 	return answer(call, members)
 }
 
-// answer answers with the hints for caches that lists have.
+// answer adds the cache hints of lists.
 func answer(call *server.ExtensionCall, members map[string]any) (protocol.Result, error) {
 	cache := call.ListCache()
 	members["ttlMs"], members["cacheScope"] = cache.TTLMillis, "private"

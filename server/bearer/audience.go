@@ -17,13 +17,12 @@ type NoAudience struct {
 	// Clients are the ids of the clients, byte for byte.
 	Clients []string
 	// Scope is the scope that a token must have, whatever Options.Implies says. No other server may
-	// use it: that server could send its tokens here.
+	// use it: that server could replay its tokens here.
 	Scope string
 }
 
-// checkAudiences returns the first mistake in Audiences and NoAudience, or nil.
 func (i *Issuer) checkAudiences() error {
-	if slices.Contains(i.Audiences, "") { // an environment variable that is not set, for example
+	if slices.Contains(i.Audiences, "") { // an unset environment variable, for example
 		return fmt.Errorf("bearer: issuer %s: Audiences has an empty entry: a token with an empty "+
 			"audience would be accepted", i.URL)
 	}
@@ -47,8 +46,8 @@ func (i *Issuer) checkAudiences() error {
 	return nil
 }
 
-// checkAudience checks that a token was issued for this server. For a token without an audience
-// checkOwnScope checks the rest.
+// checkAudience checks that a token was issued for this server. checkOwnScope completes the check
+// for tokens without an audience.
 func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 	if c.hasClaim("aud") || i.NoAudience == nil {
 		if slices.ContainsFunc(c.audience, func(name string) bool {
@@ -76,12 +75,11 @@ func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
 	return nil
 }
 
-// describeScopes returns the granted scopes, as a cause.
 func describeScopes(scopes []string) error {
 	return fmt.Errorf("it has the scopes %s", quoteValues(scopes))
 }
 
-// quoteValues lists the first of several texts of a token, for a log. No text is listed as none.
+// quoteValues lists the first of several token texts, for a log.
 func quoteValues(texts []string) string {
 	return cmp.Or(errtext.Values(len(texts), func(n int) string {
 		return errtext.Value(texts[n])

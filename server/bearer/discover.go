@@ -21,11 +21,10 @@ func newHTTPClient(base *http.Client) *http.Client {
 		return authhttp.NewClient(*base)
 	}
 	own := authhttp.CloneTransport()
-	own.MaxIdleConnsPerHost = maxIntrospections // the default of 2 is too few for them
+	own.MaxIdleConnsPerHost = maxIntrospections // the default of 2 is too low
 	return authhttp.NewClient(http.Client{Transport: own})
 }
 
-// fetchDocument gets a JSON document of at most limit bytes.
 func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	[]byte, http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -36,8 +35,8 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	return authhttp.Send(i.http, r, limit, http.StatusOK)
 }
 
-// discoverKeysURL returns the URL of the issuer's keys, the jwks_uri of its metadata (RFC 8414,
-// OpenID Connect Discovery 1.0). A refused document ends the search.
+// discoverKeysURL returns the jwks_uri of the issuer's metadata (RFC 8414, OpenID Connect Discovery
+// 1.0). A refused document ends the search.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {
@@ -58,7 +57,7 @@ func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	return i.readMetadata(body)
 }
 
-// readMetadata checks the metadata of the issuer and returns its jwks_uri (RFC 8414, section 3.3).
+// readMetadata checks the issuer's metadata and returns its jwks_uri (RFC 8414, section 3.3).
 func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 	var metadata struct {
 		Issuer  string `json:"issuer"`

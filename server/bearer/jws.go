@@ -20,7 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// minRSABits is the length of the shortest RSA key that is used (RFC 7518, section 3.3).
+// minRSABits is the shortest accepted RSA key (RFC 7518, section 3.3).
 const minRSABits = 2048
 
 // splitJWT returns the unverified header and payload of a JSON Web Token in compact serialization
@@ -43,8 +43,8 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 	return header, decoded[1]
 }
 
-// readType returns the type in the header of a token, in lower case; empty: there is none. ok is
-// false if it is empty or not a string.
+// readType returns the type in a token's header in lower case, empty if absent. ok is false if it
+// is not a non-empty string.
 func readType(header map[string]json.RawMessage) (kind string, ok bool) {
 	raw, found := header["typ"]
 	if !found {
@@ -80,8 +80,8 @@ func acceptedAlgorithms() []jose.SignatureAlgorithm {
 		jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
-// verifySignature checks the header of a token, and that a key of the issuer has signed payload,
-// which was decoded from the token. issued is the unverified iat claim.
+// verifySignature checks a token's header, and that a key of the issuer signed payload, decoded
+// from the token. issued is the unverified iat claim.
 func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {

@@ -1,5 +1,5 @@
-// Package official is a gateway on the official Go SDK. All calls share one connection to the
-// upstream, and what the upstream asks in the middle of a call reaches the client of that call.
+// Package official is a gateway on the official Go SDK. All calls share one upstream connection,
+// and an upstream question in the middle of a call reaches the client of that call.
 package official
 
 import (
@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connection names the connection to the upstream.
 const connection = elicitation.UpstreamKey("up")
 
 var info = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}
@@ -35,8 +34,8 @@ type gateway struct {
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Server, stop func(),
 	err error) {
 	g := &gateway{router: router, sessions: map[*mcp.ServerSession]*elicitation.Session{}}
-	// The connection is there before the calls: it declares what any client may be able to do, and
-	// the router refuses what the client of a call cannot.
+	// The connection precedes the calls: it declares what any client may support, and the router
+	// refuses what a call's client does not.
 	client := mcp.NewClient(info, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
@@ -62,7 +61,7 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Se
 	return server, func() { _ = g.upstream.Close() }, nil
 }
 
-// callTool passes a call on.
+// callTool forwards a call.
 func (g *gateway) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
 	error) {
 	session, err := g.attachSession(req.Session)
@@ -99,7 +98,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	if err != nil {
 		return nil, err
 	}
-	// A gateway that knows its users names the principal, too.
+	// A gateway that knows its users sets the principal too.
 	session, err := g.router.Attach(elicitation.SessionInfo{
 		LogName: client.ClientInfo.Name, Capabilities: capabilities,
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
@@ -124,8 +123,8 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	return session, nil
 }
 
-// receiveQuestions passes questions of the upstream to the router. The SDK's own handler would
-// refuse some without it.
+// receiveQuestions passes upstream questions to the router. The SDK's own handler would refuse
+// some.
 func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		question, ok := req.(*mcp.ElicitRequest)
@@ -155,8 +154,7 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 // An asker asks the client of a session.
 type asker struct{ session *mcp.ServerSession }
 
-// Ask implements [elicitation.Asker]. ctx is that of the client's request, by which the SDK finds
-// its stream.
+// Ask implements [elicitation.Asker]. By ctx, of the client's request, the SDK finds its stream.
 func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
 	params := &mcp.ElicitParams{}
 	if err := json.Unmarshal(q.Params, params); err != nil {
@@ -184,11 +182,10 @@ func encodeError(err error) error {
 	return wireError{&jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}}
 }
 
-// A wireError keeps its message. The SDK replaces that of every -32601 that errors.Is finds to be
+// A wireError keeps its message. The SDK replaces that of every -32601 that errors.Is matches with
 // its own; it reads the code by errors.As.
 type wireError struct{ wire *jsonrpc.Error }
 
-// Error returns the message.
 func (e wireError) Error() string { return e.wire.Message }
 
 // As sets a target of type **jsonrpc.Error.

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A Handler calls an http.Handler without a socket. For each request it makes
-// what net/http makes (a context, a Request, a header map) and no more: 5
-// allocations, the same for every peer. It is not for concurrent use.
+// A Handler calls an http.Handler without a socket. For each request it makes what net/http makes
+// (a context, a Request, a header map) and no more: 5 allocations, the same for every peer. It is
+// not for concurrent use.
 type Handler struct {
 	handler http.Handler
 	base    context.Context
@@ -30,7 +30,7 @@ func NewHandler(h http.Handler) *Handler {
 		headers: map[string]http.Header{}, more: http.Header{}}
 }
 
-// SetHeader sets a header of the calls that follow. It must be set before the first.
+// SetHeader sets a header of all calls. It must be called before the first.
 func (d *Handler) SetHeader(name, value string) { d.more.Set(name, value) }
 
 // connection returns a context as net/http makes for a connection.
