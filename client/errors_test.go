@@ -19,8 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError fails the test unless err names its package once, contains want and
-// says what to do next.
+// wantError fails the test unless err names its package once, contains want and names the next
+// step.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
@@ -37,12 +37,11 @@ func wantError(t *testing.T, err error, want, step string) {
 	}
 }
 
-// Every error that a person may read says what to do next, and names its package once.
 func TestErrorsSayWhatToDoNext(t *testing.T) {
 	lost := func(cause error) error {
 		return &client.TransportError{Method: "tools/call", Err: cause}
 	}
-	cause := client.ErrStreamEnded // has a prefix of its own
+	cause := client.ErrStreamEnded // has its own prefix
 	unrun := protocol.ErrNotRun
 	for _, test := range []struct {
 		err  error
@@ -89,11 +88,10 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// refusedStateError is the error of a server for an invalid state, exactly as on the wire.
+// refusedStateError is a server's error for an invalid state, exactly as on the wire.
 const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// The server's error does not tell the caller what to do about a refused state.
-// The client adds that: the reference, and that the call must be started again.
+// To a refused state the client adds the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
 	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {
@@ -169,8 +167,8 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A server that does not answer in time is taken for a legacy one. Warn
-// reports that, and the error names the option.
+// A server that does not answer in time is taken for a legacy one. Warn reports that, and the error
+// names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
@@ -183,8 +181,8 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// A bridge that has opened a session of its own refuses the client's. The error
-// names the option that helps.
+// A bridge that has opened its own session refuses the client's. The error names the helpful
+// option.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
@@ -194,7 +192,7 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 				return ""
 			}
 			if !initialized || m.Method == "initialize" {
-				initialized = true // for the client's first message, whatever it is
+				initialized = true // by the client's first message
 				return `"error":{"code":-32600,"message":"Invalid Request: Server already initialized"}`
 			}
 			return ""
@@ -270,7 +268,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			c, err := client.New(s, &client.Options{Era: protocol.Modern})
 			noError(t, err)
 			go func() {
-				// before, there is nothing that could be answered
+				// earlier, nothing could be answered
 				_, _ = bufio.NewReader(requests).ReadString('\n')
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
@@ -282,8 +280,8 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	}
 }
 
-// TestTransportErrorsTellAnswersFromSilence wants "no response" where nothing came back, and not
-// where an HTTP status did.
+// TestTransportErrorsTellAnswersFromSilence wants "no response" only where not even an HTTP status
+// came back.
 func TestTransportErrorsTellAnswersFromSilence(t *testing.T) {
 	for _, test := range []struct {
 		cause error

@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// sqlServer has one tool, on the second page of its list, that mirrors its
-// region. It refuses calls without the header.
+// sqlServer has one tool, on the second page of its list, that mirrors its region. It refuses calls
+// without the header.
 func sqlServer(t *testing.T, annotation string) *fakePeer {
 	page := func(tool, schema, cursor string) string {
 		return fmt.Sprintf(

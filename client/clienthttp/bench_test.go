@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 )
 
-// A roundTrip answers without a network, so that the benchmark measures the
-// transport and net/http's client.
+// A roundTrip answers without a network, so that the benchmark measures the transport and
+// net/http's client.
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {

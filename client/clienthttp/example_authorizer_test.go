@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A demoAuthorizer counts its tokens. A real one asks an authorization server for them; see
+// A demoAuthorizer counts its tokens. A real one requests them from an authorization server; see
 // package client/oauth.
 type demoAuthorizer struct {
 	mu    sync.Mutex

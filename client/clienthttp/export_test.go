@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Errors that callers do not tell apart, and tests do.
+// Errors for tests only.
 var (
 	ErrClosed           = errClosed
 	ErrResponseTooLarge = errResponseTooLarge
