@@ -1,6 +1,6 @@
 package bearer_test
 
-// This file has the first code of the page README.md, with the imports that it needs.
+// The first code of README.md, with its imports.
 
 import (
 	"context"

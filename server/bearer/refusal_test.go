@@ -26,7 +26,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		token  string
 		change func(i *bearer.Issuer)
 		want   string // error_description
-		log    string // what the log has besides
+		log    string // also in the log
 	}{
 		"opaque": {token: "gho_x", want: "malformed: it is not a JSON Web Token, and the server " +
 			"looks none up (see Issuer.Introspection, Issuer.Verify)"},
@@ -113,7 +113,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestIDTokensAreRefused where their audience is accepted, unless Unmarked is set.
+// TestIDTokensAreRefused if their audience is accepted, unless Unmarked is set.
 func TestIDTokensAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
 	audiences := func(i *bearer.Issuer) { i.Audiences = []string{"app"} }
@@ -177,7 +177,7 @@ func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatRefusesTheServer is named, with what it refuses.
+// TestAnIssuerThatRefusesTheServer is named, with its refusal.
 func TestAnIssuerThatRefusesTheServer(t *testing.T) {
 	g := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
 		i.Introspection.ClientSecret = "rotated"
