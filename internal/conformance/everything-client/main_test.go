@@ -55,7 +55,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// The suite sees what a scenario sends. Whether it notices what comes back is seen here.
+// The suite checks a scenario's requests. This checks that it notices bad responses.
 func TestScenariosFail(t *testing.T) {
 	c, srv := connect(t)
 	server.AddRawTool(srv, server.Tool{Name: "broken"}, func(context.Context,
