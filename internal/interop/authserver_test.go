@@ -27,14 +27,14 @@ import (
 type authServer struct {
 	process *servertest.Process
 	url     string
-	// metadataURL is where documents are that describe clients, by those that publish sets.
+	// metadataURL is where publish serves client metadata documents.
 	metadataURL string
 	mu          sync.Mutex
 	metadata    http.Handler
 }
 
-// startAuthServer starts the authorization server, and an https server whose certificate it trusts,
-// for a document that describes a client.
+// startAuthServer starts the authorization server, and an https server that it trusts, for a client
+// metadata document.
 func startAuthServer(t *testing.T) *authServer {
 	t.Helper()
 	as := &authServer{}
@@ -58,14 +58,14 @@ func (as *authServer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// publish serves the document that describes a client with these options.
+// publish serves the metadata document of a client with these options.
 func (as *authServer) publish(opts *oauth.Options) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.metadata = opts.ServeMetadata()
 }
 
-// command has the authorization server carry out a command.
+// command has the authorization server execute a command.
 func (as *authServer) command(t *testing.T, name string) {
 	t.Helper()
 	if _, err := io.WriteString(as.process.In, name+"\n"); err != nil {
@@ -76,8 +76,8 @@ func (as *authServer) command(t *testing.T, name string) {
 	}
 }
 
-// newLoopback returns the login of a person with a browser that has cookies. Where the browser does
-// not come back to the client, the login fails at once.
+// newLoopback returns the login of a user with a browser that has cookies. If the browser does not
+// come back to the client, the login fails at once.
 func newLoopback(t *testing.T) *oauth.Loopback {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -96,8 +96,8 @@ func newLoopback(t *testing.T) *oauth.Loopback {
 	}}
 }
 
-// TestIndependentAuthorizationServer: our client gets tokens of an authorization server that we
-// have not written, by each kind of client id, and our server accepts them.
+// TestIndependentAuthorizationServer: our client gets tokens of a third-party authorization server,
+// by each kind of client id, and our server accepts them.
 func TestIndependentAuthorizationServer(t *testing.T) {
 	as := startAuthServer(t)
 	ways := []struct {
@@ -155,8 +155,8 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 	t.Logf("oidc-provider %s\n%s", authServerVersion, table.String())
 }
 
-// TestIndependentAuthorizationServerRotates: refresh tokens, each of which is good for one use, and
-// the keys that tokens are signed with. Neither is noticed by who calls a tool.
+// TestIndependentAuthorizationServerRotates single-use refresh tokens, and the signing keys.
+// Callers of tools notice neither.
 func TestIndependentAuthorizationServerRotates(t *testing.T) {
 	as := startAuthServer(t)
 	as.command(t, "brief")
@@ -176,7 +176,7 @@ func TestIndependentAuthorizationServerRotates(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // tokens end in the real time of the process
 				}
 			}
-			callUntilRefreshed(2) // the second uses what the first has brought
+			callUntilRefreshed(2) // the second uses the result of the first
 			as.command(t, "rotate")
 			callUntilRefreshed(4)
 			if logins := events.count(oauth.LoginEnded); logins != 1 || len(events.errs) > 0 {

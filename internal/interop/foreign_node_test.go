@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestNodeAuthorizationServers: those that npm has, each on its own pages.
+// TestNodeAuthorizationServers: those of npm, each with its own pages.
 func TestNodeAuthorizationServers(t *testing.T) {
 	testForeignServers(t, []foreignServer{
 		{name: "oidc-provider", start: func(t *testing.T, _ string) foreignTrust {
@@ -73,7 +73,7 @@ func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	return trust
 }
 
-// asMachine is the same for a program without a person.
+// asMachine is the same for a program without a user.
 func (f foreignTrust) asMachine() foreignTrust {
 	f.client.Machine, f.subject = oauth.ClientCredentials{}, "keyed"
 	return f
@@ -87,8 +87,8 @@ func startBetterAuth(t *testing.T, endpoint string) foreignTrust {
 		subject: p.Line()}
 }
 
-// startDemoAuth starts the demo of the TypeScript SDK. It names nobody, and checks tokens in a way
-// of its own, with status 401 for one that is not active.
+// startDemoAuth starts the demo of the TypeScript SDK. It names no user, and has a proprietary
+// check of tokens, with status 401 for inactive ones.
 func startDemoAuth(t *testing.T, endpoint string) foreignTrust {
 	t.Helper()
 	issuer := startNode(t, "demoauth.mjs", endpoint).Line()

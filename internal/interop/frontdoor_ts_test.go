@@ -39,9 +39,8 @@ type doorCall struct {
 }
 
 // TestFrontDoorTable: clients of five makes before servers of six, in all four pairings of eras.
-// Every question is shown once, whatever the answer is, and every call has its effect once: where a
-// server asks while a handler runs, a handler starts once, and else a call is done once. The table
-// is in the log.
+// Every question is shown once, whatever the answer, and every call has its effect once: a handler
+// that asks while it runs starts once, any other call is done once. The table is in the log.
 func TestFrontDoorTable(t *testing.T) {
 	behind, clients := behindDoors(t), frontDoorClients()
 	maps.Copy(clients, tsGuests(t))
@@ -78,7 +77,6 @@ func TestFrontDoorTable(t *testing.T) {
 	t.Logf("the table:\n%s", table.String())
 }
 
-// check makes the calls of one row.
 func (up behindDoor) check(t *testing.T, endpoint string, connect guest) (shown, want, did int) {
 	who := newPerson(t, nil)
 	client, before := connect(t, endpoint, who), up.effects(t)
@@ -129,7 +127,7 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 		add(name+" process "+suffix, up)
 	}
 	everything := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
-	// it asks for roots when it is connected, whichever call that is for
+	// On connection it asks for roots, for any call.
 	up := gateway.Upstream{Name: "up", Era: protocol.Legacy,
 		Refuse: []protocol.InputKind{protocol.KindListRoots}}
 	endpoint, said := record(t, serveNodeEverything(t, dir, everything))
@@ -144,7 +142,6 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 	return all
 }
 
-// serveNodeEverything starts the server over HTTP and returns its endpoint.
 func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -196,7 +193,7 @@ func scriptedCalls() []doorCall {
 	}
 }
 
-// everythingCalls are for server-everything, none of whose tools asks twice.
+// everythingCalls are for server-everything, whose tools ask only once.
 func everythingCalls() []doorCall {
 	const prefix, form = "up_trigger-", "Please provide inputs for the following fields:"
 	elicit := tool(prefix+"elicitation-request", map[string]string{})

@@ -41,8 +41,7 @@ func TestGoSDKServer(t *testing.T) {
 	})
 }
 
-// TestGoSDKServerLegacy: our client finds out that a server speaks older revisions only, or speaks
-// one because it is told to.
+// TestGoSDKServerLegacy: our client detects a server of older revisions, or is configured for one.
 func TestGoSDKServerLegacy(t *testing.T) {
 	routes := []route{
 		{"http", openGoSDKServer(true, nil)},
@@ -104,8 +103,8 @@ func openGoSDKServer(push bool,
 	}
 }
 
-// closeSessionsAfter closes the sessions of s that clients leave open: some clients end without a
-// DELETE, and the SDK keeps their sessions as long as the process lives.
+// closeSessionsAfter closes the sessions that clients leave open: some clients end without a
+// DELETE, and the SDK keeps their sessions for ever.
 func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	t.Cleanup(func() {
 		for session := range s.Sessions() {
@@ -193,7 +192,7 @@ func (h goSDKHandlers) resource(ctx context.Context,
 	return result, nil
 }
 
-// goSDKPut puts one question to the client and waits.
+// goSDKPut sends one question to the client and waits.
 func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (reply, error) {
 	var response mcp.InputResponse
 	var err error
@@ -217,7 +216,7 @@ func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (repl
 	return goSDKReplies(mcp.InputResponseMap{q.key: response})[q.key], nil
 }
 
-// goSDKQuestions is nil for none: an empty map is something else there.
+// goSDKQuestions is nil for none: an empty map means something else.
 func goSDKQuestions(questions []question) mcp.InputRequestMap {
 	var all mcp.InputRequestMap
 	for _, q := range questions {
