@@ -10,8 +10,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// writeProxy writes the modules into a folder that the go command takes as a module proxy by its
-// file URL.
+// writeProxy writes the modules into a folder that the go command can use as a module proxy.
 func (r *release) writeProxy(dir string) error {
 	when, err := execute(r.top, "git", "log", "-1", "--format=%cI")
 	if err != nil {

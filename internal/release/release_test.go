@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestModFilesRequireTheRelease: what is required here is what users get, and a replace line of a
-// module that is not ours would count here alone.
+// TestModFilesRequireTheRelease: users get what is required here, and a replace line of a module
+// that is not ours would only count here.
 func TestModFilesRequireTheRelease(t *testing.T) {
 	r, err := readRelease(".")
 	if err != nil {
