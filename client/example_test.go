@@ -66,8 +66,7 @@ func ExampleNew() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// deploy asks: Deploy to prod?
-	// accept {"reason":"none given"}
+	// deploy asks: Deploy to prod? accept {"reason":"none given"}
 }
 
 // A client without handlers declares no capability. If a server asks all the same, the call fails
@@ -85,6 +84,5 @@ func ExampleQuestionError() {
 		fmt.Println(refused.Err)
 	}
 	// Output:
-	// confirm elicitation.form
-	// elicitation.form: capability is not declared by this client
+	// confirm elicitation.form elicitation.form: capability is not declared by this client
 }

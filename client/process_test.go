@@ -419,8 +419,5 @@ func ExampleNewStream() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// Which region?
-	// How big in eu?
-	// Who pays for 8?
-	// eu: 8 for ada@example.com
+	// Which region? How big in eu? Who pays for 8? eu: 8 for ada@example.com
 }

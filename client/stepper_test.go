@@ -595,7 +595,5 @@ func ExampleClient_Begin() {
 		}
 	}
 	// Output:
-	// Which region?
-	// How big?
-	// db in eu, xl
+	// Which region? How big? db in eu, xl
 }

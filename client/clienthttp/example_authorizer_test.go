@@ -70,6 +70,5 @@ func ExampleAuthorizer() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// POST tools/call "ping": 401, attempt 1
-	// pong
+	// POST tools/call "ping": 401, attempt 1 pong
 }

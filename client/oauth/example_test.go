@@ -107,11 +107,7 @@ func Example() {
 		}
 	}
 	// Output:
-	// login for notes:read
-	// list: done
-	// login for notes:read notes:write
-	// add: done
-	// list: done
+	// login for notes:read list: done login for notes:read notes:write add: done list: done
 }
 
 // A web application finishes the login when the browser comes back, perhaps in another process.
@@ -160,8 +156,7 @@ func ExampleSource_Begin() {
 		log.Fatal(err)
 	}
 	// Output:
-	// login required: true [notes:read]
-	// list: done
+	// login required: true [notes:read] list: done
 }
 
 // The metadata document is the client id at authorization servers that support such documents.

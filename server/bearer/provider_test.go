@@ -178,10 +178,8 @@ func ExampleErrInactive() {
 		}
 	}
 	// Output:
-	// https://github.com/login/oauth 583231 <nil>
-	// anonymous bearer: token refused: inactive
-	// anonymous bearer: token refused: inactive
-	// https://accounts.google.com 1171 <nil>
+	// https://github.com/login/oauth 583231 <nil> anonymous bearer: token refused: inactive
+	// anonymous bearer: token refused: inactive https://accounts.google.com 1171 <nil>
 }
 
 func TestProvidersWithOpaqueTokens(t *testing.T) {
