@@ -32,8 +32,8 @@ func (c *Client) CallToolParams(ctx context.Context,
 		leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 }
 
-// GetPrompt renders a prompt and answers its questions (server/prompts). Nil args are omitted.
-// Errors are those of [Client.CallTool].
+// GetPrompt renders a prompt and answers its questions (server/prompts). args may be nil. Errors
+// are those of [Client.CallTool].
 func (c *Client) GetPrompt(ctx context.Context, name string,
 	args map[string]string) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
@@ -82,10 +82,9 @@ func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, 
 	return r, nil
 }
 
-// CallExtension sends a request defined by an extension, to a server of revision 2026-07-28. p,
-// which is not changed, may be nil. target is repeated in the header Mcp-Name; empty for none. If
-// the extension must be declared, add it to [Options.Extensions]. Errors are those of
-// [Client.CallTool].
+// CallExtension sends a request defined by an extension, to a server of revision 2026-07-28. p may
+// be nil and is not changed. target is repeated in the header Mcp-Name, if not empty. Declare the
+// extension in [Options.Extensions] if it requires that. Errors are those of [Client.CallTool].
 func (c *Client) CallExtension(ctx context.Context, method, target string,
 	p *protocol.ExtensionParams) (*protocol.ExtensionResult, error) {
 	if p == nil {
@@ -105,7 +104,6 @@ func WithProgress(ctx context.Context, f func(context.Context,
 	return context.WithValue(ctx, progressKey{}, f)
 }
 
-// progressHandler returns the handler of [WithProgress], nil for none.
 func progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
 	f, _ := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress))
 	return f

@@ -25,9 +25,8 @@ type Client struct {
 	endLife context.CancelCauseFunc
 }
 
-// New returns a client of the server behind peer, which [Client.Close] closes. Nil opts mean
-// defaults. Nothing is sent before the first call. New fails, leaving peer open, if peer is nil or
-// an option is invalid.
+// New returns a client of the server behind peer, which [Client.Close] closes. opts may be nil.
+// Nothing is sent before the first call. After an error peer stays open.
 func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
 		return nil, errors.New("client: New: peer is nil")
@@ -54,8 +53,7 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// Close fails running calls with [ErrClosed], ends the session, if any, and closes the peer. It
-// does not wait for handlers.
+// Close fails running calls with [ErrClosed], without waiting for handlers, and closes the peer.
 func (c *Client) Close() error {
 	c.negotiator.close()
 	if conn := c.negotiator.current.Load(); conn.isLegacy() {
@@ -66,8 +64,7 @@ func (c *Client) Close() error {
 
 func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
-// beginCall derives the context of a call, which the client's Close cancels too. The caller must
-// call the returned function at the end of the call.
+// beginCall derives a call's context, which Close cancels too. The caller must call the function.
 func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {
@@ -80,8 +77,8 @@ func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// preferClosed returns [ErrClosed] instead of err if ctx was cancelled by Close: transports word a
-// cancellation differently.
+// preferClosed returns [ErrClosed] if Close cancelled ctx: transports word a cancellation
+// differently.
 func preferClosed(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == ErrClosed {
 		return ErrClosed

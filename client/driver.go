@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A call is one operation of the caller. Each round is a server request for input and the retry
-// that answers it.
+// A call is one operation of the caller. A round is a request for input and the retry that answers
+// it.
 type call struct {
 	original leg             // the request of the first leg
 	retry    *protocol.Retry // answers and state for the next leg; nil for the first
@@ -80,8 +80,7 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 	}
 }
 
-// advanceCall sends legs until the server returns the result or questions. After state without
-// questions it asks again, with a delay.
+// advanceCall sends legs until a result or questions. It retries state without questions later.
 func (c *Client) advanceCall(ctx context.Context,
 	k *call) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
@@ -113,7 +112,6 @@ func (c *Client) advanceCall(ctx context.Context,
 	}
 }
 
-// recordAnswers ends a round: the retry carries only this round's answers and state.
 func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.RequestState) {
 	k.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
 	k.round++
@@ -128,12 +126,11 @@ func retryDelay(idle int) time.Duration {
 }
 
 const (
-	// minPause and maxPause bound the wait after state without questions: long enough for a server
-	// that sheds load, short enough not to be noticed.
-	minPause = 50 * time.Millisecond
-	maxPause = 250 * time.Millisecond
-	// maxBusyRetries limits the retries of one request: more would add to the overload.
-	maxBusyRetries = 3
+	// minPause and maxPause bound the wait after state without questions: enough to shed load, but
+	// not noticeable.
+	minPause       = 50 * time.Millisecond
+	maxPause       = 250 * time.Millisecond
+	maxBusyRetries = 3                // more would add to the overload
 	maxRetryAfter  = 30 * time.Second // a busy server that asks for more fails the call
 )
 
@@ -166,7 +163,6 @@ func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 	}
 }
 
-// hasTimeFor reports whether the call has time left after a wait.
 func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	deadline, limited := ctx.Deadline()
 	if limited && time.Until(deadline) <= wait {
@@ -175,8 +171,7 @@ func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	return !k.budget.isLimited || k.budget.remaining > wait
 }
 
-// retryAfter returns the wait that a busy server asks for. False: err is another error, does not
-// say when, or asks for more than maxRetryAfter.
+// retryAfter returns the wait that a busy server asks for, if it does and maxRetryAfter allows it.
 func retryAfter(err error) (after time.Duration, ok bool) {
 	if _, ours := errors.AsType[*AnswerError](err); ours {
 		return 0, false // a handler's error, not the server's
@@ -196,8 +191,7 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
 }
 
-// copyParams returns a shallow copy, so that neither the caller's value nor a retry's original
-// changes.
+// copyParams returns a shallow copy: the caller's value and a retry's original must not change.
 func copyParams(p protocol.Params) protocol.Params {
 	original := reflect.ValueOf(p).Elem()
 	copied := reflect.New(original.Type())

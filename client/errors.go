@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix starts every error text of this package, once.
-const errPrefix errtext.Prefix = "client: "
+const errPrefix errtext.Prefix = "client: " // starts every error text once
 
 var (
 	// ErrClosed means that the client was closed before or during the call.
@@ -26,18 +25,16 @@ var (
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
 
-	// errSubscriptionEnded: the server ended a subscription without a response.
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
 	// errMessageTooLong is wrapped by errors for messages above [StreamOptions.MaxLineBytes].
 	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// errOverrun: notifications arrived faster than they were handled; the lost changes are
+	// errOverrun: notifications arrived faster than they were handled. The lost changes are
 	// unknown.
 	errOverrun = errors.New("client: notifications come faster than they are taken; " +
 		"subscribe again and read everything anew")
 )
 
-// A TransportError means that a request got no response because of a failure on the way. The server
-// may have acted on the request.
+// A TransportError means that a request got no response. The server may have acted on the request.
 type TransportError struct {
 	Method string
 	Err    error
@@ -58,7 +55,6 @@ func (e *TransportError) Error() string {
 	return text
 }
 
-// An unusableResponse is a clienthttp error about a response that cannot be read.
 type unusableResponse interface {
 	error
 	HasRun() bool // the request has certainly run
@@ -100,8 +96,7 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-// mayHaveRun is for tool calls with an unknown outcome.
-const mayHaveRun = "the tool may have run: look before you call it again"
+const mayHaveRun = "the tool may have run: look before you call it again" // outcome unknown
 
 // afterRun returns what the caller of a method that has run can do without its result.
 func afterRun(method string) string {
@@ -147,8 +142,8 @@ func httpStatus(err error) (status int, ok bool) {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError means that the server's response does not answer the request: another id, a
-// result of the wrong shape, an unknown resultType.
+// A ResponseError means that the response is no answer to the request: another id, a wrong shape,
+// an unknown resultType.
 type ResponseError struct {
 	Method string
 	Err    error
@@ -165,7 +160,6 @@ func (e *ResponseError) Error() string {
 	return text + "the server is at fault: tell those who run it"
 }
 
-// A resultError is the fault in the result of a request that has run.
 type resultError struct{ err error }
 
 func (e *resultError) Error() string { return errPrefix.Text(e.err) }
@@ -187,16 +181,14 @@ func timeoutError(method string, limit time.Duration) error {
 		method, limit, context.DeadlineExceeded, step)
 }
 
-// roundsExceeded returns the error of a call that exceeds [Options.MaxRounds]. No handler was
-// called for the last questions.
+// roundsExceeded is for calls beyond [Options.MaxRounds]. The last questions reached no handler.
 func roundsExceeded(rounds int) error {
 	return errPrefix.Errorf("server still requires input after %d rounds; "+
 		"start the call again, or raise Options.MaxRounds", rounds)
 }
 
-// noCommonRevision: the server seems to speak no revision of this client. Some bridges to legacy
-// servers open their own session if the first message is not initialize, and then refuse the
-// client's; they work with Options.Era set to Legacy.
+// noCommonRevision: some bridges to legacy servers open their own session if the first message is
+// not initialize, and then refuse the client's; they work with Options.Era set to Legacy.
 func noCommonRevision(modern, legacy error) error {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
@@ -207,8 +199,7 @@ func noCommonRevision(modern, legacy error) error {
 	return errPrefix.Errorf("no common revision: legacy: %w; modern: %w; %s", legacy, modern, hint)
 }
 
-// A QuestionError means that the client refused a server's question. No handler was called for any
-// question of the round.
+// A QuestionError means that the client refused a question, before calling handlers of the round.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
@@ -216,8 +207,7 @@ type QuestionError struct {
 	Err error
 }
 
-// An undeclaredError, within a [*QuestionError], names a capability that this client does not
-// declare.
+// An undeclaredError, within a [*QuestionError], names a capability that is not declared.
 type undeclaredError struct{ missing protocol.ClientCapabilities }
 
 func (e *undeclaredError) Error() string {
@@ -245,8 +235,7 @@ func (e *QuestionError) Error() string {
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 // An AnswerError means that a question got no valid answer: its handler failed or panicked, or its
-// answer is invalid. Nothing was sent. The AnswerError of package roundtrip is the server's, for an
-// answer that it received.
+// answer is invalid. Nothing was sent. (In package roundtrip it is about an answer received.)
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
@@ -321,8 +310,7 @@ func (e *ExitError) Unwrap() []error {
 	return []error{ErrStreamEnded, e.Err}
 }
 
-// explainRefusal returns the server's error, with a hint where the code does not tell callers what
-// to do.
+// explainRefusal adds a hint to a server's error whose code does not tell callers what to do.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
@@ -346,12 +334,10 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	return e
 }
 
-// reasonRefusedState is in the error data with which servers of this library refuse a request
-// state. Code and message do not show it.
+// reasonRefusedState marks, in error data, a request state refused by servers of this library.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether the server refuses the state of a retry. reference is for its
-// operator, and may be empty.
+// refusedState reports whether err refuses a retry's state. reference, if any, is for the operator.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
 		Reason    string `json:"reason"`
@@ -368,7 +354,6 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 	return reference, true
 }
 
-// versionList prints some of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
 	var texts []string

@@ -48,8 +48,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context,
 		protocol.MethodListResourceTemplates, cursor)
 }
 
-// Complete suggests values for a partly typed argument (server/utilities/completion). It does not
-// change p.
+// Complete suggests values for a partly typed argument (server/utilities/completion).
 func (c *Client) Complete(ctx context.Context,
 	p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
 	return completeCall[*protocol.CompleteResult](ctx, c,
@@ -61,16 +60,14 @@ func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor 
 	return completeCall[R](ctx, c, l)
 }
 
-// maxPages limits the pages that an iterator reads: an endless list must not block the caller.
-const maxPages = 1000
+const maxPages = 1000 // of one list: an endless one must not block the caller
 
 // ErrListWhole is wrapped by the error that ends a loop over an endless list, such as one whose
-// cursor repeats. The entries before it can be used.
+// cursor repeats. Entries before it are valid.
 var ErrListWhole = errors.New("the list before it is whole")
 
 // Tools returns the tools of all pages of [Client.ListTools], read lazily. An error comes with a
-// zero tool and ends the loop. If the list changes during the loop, a tool may come twice or not at
-// all.
+// zero tool and ends the loop. A list that changes meanwhile may repeat or omit tools.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
 		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
@@ -103,8 +100,7 @@ func (c *Client) ResourceTemplates(
 		})
 }
 
-// walkPages iterates over the entries of all pages. read returns a page, entries its entries and
-// the next cursor.
+// walkPages iterates over all pages. read returns a page, entries its entries and the next cursor.
 func walkPages[T, P any](ctx context.Context, method string, read func(context.Context, string) (P,
 	error), entries func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -141,8 +137,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 }
 
 // undeclaredList returns the empty result of a list that a legacy server does not declare
-// (server/tools, "Capabilities"), nil if the server is to be asked. A modern server may have added
-// the list since it declared its capabilities.
+// (server/tools, "Capabilities"), or nil. A modern server may have added the list since.
 func undeclaredList(conn *connection, method string) protocol.Result {
 	if !conn.isLegacy() || declaresList(&conn.session.agreed.Load().Capabilities, method) {
 		return nil
@@ -150,9 +145,8 @@ func undeclaredList(conn *connection, method string) protocol.Result {
 	return newEmptyList(method)
 }
 
-// unknownList returns an empty list if err says that the server does not know the method, and the
-// server does not declare the list either; else nil. It asks for unknown capabilities of a modern
-// server.
+// unknownList returns an empty list if the server neither knows the method, according to err, nor
+// declares the list; else nil. It asks for unknown capabilities of a modern server.
 func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
 	err error) protocol.Result {
 	said, ok := protocol.AsError(err)
@@ -184,7 +178,6 @@ func (c *Client) unknownList(ctx context.Context, conn *connection, method strin
 	return empty
 }
 
-// newEmptyList returns nil for methods other than lists.
 func newEmptyList(method string) protocol.Result {
 	switch method {
 	case protocol.MethodListTools:

@@ -10,11 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxToolPages limits the pages that relearnTool reads: an endless list must not block a call.
-const maxToolPages = 100
+const maxToolPages = 100 // an endless list must not block a call
 
-// maxMirrored limits the remembered tools, so that a server cannot fill the client's memory.
-const maxMirrored = 10_000
+const maxMirrored = 10_000 // a server must not fill the client's memory
 
 // mirrors remembers which arguments of which tools the tool list has copied into HTTP headers.
 type mirrors struct {
@@ -63,7 +61,6 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 	})
 }
 
-// mirroredParams returns the mirrored arguments of a call, as far as the client knows them.
 func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
 	if !ok || c.negotiator.current.Load().isLegacy() {

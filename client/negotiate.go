@@ -18,18 +18,16 @@ const recheckInterval = time.Minute
 
 // A connection is the outcome of a negotiation: a revision, and the peer for its requests.
 type connection struct {
-	version     protocol.Version
-	peer        protocol.Peer
-	session     *session     // nil for a modern revision
-	recheckedAt atomic.Int64 // time of the last negotiation or recheck, Unix ns
-	// capabilities are those that a modern server declared last, nil if it was not asked.
-	capabilities atomic.Pointer[protocol.ServerCapabilities]
+	version      protocol.Version
+	peer         protocol.Peer
+	session      *session                                    // nil for a modern revision
+	recheckedAt  atomic.Int64                                // last negotiation or recheck, Unix ns
+	capabilities atomic.Pointer[protocol.ServerCapabilities] // last declared, or nil
 }
 
 // isLegacy reports whether the connection, which may be nil, has a session of a legacy revision.
 func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
 
-// isUsable reports whether the connection is not nil and its session, if any, has not ended.
 func (n *connection) isUsable() bool {
 	if !n.isLegacy() {
 		return n != nil
@@ -64,8 +62,7 @@ type negotiation struct {
 
 // Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls do
 // this themselves; after a call nothing is sent. The revision is a property of the server: it may
-// be stored, and its era passed to later clients in [Options.Era]. Errors are those of
-// [Client.CallTool].
+// be stored, and its era set in [Options.Era] later. Errors are those of [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -94,8 +91,7 @@ func endedNegotiation(conn *connection, err error) *negotiation {
 	return n
 }
 
-// joinNegotiation returns the running negotiation and counts the caller as a waiter. It starts one
-// if none runs and no connection is usable.
+// joinNegotiation joins the running negotiation, or starts one if no connection is usable.
 func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	c := g.client
 	g.mu.Lock()
@@ -107,8 +103,7 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	case n == nil && old.isUsable(): // one has ended since the caller looked
 		return endedNegotiation(old, nil)
 	case n == nil:
-		// Keep the values of the first caller's context, such as credentials. Its cancellation must
-		// not reach the other waiters.
+		// Keep the first caller's values, such as credentials, but not its cancellation.
 		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
@@ -125,7 +120,7 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	return n
 }
 
-// finishNegotiation publishes n's outcome and wakes its waiters. Without waiters it closes conn.
+// finishNegotiation publishes n's outcome. Without waiters it closes conn.
 func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err error) {
 	g.mu.Lock()
 	wanted := g.running == n && g.client.life.Err() == nil
@@ -285,8 +280,7 @@ func (g *negotiator) probeServer(
 	return conn, false, nil
 }
 
-// judgeRefusal returns probeServer's outcome for a response without a result. tryLegacy is the
-// peer's verdict.
+// judgeRefusal is probeServer for a response without a result. tryLegacy is the peer's verdict.
 func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool, error) {
 	c := g.client
 	said, isError := protocol.AsError(err)
@@ -294,8 +288,8 @@ func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool,
 	case !isError:
 		return nil, true, err // no modern server sends this response
 	case slices.Contains(said.SupportedVersions(), c.version):
-		// The server refused a version that it says it supports. The next request will show
-		// (basic/versioning, "Protocol Version Negotiation").
+		// The server refused a version that it supports (basic/versioning). The next request will
+		// show.
 		return &connection{version: c.version, peer: c.peer}, false, nil
 	case said.SupportedVersions() != nil:
 		return nil, containsLegacy(said.SupportedVersions()), err
@@ -311,9 +305,8 @@ func containsLegacy(list []protocol.Version) bool {
 	})
 }
 
-// recheckEra is called with the outcome of every modern request. If err may come from a legacy
-// server, it negotiates again. The caller must repeat the request over a legacy connection that it
-// returns.
+// recheckEra checks the outcome of every modern request. If err may come from a legacy server, it
+// renegotiates. The request must be repeated over a connection that it returns.
 func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
 	if g.peer == nil || conn.isLegacy() || err == nil || !indicatesOtherEra(err) {
 		return nil

@@ -22,7 +22,6 @@ type notificationReceiver struct {
 	firstErr     error    // of a notification that failed
 }
 
-// newReceiver returns nil if no handler wants notifications of the request.
 func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	*protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
@@ -32,7 +31,6 @@ func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
-// asBack returns an interface value that is nil if b is.
 func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
@@ -93,8 +91,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 	return nil
 }
 
-// dispatchNotification calls the handler for n. It drops malformed progress and progress of other
-// requests (basic/patterns/progress).
+// dispatchNotification calls n's handler. It drops malformed or foreign progress.
 func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *protocol.Notification) {
 	switch {
 	case n.Method == protocol.NotifyProgress && b.progress != nil:
@@ -113,8 +110,7 @@ func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *prot
 	}
 }
 
-// acceptProgress reports whether progress has increased. Other values are dropped
-// (basic/patterns/progress).
+// acceptProgress reports whether progress has increased, as basic/patterns/progress requires.
 func (b *notificationReceiver) acceptProgress(progress float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

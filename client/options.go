@@ -14,11 +14,8 @@ import (
 )
 
 const (
-	// defaultMaxRounds protects users from a server that never stops asking.
-	defaultMaxRounds = 10
-	// defaultTimeout limits a call without its handlers: a silent server must not block it for
-	// ever.
-	defaultTimeout = 5 * time.Minute
+	defaultMaxRounds = 10              // protects users from a server that never stops asking
+	defaultTimeout   = 5 * time.Minute // without handlers: a silent server must not block a call
 )
 
 // Options configure a [Client]. Nil and the zero value answer no questions. For every limit and
@@ -35,8 +32,7 @@ type Options struct {
 	// ElicitForm asks the user to fill in a form (elicitation.form). Accepted content is completed
 	// with the form's defaults and validated before it is sent.
 	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
-	// ElicitURL asks the user to visit a URL (elicitation.url). It must show the URL and get
-	// consent before it opens it.
+	// ElicitURL asks the user to visit a URL (elicitation.url), shown with a request for consent.
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
@@ -46,9 +42,8 @@ type Options struct {
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
 	// AllowURL decides whether the user may be asked to visit a URL; its error fails the call.
-	// Default: https, and http to loopback hosts. Always refused: URLs with credentials, with
-	// deceptive characters, of more than 8 KiB, and with the schemes javascript, vbscript, file,
-	// data and blob.
+	// Default: https, and http to loopback hosts. Always refused: credentials, deceptive
+	// characters, more than 8 KiB, and the schemes javascript, vbscript, file, data and blob.
 	AllowURL func(*url.URL) error
 
 	// MaxRounds limits the retries of one call. 0: 10, negative: none.
@@ -58,13 +53,12 @@ type Options struct {
 	Timeout time.Duration
 
 	// NoBusyRetry fails calls at once when the server is busy ([protocol.CodeBusy]). Otherwise a
-	// request is retried when the server says (retryAfterMs), at most 3 times, if the wait fits
-	// into the caller's deadline, Timeout and 30 s.
+	// request is retried as the server says (retryAfterMs), at most 3 times, within the caller's
+	// deadline, Timeout and 30 s.
 	NoBusyRetry bool
 
-	// Tasks declares the tasks extension, which [Client.BeginTask] needs. If a call becomes a task,
-	// [Client.CallTool] follows it to its result, without time limit, and cancels it when the
-	// context of the call ends.
+	// Tasks declares the tasks extension, which [Client.BeginTask] needs. [Client.CallTool] then
+	// follows tasks to their result, without time limit, and cancels them when its context ends.
 	Tasks bool
 
 	// Log receives log messages of LogLevel or more severe.
@@ -75,8 +69,8 @@ type Options struct {
 	// called concurrently, with the context of the notification's call.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Manual are the capabilities that [Client.Begin] and [Client.Resume] declare. Nil: those of
-	// the handlers.
+	// Manual are the capabilities for [Client.Begin] and [Client.Resume]. Nil: those of the
+	// handlers.
 	Manual *protocol.ClientCapabilities
 
 	// RelayElicit is for gateways. It replaces ElicitForm and ElicitURL and gets the raw parameters
@@ -108,7 +102,6 @@ type Options struct {
 	Extensions map[string]json.RawMessage
 }
 
-// withDefaults returns a checked copy of o with effective values.
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
@@ -149,7 +142,6 @@ func (o *Options) checkFields() error {
 		checkSettings("Manual.Extensions", o.Manual.Extensions))
 }
 
-// checkSettings checks that the settings of capabilities are JSON objects.
 func checkSettings(field string, settings map[string]json.RawMessage) error {
 	for name, value := range settings {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {

@@ -12,13 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Pending is a call that waits for answers: [Client.Begin] returns it, [Client.Resume] continues
-// it.
+// A Pending is a call that waits for answers, from [Client.Begin], for [Client.Resume].
 //
-// It can be stored and sent as JSON, answers included. Protect it: it holds the call's arguments,
-// users' answers, and the server's state, which is enough to continue the call over unauthenticated
-// connections. Anyone who can change it decides what users are asked. Printing and logging show
-// none of that.
+// It can be stored and sent as JSON, answers included. Protect it: it holds arguments, users'
+// answers, and the server's state, enough to continue the call over unauthenticated connections.
+// Who can change it decides what users are asked. Printing and logging show none of that.
 //
 // Its methods are not safe for concurrent use.
 type Pending struct {
@@ -52,7 +50,6 @@ func newPending(l leg, round int, lastID int64,
 	return &Pending{call}, nil
 }
 
-// loadCall returns the contents, empty for a zero Pending.
 func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
@@ -77,9 +74,9 @@ func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.Requ
 
 // Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
 // or URL (see [Accept], [Decline] and [Cancel]), a [*protocol.CreateMessageResult] for sampling, a
-// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] with the JSON of one of them.
-// Content of a form is completed with its defaults and validated, that of a URL dropped. An invalid
-// answer is an [*AnswerError], and changes nothing.
+// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] of one of them. A form's content is
+// completed with its defaults and validated, a URL's dropped. Invalid answers are an
+// [*AnswerError].
 func (p *Pending) Answer(key string, result json.Marshaler) error {
 	for _, q := range p.Questions() {
 		if q.Key != key {
@@ -126,7 +123,6 @@ func recode[R any](raw json.RawMessage, decode func([]byte) (R, error),
 	return encode(r)
 }
 
-// collectResponses returns the answers in the order of the questions.
 func collectResponses(questions protocol.InputRequests,
 	answers map[string]json.RawMessage) (responses protocol.InputResponses) {
 	for _, q := range questions {
@@ -147,11 +143,9 @@ func (p Pending) String() string {
 // LogValue keeps the contents out of logs.
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// pendingFormat is the version of the JSON text of a [Pending].
-const pendingFormat = 1
+const pendingFormat = 1 // version of the JSON text
 
-// maxPendingID limits the ids of stored calls: not every JSON reader keeps higher ones exactly.
-const maxPendingID = 1 << 52
+const maxPendingID = 1 << 52 // not every JSON reader keeps higher ids exactly
 
 type pendingText struct {
 	Format  int                        `json:"format"`
@@ -163,8 +157,7 @@ type pendingText struct {
 	Answers map[string]json.RawMessage `json:"answers"`
 }
 
-// MarshalJSON returns everything that [Client.Resume] needs. Later versions of this package will
-// read it.
+// MarshalJSON returns everything that [Client.Resume] needs, also in later versions.
 func (p Pending) MarshalJSON() ([]byte, error) {
 	call := p.call
 	if call == nil {
@@ -179,8 +172,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the text of MarshalJSON. Invalid text, or an answer that [Pending.Answer]
-// would refuse, is an error and changes nothing.
+// UnmarshalJSON reads MarshalJSON's text. After an error, also of [Pending.Answer], p is unchanged.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {

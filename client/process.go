@@ -15,8 +15,7 @@ const (
 	// defaultExitGrace is a process's time to exit after its input is closed, and again after
 	// SIGTERM. Some servers do not notice the end of their input.
 	defaultExitGrace = 2 * time.Second
-	// maxStderrTail is how much of the end of standard error an [ExitError] keeps.
-	maxStderrTail = 4 << 10
+	maxStderrTail    = 4 << 10 // kept by an [ExitError]
 	// exitDelay is the longest time between a process's exit and the end of its output. After that,
 	// another process, such as a child, holds the output open.
 	exitDelay = time.Second
@@ -25,8 +24,8 @@ const (
 // CommandOptions configure a [Process]. The zero value works.
 type CommandOptions struct {
 	Stream StreamOptions
-	// Grace is how long [Process.Close] waits for the process to exit, after closing its input and
-	// again after SIGTERM. 0: 2 s, negative: no wait.
+	// Grace is how long [Process.Close] waits for the exit, after closing the input and again after
+	// SIGTERM. 0: 2 s, negative: no wait.
 	Grace time.Duration
 	// OwnGroup starts the process in its own process group, so that its children end with it: they
 	// get [Process.Close]'s signals, and those left after its exit are killed. A terminal's
@@ -52,11 +51,10 @@ type Process struct {
 
 type stream = Stream
 
-// Command starts cmd and returns the server that it runs, which [Process.Close] ends. Nil opts mean
-// defaults. Standard input and output of cmd must not be set. Standard error goes to cmd.Stderr, if
-// set; its end is kept for [ExitError]. The end of cmd's context, if any, kills the process. A
-// WaitDelay of zero becomes half a second, so that a process which inherited standard error cannot
-// hide the exit.
+// Command starts cmd and returns the server that it runs, which [Process.Close] ends. opts may be
+// nil. Standard input and output of cmd must not be set. Standard error goes to cmd.Stderr, if set,
+// and its end to [ExitError]. The end of cmd's context kills the process. A WaitDelay of zero
+// becomes half a second: a child that inherited standard error must not hide the exit.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	var o CommandOptions
 	if opts != nil {
@@ -104,8 +102,8 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 // Done is closed when the process has exited and been waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
-// Err returns nil while the process runs, when it exited with status 0, and when [Process.Close]
-// had to signal it, else the [*ExitError].
+// Err returns the [*ExitError], nil while the process runs, after status 0, and after a signal of
+// Close.
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:
@@ -119,10 +117,9 @@ func (p *Process) Err() error {
 }
 
 // Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. It closes
-// the process's input, which tells a server to exit, sends SIGTERM after Grace, and kills the
-// process after another Grace (on Windows, without SIGTERM, after the first). The error is an
-// [*ExitError] if the process exited by itself with a status other than 0. Concurrent calls return
-// the same.
+// the process's input, which tells a server to exit, sends SIGTERM after Grace (not on Windows),
+// and kills the process after another Grace. The error is an [*ExitError] if the process exited by
+// itself with a status other than 0. Concurrent calls return the same.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)

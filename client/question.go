@@ -23,11 +23,11 @@ type QuestionOrigin struct {
 	// Key is the server's name for the question, unique within its round. With a legacy server it
 	// is the id of the server's request, or the elicitationId of a URL.
 	Key string
-	// Method and Target name the request that waits: its method, and the tool, prompt or resource
-	// URI. Both are empty if a legacy server does not say.
+	// Method and Target name the waiting request: its method, and the tool, prompt or resource URI.
+	// Both are empty if a legacy server does not say.
 	Method, Target string
-	// Round counts the rounds of the call from 1. With a legacy server it counts the questions of
-	// the request, and is 0 if the request is not known.
+	// Round is the round of the call, from 1. With a legacy server it is the number of the
+	// request's question, 0 if the request is not known.
 	Round int
 }
 
@@ -35,8 +35,7 @@ type QuestionOrigin struct {
 type FormQuestion struct {
 	QuestionOrigin
 	Message string // untrusted text of the server
-	// Schema is the form: a flat, checked JSON Schema object. Other spellings are normalized if
-	// they have one plain reading.
+	// Schema is the form: a flat, checked JSON Schema object, normalized if spelled differently.
 	Schema json.RawMessage
 
 	form *form.Form
@@ -50,7 +49,6 @@ func (q *FormQuestion) Check(content json.RawMessage) error {
 	return err
 }
 
-// completeContent adds the form's defaults to content and validates it.
 func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage, error) {
 	if len(content) == 0 {
 		content = json.RawMessage(`{}`)
@@ -86,8 +84,7 @@ type SamplingQuestion struct {
 // A RootsQuestion asks which directories the server may work on.
 type RootsQuestion struct{ QuestionOrigin }
 
-// Accept returns the answer of a user who agreed. content is a struct, map or JSON text that
-// encodes as an object, nil for none.
+// Accept returns a user's agreement. content encodes as an object, or is nil.
 func Accept(content any) (*protocol.ElicitResult, error) {
 	data, err := objectOf(content)
 	if err != nil {
@@ -106,8 +103,7 @@ func Cancel() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionCancel}
 }
 
-// objectOf encodes a value as a JSON object. Nil, also a nil map or pointer, gives nil. A
-// json.RawMessage is checked and returned unchanged.
+// objectOf encodes a value as a JSON object, nil for nil. A json.RawMessage is checked, unchanged.
 func objectOf(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -138,8 +134,7 @@ func requireObject(data json.RawMessage) error {
 	return nil
 }
 
-// questionHandlers checks questions and calls the handlers of Options, for rounds and pushed
-// questions.
+// questionHandlers checks questions, of rounds and pushed, and calls the handlers of Options.
 type questionHandlers struct {
 	opts *Options
 	caps *protocol.ClientCapabilities // what the handlers can answer
@@ -201,15 +196,13 @@ func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionO
 	return answers, failed
 }
 
-// A questionTask is a checked question with its handler.
 type questionTask struct {
 	origin QuestionOrigin
 	kind   protocol.InputKind
 	ask    func(context.Context) (json.RawMessage, error)
 }
 
-// runHandler calls the handler, and report exactly once, even if the handler panics or ends its
-// goroutine (as testing.T.FailNow does).
+// runHandler calls report exactly once, even if the handler panics or ends its goroutine.
 func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessage, error)) {
 	result, err := json.RawMessage(nil), errors.New("handler did not return")
 	defer func() {
@@ -252,7 +245,6 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	return t, nil
 }
 
-// bindHandler returns a function that calls handler with q and encodes the answer.
 func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
 	encode func(R) (json.RawMessage, error)) func(context.Context) (json.RawMessage, error) {
 	return func(ctx context.Context) (json.RawMessage, error) {
@@ -264,8 +256,7 @@ func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
 	}
 }
 
-// checkQuestion checks that a client with caps may ask a user. It returns the question as it may be
-// shown, and its form, if any.
+// checkQuestion checks that caps allow a question. It returns the question to show, and its form.
 func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
@@ -309,8 +300,7 @@ func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// encodeElicitResult encodes an answer without changing it. Only an accept has content, from
-// complete.
+// encodeElicitResult encodes an answer unchanged. Only an accept has content, from complete.
 func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
 	error)) (json.RawMessage, error) {
 	if r == nil {
@@ -338,7 +328,6 @@ func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Read it as the server will.
 	if _, err := protocol.DecodeCreateMessageResult(data); err != nil {
 		return nil, err
 	}

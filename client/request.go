@@ -20,8 +20,7 @@ type leg struct {
 	subscription *subscription                // of subscriptions/listen only
 }
 
-// sendNegotiated sends one leg over the negotiated connection, and once more over a new one if it
-// did not run because the server lost the session.
+// sendNegotiated sends one leg, and again over a new connection if a lost session did not run it.
 func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
@@ -41,7 +40,6 @@ func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	return c.sendOrEmpty(ctx, conn, l, mirrored)
 }
 
-// sendOrEmpty sends one leg over conn. A list that the server does not have is empty.
 func (c *Client) sendOrEmpty(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	if empty := undeclaredList(conn, l.method); empty != nil {
@@ -118,7 +116,6 @@ func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	return result, nil
 }
 
-// fillMetadata sets version, name and capabilities, overriding the caller's.
 func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info

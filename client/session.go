@@ -25,7 +25,6 @@ type session struct {
 	running map[protocol.ID]runningLeg // by the id of the request
 }
 
-// A runningLeg has been sent and not been answered.
 type runningLeg struct {
 	ctx      context.Context // of the call, for progress on another stream
 	receiver *sessionReceiver
@@ -101,7 +100,6 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	return err
 }
 
-// agreedVersion returns the revision, empty until the server has chosen one.
 func (s *session) agreedVersion() protocol.Version {
 	if agreed := s.agreed.Load(); agreed != nil {
 		return agreed.ProtocolVersion
@@ -142,8 +140,8 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
-// soleOrigin returns the origin of a question outside any request: the only running request, or
-// empty if there are several.
+// soleOrigin returns the only running request, for questions outside any; empty if there are
+// several.
 func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +153,7 @@ func (s *session) soleOrigin() (o QuestionOrigin) {
 	return o
 }
 
-// findByProgress returns the running leg of a progress notification. Some servers send progress on
-// the session's stream.
+// findByProgress returns the leg of a progress notification. Some arrive on the session's stream.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
@@ -173,8 +170,7 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 	return runningLeg{}, false
 }
 
-// sendInSession sends one leg in a session. If the server requires a visit to a URL first (-32042),
-// it asks for the visit and sends the leg again.
+// sendInSession sends one leg, and again after a visit to a URL that the server requires (-32042).
 func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	l leg) (protocol.Result, error) {
 	s := conn.session
@@ -245,7 +241,6 @@ func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []
 	return nil
 }
 
-// stripModernFields removes fields unknown to legacy revisions, and refuses retries.
 func (s *session) stripModernFields(p protocol.Params) error {
 	if retry := protocol.RetryOf(p); retry != nil {
 		if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
@@ -258,7 +253,6 @@ func (s *session) stripModernFields(p protocol.Params) error {
 	return nil
 }
 
-// discoverResult returns the result of initialize as one of server/discover.
 func (s *session) discoverResult() *protocol.DiscoverResult {
 	a := s.agreed.Load()
 	meta, _ := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
@@ -308,7 +302,6 @@ func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Re
 	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
 }
 
-// A sessionReceiver receives the notifications and pushed questions for one request.
 type sessionReceiver struct {
 	session       *session
 	leg           leg

@@ -9,11 +9,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// unsubscribeLimit limits resources/unsubscribe, whose outcome does not matter.
-const unsubscribeLimit = 5 * time.Second
+const unsubscribeLimit = 5 * time.Second // the outcome does not matter
 
-// subscribers are a session's calls of Listen. Legacy servers announce changes once per session,
-// and the client distributes them.
+// subscribers distributes changes, which legacy servers announce once per session, to calls of
+// Listen.
 type subscribers struct {
 	session *session
 
@@ -22,15 +21,13 @@ type subscribers struct {
 	uriCounts map[string]int // number of listeners by resource
 }
 
-// A subscriber is one call of Listen.
 type subscriber struct {
 	honoured   protocol.SubscriptionFilter
 	events     chan ListenEvent
 	overflowed chan struct{} // closed when events was full
 }
 
-// listenInSession is Listen in a session (server/resources of revision 2025-11-25,
-// "Subscriptions").
+// listenInSession is Listen in a session (server/resources of revision 2025-11-25).
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
 	me := &subscriber{
 		events: make(chan ListenEvent, maxQueuedNotifications), overflowed: make(chan struct{}),
@@ -112,7 +109,6 @@ func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	return err
 }
 
-// releaseURI removes a resource's listener and reports whether it was the last.
 func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +119,7 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribeURI removes a resource's listener, and tells a running session's server if it was the
-// last. Failure does no harm: updates are ignored.
+// unsubscribeURI removes a listener, and the last one on the server too. Failure does no harm.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return

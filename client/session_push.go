@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errQuestionWithdrawn ends a handler's context when the server withdraws its question.
+// errQuestionWithdrawn ends a handler's context.
 var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
 // A pushHandler answers the requests that a legacy server pushes while a call runs.
@@ -72,8 +72,8 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// errorForServer returns the server's error for an unanswered question. Only protocol errors of
-// handlers are sent.
+// errorForServer is sent for an unanswered question: of handlers' errors, only those of the
+// protocol.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
@@ -125,16 +125,15 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
-		// Undeclared modes and questions that must not be shown are invalid parameters
-		// (client/elicitation, "Error Handling").
+		// For undeclared modes and forbidden questions (client/elicitation, "Error Handling").
 		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
 			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
 	}
 	return t, nil, nil
 }
 
-// declaresMethod reports whether the client has declared the capability for a method of revision v,
-// which is empty before the server has chosen one.
+// declaresMethod reports whether the client declared the capability for a method of revision v,
+// which may be empty.
 func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
@@ -167,7 +166,6 @@ func (p *pushHandler) beginPush(ctx context.Context,
 	}, nil
 }
 
-// addPush registers a running request, or says why not.
 func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +187,6 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	return nil
 }
 
-// cancelPush cancels the handler of a question that the server withdraws.
 func (p *pushHandler) cancelPush(params []byte) {
 	var said protocol.Cancelled
 	if jsonx.Decode(params, &said) != nil {

@@ -11,12 +11,9 @@ import (
 // that cannot block on a user: web servers, queues, jobs. p is a [*protocol.CallToolParams],
 // [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is not changed.
 //
-// Without an error, either the result, of the method's type such as [*protocol.CallToolResult], or
-// the pending call is not nil. Answer a pending call with [Pending.Answer] and continue it with
-// [Client.Resume], in this process or in another.
-//
-// The questions are checked as in [Client.CallTool], against the capabilities in [Options.Manual].
-// Errors are those of [Client.CallTool].
+// Without an error, either the result, such as a [*protocol.CallToolResult], or the pending call is
+// not nil. Answer that with [Pending.Answer] and continue with [Client.Resume], in any process.
+// Questions are checked against [Options.Manual]. Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {
@@ -89,7 +86,6 @@ func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 	return &c.caps
 }
 
-// checkQuestion checks a question and returns it as it may be shown.
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
 	if c.opts.RelayElicit != nil && q.Request.Kind().Method() == protocol.MethodElicit {
 		return q.Request, nil
@@ -101,7 +97,6 @@ func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, 
 	return shown, nil
 }
 
-// skipIDs makes the ids of all later requests higher than n.
 func (c *Client) skipIDs(n int64) {
 	for {
 		last := c.lastID.Load()

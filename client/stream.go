@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// The limit over HTTP is the same.
-	defaultMaxLineBytes = 16 << 20
+	defaultMaxLineBytes = 16 << 20 // as over HTTP
 	// maxQueuedNotifications limits a receiver's queue, [StreamOptions.MaxLineBytes] its bytes.
 	maxQueuedNotifications = 1024
-	// resultGrace is how long a subscription cancelled by the server waits for its result, which
-	// follows at once if at all.
+	// resultGrace is a cancelled subscription's wait for its result, which follows at once or
+	// never.
 	resultGrace = time.Second
 )
 
@@ -28,16 +27,14 @@ const (
 type StreamOptions struct {
 	// MaxLineBytes limits one message of the server. 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
-	// ProbeTimeout is how long the server may take to answer server/discover before it is taken for
-	// a legacy one ([Options.Warn]). It includes the server's start: a modern server that is
-	// downloaded first (npx, uvx) needs more. 0: 5 s, negative: no limit; a legacy server must then
-	// answer.
+	// ProbeTimeout is the server's time to answer server/discover, before it counts as legacy
+	// ([Options.Warn]). It includes the server's start: a modern server that is downloaded first
+	// (npx, uvx) needs more. 0: 5 s, negative: no limit; a legacy server must then answer.
 	ProbeTimeout time.Duration
 	// Violation reports messages that the server must not send or that have no receiver, and how
 	// they were handled: invalid or too long lines, requests, floods, notifications of no request
-	// other than progress. A log message does not name its request: if it may belong to several, it
-	// is dropped and reported. The stream continues. Violation is called by the reading goroutine
-	// and must not block.
+	// other than progress. A log message that may belong to several requests is dropped and
+	// reported. The stream continues. Violation blocks reading, so it must return quickly.
 	Violation func(error)
 }
 
@@ -147,8 +144,8 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 	return s.sendLine(ctx, line)
 }
 
-// Close ends the stream. Running requests fail with [ErrClosed]. It returns the error of closing r
-// and w; further calls return the same.
+// Close ends the stream and returns the error of closing r and w. Running requests fail with
+// [ErrClosed]. Further calls return the same.
 func (s *Stream) Close() error {
 	s.endStream(ErrClosed)
 	return s.closeEnds()
@@ -160,7 +157,6 @@ func (s *Stream) Done() <-chan struct{} { return s.life.Done() }
 // Err returns why the stream has ended, nil while it has not.
 func (s *Stream) Err() error { return context.Cause(s.life) }
 
-// encodeLine checks and encodes a message, whose parameters may come from the caller.
 func encodeLine(m protocol.Message) ([]byte, error) {
 	line, err := lineio.Encode(m)
 	if err != nil {
@@ -169,7 +165,6 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// sendLine passes a line to the writer, unless ctx or the stream ends first.
 func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -185,7 +180,6 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	}
 }
 
-// failStream ends the stream after the end of reading, or after an error.
 func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
@@ -201,7 +195,6 @@ func (s *Stream) failStream(err error) {
 	s.endStream(err)
 }
 
-// endStream ends the stream, once, and fails all running requests.
 func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

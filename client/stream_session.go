@@ -47,8 +47,7 @@ func (s *Stream) Probe(ctx context.Context,
 	return nil, garbled, err
 }
 
-// OpenSession implements [protocol.LegacyPeer]. It waits until the stream's earlier session is
-// closed.
+// OpenSession implements [protocol.LegacyPeer]. It waits for the end of the stream's last session.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
@@ -76,7 +75,6 @@ func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	return x, resp, nil
 }
 
-// An initialization is an initialize request in flight, or its result.
 type initialization struct {
 	params   []byte
 	done     chan struct{} // closed once response and err are set
@@ -110,8 +108,7 @@ func (s *Stream) sendInitialize(ctx context.Context,
 	return &resp, nil
 }
 
-// awaitInitialize waits for the response. After an error the next sendInitialize sends a new
-// request.
+// awaitInitialize waits for the response. An error lets sendInitialize start over.
 func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
@@ -124,8 +121,8 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	close(o.done)
 }
 
-// A streamSession is the session of a stream. It receives all requests of the server, which do not
-// say to which request of the client they relate.
+// A streamSession is the session of a stream. It receives all server requests, which name no
+// origin.
 type streamSession struct {
 	stream *Stream
 	back   protocol.BackCaller
@@ -150,8 +147,7 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 	return x.stream.Notify(ctx, n)
 }
 
-// Close ends the session, not the stream, and sends nothing. It does not wait for handlers, which
-// may call it.
+// Close ends the session, not the stream, sends nothing, and does not wait for handlers.
 func (x *streamSession) Close() error {
 	x.end(ErrClosed)
 	x.stream.mu.Lock()
@@ -167,8 +163,7 @@ func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
 func (x *streamSession) Err() error { return context.Cause(x.life) }
 
-// deliverNotifications passes queued notifications to back, so that handlers do not block the
-// reader.
+// deliverNotifications passes queued notifications to back, so that the reader is not blocked.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -204,8 +199,7 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine. It blocks the reader while protocol.MaxBackCalls of
-// them run.
+// runInSlot calls run on another goroutine. It blocks the reader while MaxBackCalls of them run.
 func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
@@ -220,7 +214,6 @@ func (x *streamSession) runInSlot(run func()) {
 	}()
 }
 
-// sendResponse sends a response, unless the session ends first.
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
 	if err != nil { // replaced by an internal error
@@ -229,8 +222,7 @@ func (x *streamSession) sendResponse(resp *protocol.Response) {
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request in a slot. False: line names no method and is no
-// request.
+// refuseMalformed refuses an invalid request in a slot. False: line is no request.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {

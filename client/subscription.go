@@ -19,9 +19,7 @@ type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	// Filter is the part of the requested filter that the server honours. Other changes are not
-	// reported.
-	Filter protocol.SubscriptionFilter
+	Filter protocol.SubscriptionFilter // honoured part of the requested one: all reported changes
 }
 
 // ToolsChanged means that the result of tools/list has changed.
@@ -51,15 +49,15 @@ func (ResourcesChanged) isEvent() {}
 func (ResourceUpdated) isEvent()  {}
 
 // Listen opens a subscription and reports changes to handler, which may be nil, until the server or
-// ctx ends it (basic/patterns/subscriptions). Calls of handler do not overlap. It may call the
-// client. If it panics, the subscription ends. Its context ends with the subscription.
+// ctx ends it (basic/patterns/subscriptions). Calls of handler do not overlap, and may call the
+// client. A panic ends the subscription. Its context ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription gracefully. Errors are the cause of ctx,
-// a [*TransportError] if the connection is lost, a [*protocol.Error] if the server refuses, a
-// [*ResponseError] if it breaks the rules, a [context.DeadlineExceeded] if it does not acknowledge
-// within [Options.Timeout] (which limits nothing else here), and [ErrClosed]. Listen does not
-// resubscribe, because changes in the meantime would be lost. Callers that do should back off and,
-// once acknowledged, read again what they rely on.
+// a [*TransportError] for a lost connection, a [*protocol.Error] for a refusal, a [*ResponseError]
+// for a broken rule, a [context.DeadlineExceeded] without acknowledgment within [Options.Timeout]
+// (which limits nothing else here), and [ErrClosed]. Listen does not resubscribe, because changes
+// in the meantime would be lost. Callers that do should back off and, once acknowledged, reread
+// everything.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
@@ -102,7 +100,6 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	return err
 }
 
-// A subscription is the state of one subscriptions/listen request.
 type subscription struct {
 	client  *Client
 	wanted  protocol.SubscriptionFilter
@@ -128,16 +125,15 @@ func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	return s.honoured
 }
 
-// changeParams are the parameters of notifications of a subscription.
 type changeParams struct {
 	Meta          protocol.Meta                `json:"_meta"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications"`
 	URI           string                       `json:"uri"`
 }
 
-// handleNotification handles a notification of a subscription, and reports false for other kinds.
-// It drops notifications without the subscription id, before the acknowledgment, or outside the
-// filter. An error ends the subscription.
+// handleNotification handles a subscription's notification; false for other kinds. It drops those
+// without the subscription id, before the acknowledgment, or outside the filter. An error ends the
+// subscription.
 func (s *subscription) handleNotification(ctx context.Context,
 	n *protocol.Notification) (bool, error) {
 	switch n.Method {
@@ -189,7 +185,6 @@ func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	return err == nil && id == s.id
 }
 
-// readEvent returns the event of a notification, nil for none.
 func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
@@ -253,7 +248,6 @@ func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	return false
 }
 
-// acknowledgeFilter notes the part of the wanted filter that the server honours.
 func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) ListenEvent {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -275,7 +269,6 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 	return Acknowledged{copied}
 }
 
-// intersect returns the elements of wanted that said has too, nil for none.
 func intersect(wanted, said []string) (both []string) {
 	has := make(map[string]bool, len(said))
 	for _, s := range said {

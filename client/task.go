@@ -25,18 +25,12 @@ const (
 	defaultTaskPoll = time.Second
 	minTaskPoll     = 100 * time.Millisecond
 	maxTaskPoll     = time.Minute
-	// maxTaskFailures limits failed polls in a row: with pauses that grow to maxTaskPoll, a server
-	// may be away for a quarter of an hour.
-	maxTaskFailures = 20
-	// maxTaskRepeats limits polls in a row that show only answered and acknowledged questions.
-	maxTaskRepeats = 60
-	// Answers are sent again after each resendTaskAnswers of these polls: a server whose store was
-	// restored from a backup has lost them.
+	maxTaskFailures = 20 // in a row: about a quarter of an hour
+	maxTaskRepeats  = 60 // polls in a row that show only answered questions
+	// Every resendTaskAnswers of these polls answers are resent: a restored backup has lost them.
 	resendTaskAnswers = 10
-	// maxTaskQuestions limits the questions of one task.
-	maxTaskQuestions = 1024
-	// taskCancelTime limits the cancellation of the task of an abandoned call.
-	taskCancelTime = 2 * time.Second
+	maxTaskQuestions  = 1024            // per task
+	taskCancelTime    = 2 * time.Second // for an abandoned call
 )
 
 // A Task is the handle of a call that has become a task (the tasks extension): [Client.BeginTask]
@@ -143,10 +137,9 @@ func (c *Client) serverName() string {
 // even if the server repeats it. keep, which may be nil, is called with the task before an answer
 // is sent, so that another process can continue from there; its error ends the call.
 //
-// The end of ctx, of the client or of the process does not cancel the task. A failed task's error
-// is a [*protocol.Error], a cancelled one's [ErrTaskCancelled]. Other errors are those of
-// [Client.CallTool]; a handle for another server is refused. Failed polls are repeated for about a
-// quarter of an hour.
+// Only [Client.CancelTask] cancels the task. A failed task's error is a [*protocol.Error], a
+// cancelled one's [ErrTaskCancelled]. Other errors are those of [Client.CallTool]; a handle for
+// another server is refused. Failed polls are repeated for about a quarter of an hour.
 func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
 	*protocol.CallToolResult, error) {
 	if err := c.checkTask(t); err != nil {
@@ -181,8 +174,7 @@ func (c *Client) CancelTask(ctx context.Context, t *Task) error {
 	return preferClosed(ctx, err)
 }
 
-// driveTask follows a call's task, and cancels it if the call is abandoned: nobody else has the
-// handle.
+// driveTask follows a call's task, and cancels it with the call: nobody else has the handle.
 func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.CreateTaskResult) (
 	protocol.Result, error) {
 	t := c.newTask(tool, handle)
@@ -199,7 +191,6 @@ func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.Cr
 	return nil, err
 }
 
-// A taskEndError is the error of a task that has ended on the server.
 type taskEndError struct{ error }
 
 func (e *taskEndError) Unwrap() error { return e.error }
@@ -394,7 +385,6 @@ func (c *Client) sendTask(ctx context.Context, method string, t *Task,
 	return c.sendWithBusyRetry(ctx, c.newCall(l), l)
 }
 
-// checkHandle refuses a task handle if the client has not declared tasks.
 func checkHandle(result protocol.Result, declared *protocol.ClientCapabilities) error {
 	if _, handle := result.(*protocol.CreateTaskResult); !handle {
 		return nil

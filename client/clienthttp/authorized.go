@@ -58,8 +58,7 @@ func isRefusal(resp *http.Response) bool {
 		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
 }
 
-// reportRefused calls the authorizer. It first releases the connection, because a login may take
-// long.
+// reportRefused calls the authorizer, without the connection, because a login may take long.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer waiting.Pause(x.ctx)()
@@ -120,7 +119,6 @@ func (x *httpExchange) maskCredentials(text string) string {
 	return redact.MaskParts(text, secretsOf(x.credentials))
 }
 
-// secretsOf returns the values of headers, with and without their scheme.
 func secretsOf(header http.Header) (secrets []string) {
 	for _, values := range header {
 		for _, value := range values {
@@ -160,8 +158,7 @@ func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) 
 // Unhandled means that the server has not acted on the request.
 func (e *authorizerError) Unhandled() {}
 
-// errUnauthorized: the server refused the credentials, and the authorizer has no others.
-var errUnauthorized = errors.New("credentials were refused")
+var errUnauthorized = errors.New("credentials were refused") // and the authorizer has no others
 
 func isUnauthorized(err error) bool {
 	_, gaveUp := errors.AsType[*authorizerError](err)

@@ -11,27 +11,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix starts every error text of this package, once.
-const errPrefix errtext.Prefix = "clienthttp: "
+const errPrefix errtext.Prefix = "clienthttp: " // starts every error text once
 
 var (
-	errClosed = errors.New("clienthttp: transport is closed")
-	// errResponseTooLarge is wrapped by errors for messages above [Options.MaxResponseBytes].
-	errResponseTooLarge = errors.New("response is too large")
-	// errNoResponse is wrapped if a stream ended before the response.
-	errNoResponse = errors.New("stream ended without a response")
+	errClosed           = errors.New("clienthttp: transport is closed")
+	errResponseTooLarge = errors.New("response is too large") // above Options.MaxResponseBytes
+	errNoResponse       = errors.New("stream ended without a response")
 )
 
-// A malformedError is an invalid response: not JSON, no message, another id, too large, or of
-// another content type.
+// A malformedError is an invalid response: bad JSON, no message, wrong id or type, too large.
 type malformedError struct {
 	err    error
 	offset int
 	hasRun bool
 }
 
-// newMalformedError returns the error of an invalid response. data is the invalid JSON, nil if JSON
-// is not the problem.
+// newMalformedError returns the error of an invalid response. data is the JSON at fault, or nil.
 func newMalformedError(data []byte, err error) error {
 	e := &malformedError{err: err, offset: -1}
 	if data == nil {
@@ -47,19 +42,15 @@ func (e *malformedError) Error() string { return e.err.Error() }
 
 func (e *malformedError) Unwrap() error { return e.err }
 
-// MalformedAt returns the offset of malformed JSON, negative if unknown or not the problem. It is
-// for packages that do not import this one.
+// MalformedAt returns the offset of malformed JSON, or -1. Used without importing this package.
 func (e *malformedError) MalformedAt() int { return e.offset }
 
-// HasRun reports whether the response shows that the request has run. Used without importing this
-// one.
+// HasRun reports whether the response proves that the request ran. Used without importing this one.
 func (e *malformedError) HasRun() bool { return e.hasRun }
 
-// maxExcerpt limits what is kept of an error page: enough to tell a proxy's page from a server's.
-const maxExcerpt = 512
+const maxExcerpt = 512 // tells a proxy's error page from a server's
 
-// maxChallenge limits what an error quotes of a WWW-Authenticate header.
-const maxChallenge = 256
+const maxChallenge = 256 // of a quoted WWW-Authenticate header
 
 // A StatusError means that the server, or a proxy, answered with an error status and no error
 // message of the protocol. It wraps such a message for notifications, which have no response, and
@@ -90,8 +81,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// challenge returns the start of the WWW-Authenticate header of a 401 or 403, with apostrophes for
-// quotation marks, because Error quotes it.
+// challenge returns the start of the WWW-Authenticate header of a 401 or 403, for use within
+// quotes.
 func (e *StatusError) challenge() string {
 	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden {
 		return ""

@@ -25,11 +25,10 @@ const (
 	maxEventID     = 1 << 10               // longest event id sent back in a header
 )
 
-// errBroken means that a connection has ended. Its stream may be resumed.
-var errBroken = errors.New("connection has ended")
+var errBroken = errors.New("connection has ended") // the stream may be resumed
 
-// An eventStream is one stream of the server over several connections: that of a request, which
-// ends with the response, or that of a session.
+// An eventStream is the stream of a request (until its response) or session over several
+// connections.
 type eventStream struct {
 	session *session
 	ctx     context.Context // ends answers to the server's requests too
@@ -77,7 +76,6 @@ func (e *eventStream) countAttempt() bool {
 	return e.idleAttempts <= maxResumptions
 }
 
-// awaitRetry waits for retryDelay. It fails if the stream, its session or the transport ends.
 func (e *eventStream) awaitRetry() error {
 	timer := time.NewTimer(e.retryDelay())
 	defer timer.Stop()
@@ -106,8 +104,7 @@ func (e *eventStream) retryDelay() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// openConnection opens the stream or resumes it after the last event. After errBroken another
-// attempt may succeed.
+// openConnection opens or resumes the stream. After errBroken another attempt may succeed.
 func (e *eventStream) openConnection() (*httpExchange, error) {
 	s := e.session
 	h := s.buildHeader(mediaSSE)
@@ -142,7 +139,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	return nil, x.closeWith(err)
 }
 
-// explainLoss adds to err that the response of a request is lost.
+// explainLoss adds to err that a request's response is lost.
 func (e *eventStream) explainLoss(err error) error {
 	if e.want.IsZero() {
 		return err
@@ -150,8 +147,7 @@ func (e *eventStream) explainLoss(err error) error {
 	return errPrefix.Errorf("%w: %w", errNoResponse, err)
 }
 
-// readConnection handles one connection's events until the response or an error: errBroken if only
-// the connection has ended.
+// readConnection handles one connection's events until the response or an error, such as errBroken.
 func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error) {
 	events := x.newEventReader()
 	defer e.noteResumePoint(events)
@@ -252,8 +248,8 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	return nil, nil
 }
 
-// badMessageError returns the error of an invalid message, which may have been the response; nil
-// for a session's stream.
+// badMessageError returns the error of a message that may have been the response, nil for a
+// session.
 func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil

@@ -63,8 +63,7 @@ func (x *httpExchange) readResponse(id protocol.ID,
 
 var errServerRequest = errors.New("no modern server may")
 
-// readStream passes notifications to back until the response (basic/transports/streamable-http,
-// "Receiving Messages").
+// readStream passes notifications to back until the response.
 func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
 	events := x.newEventReader()
 	for {
@@ -111,8 +110,7 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 	}
 }
 
-// cutResponse returns the response that is complete in a stream's last event although the blank
-// line after it is missing; nil for none.
+// cutResponse returns a response that only lacks the stream's last blank line, or nil.
 func cutResponse(event sse.Event, id protocol.ID) *protocol.Response {
 	m, err := protocol.DecodeMessage(event.Data)
 	resp, ok := m.(*protocol.Response)
@@ -126,8 +124,7 @@ func (x *httpExchange) newEventReader() *sse.Reader {
 	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
 }
 
-// readRefusal reads a response with an error status: an error message of the protocol is a
-// response, anything else a [*StatusError].
+// readRefusal reads an error status: a message of the protocol, or else a [*StatusError].
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
@@ -199,8 +196,7 @@ func (x *httpExchange) readBody() ([]byte, error) {
 	if size > limit {
 		return nil, x.newTooLargeError("body")
 	}
-	// A server may claim any length: allocate no more than this at first.
-	const believed = 64 << 10
+	const believed = 64 << 10 // a server may claim any length
 	const unknown = 512
 	if size < 0 {
 		size = unknown
@@ -246,7 +242,6 @@ func withoutCode(err error) error {
 	return err
 }
 
-// explainError replaces err by the cause of x.ctx if that has ended.
 func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
@@ -254,11 +249,9 @@ func (x *httpExchange) explainError(err error) error {
 	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
-// eventFraming limits an event besides its message: field names, type and id.
-const eventFraming = 512
+const eventFraming = 512 // field names, type and id
 
-// streamTail limits the wait for the end of a stream after the response.
-const streamTail = time.Second
+const streamTail = time.Second // after the response
 
 // closeWith ends the exchange and returns explainError(err). After an error it closes the
 // connection, which tells the server to stop. After a response it reads the rest of the stream in

@@ -6,8 +6,7 @@ import (
 	"net/url"
 )
 
-// The limit of requests to servers of this library is the same.
-const defaultMaxResponseBytes = 16 << 20
+const defaultMaxResponseBytes = 16 << 20 // as for requests to servers of this library
 
 // Options configure a [Transport]. Nil and the zero value mean defaults.
 type Options struct {

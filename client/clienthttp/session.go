@@ -19,12 +19,10 @@ import (
 
 const (
 	// answerLimit is the server's time to accept an answer, answerPause the wait before a retry.
-	answerLimit = 30 * time.Second
-	answerPause = 250 * time.Millisecond
-	// noticeLimit is the server's time to accept a cancellation or the end of a session.
-	noticeLimit = 2 * time.Second
-	// verdictLimit is the server's time to answer requests of a session that it has lost.
-	verdictLimit = 2 * time.Second
+	answerLimit  = 30 * time.Second
+	answerPause  = 250 * time.Millisecond
+	noticeLimit  = 2 * time.Second // to accept a cancellation or session end
+	verdictLimit = 2 * time.Second // to answer requests of a lost session
 	// listenGrace is how long opening a session waits for the stream of the session, which the
 	// first call may need. Some servers send no header before they have an event.
 	listenGrace  = 300 * time.Millisecond
@@ -56,8 +54,7 @@ type session struct {
 
 var _ protocol.LegacySession = (*session)(nil)
 
-// OpenSession implements [protocol.LegacyPeer]. Requests of the session keep the values of ctx, but
-// not its end.
+// OpenSession implements [protocol.LegacyPeer]. The session keeps the values of ctx, not its end.
 func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	s := &session{
@@ -73,7 +70,6 @@ func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Reques
 	return s, resp, nil
 }
 
-// initialize sends the request and takes the session's id and revision from the response.
 func (s *session) initialize(ctx context.Context,
 	initialize *protocol.Request) (*protocol.Response, error) {
 	x, err := s.postMessage(ctx, initialize)
@@ -85,7 +81,7 @@ func (s *session) initialize(ctx context.Context,
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	// The id is repeated in a header. Empty means none.
+	// The id is repeated in a header; empty means none.
 	isInvisible := func(r rune) bool { return r < 0x21 || r > 0x7e }
 	if len(id) > maxSessionID || strings.ContainsFunc(id, isInvisible) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
@@ -152,12 +148,10 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 	}
 }
 
-// errAnswered ends the server's questions when it has answered their request.
-var errAnswered = errors.New("clienthttp: the request has been answered")
+var errAnswered = errors.New("clienthttp: the request has been answered") // ends questions
 
-// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if the
-// server allows that. When ctx ends it sends a cancellation: in legacy revisions closing the
-// connection does not cancel.
+// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if
+// allowed. When ctx ends it sends a cancellation: legacy servers ignore a closed connection.
 func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
@@ -252,8 +246,7 @@ func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, e
 	return ok && said.response == nil
 }
 
-// pingSaysGone reports whether the server refuses a ping in the session too (basic/utilities/ping).
-// Without an answer the session counts as known.
+// pingSaysGone reports whether the server refuses a ping in the session too. Silence means no.
 func (s *session) pingSaysGone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -272,12 +265,11 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
-// codeNoSession is the code that servers use for an unknown session.
-const codeNoSession = -32001
+const codeNoSession = -32001 // unknown session
 
 // readSingleResponse reads a response that is not a stream. 404 ends the session: the request has
-// not run if the server refuses a ping too and no header says that the session ended meanwhile.
-// Handlers and proxies send 404 for other reasons.
+// not run if a ping is refused too and no header says that the session ended meanwhile. Handlers
+// and proxies have their own 404s.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode
@@ -331,8 +323,7 @@ func (s *session) startListening(ctx context.Context) {
 	}
 }
 
-// listenToServer reads the session's stream until the session ends or the server has no such
-// stream. It closes opened after the first attempt.
+// listenToServer reads the session's stream while there is one. It closes opened after an attempt.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {
@@ -365,9 +356,8 @@ func (s *session) listenToServer(opened chan struct{}) {
 	}
 }
 
-// awaitAccepted waits until the server has accepted a message's credentials since the last attempt
-// of listenToServer, or the authorizer would prompt the user repeatedly. False: the session has
-// ended.
+// awaitAccepted waits until the server has accepted credentials since listenToServer's last
+// attempt: else the authorizer would keep prompting the user. False: the session has ended.
 func (s *session) awaitAccepted() bool {
 	select {
 	case <-s.accepted:
@@ -396,9 +386,8 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 	return x.closeWith(err)
 }
 
-// sendAnswer sends the response to a server request until the server accepts or refuses it: it may
-// be a user's answer, and the server ignores a second copy. asked ends when the server stops
-// waiting.
+// sendAnswer sends a response until the server accepts or refuses it: it may be a user's answer,
+// and the server ignores a second copy. asked ends when the server stops waiting.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 	var clock waiting.Clock // a login may wait for the user
 	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
@@ -429,7 +418,6 @@ func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
 func (s *session) Err() error { return context.Cause(s.life) }
 
-// endSession reports whether this call ended the session.
 func (s *session) endSession(err error) (first bool) {
 	s.endOnce.Do(func() {
 		first = true

@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Transport is a [protocol.Peer] over Streamable HTTP, one POST per message. All methods may be
-// called concurrently.
+// A Transport is a [protocol.Peer] over Streamable HTTP, one POST per message. Calls may overlap.
 type Transport struct {
 	endpoint      *url.URL
 	client        http.Client
@@ -29,8 +28,7 @@ type Transport struct {
 	maxBytes      int64           // of one message
 	shownEndpoint *url.URL        // copy of endpoint for the authorizer
 
-	// life is cancelled by Close, and with it every request.
-	life    context.Context
+	life    context.Context // cancelled by Close, and with it every request
 	endLife context.CancelCauseFunc
 	mu      sync.Mutex     // orders endLife after running.Add
 	running sync.WaitGroup // requests whose connection is in use
@@ -38,8 +36,8 @@ type Transport struct {
 
 var _ protocol.LegacyPeer = (*Transport)(nil)
 
-// New returns a transport to the server at endpoint, an absolute http or https URL. Nothing is sent
-// before the first message. Nil opts mean defaults.
+// New returns a transport to endpoint, an absolute http or https URL. Nothing is sent before the
+// first message. opts may be nil.
 func New(endpoint string, opts *Options) (*Transport, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -162,7 +160,6 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	return x, withoutEffect(err)
 }
 
-// withoutEffect adds [protocol.ErrNotRun] if no connection could be made.
 func withoutEffect(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
 		return fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
@@ -170,8 +167,7 @@ func withoutEffect(err error) error {
 	return err
 }
 
-// sendHTTP sends one HTTP request and returns when the response header has arrived. The caller must
-// end the exchange with closeWith.
+// sendHTTP returns when the response header has arrived. The caller must end the exchange.
 func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
 	body []byte) (*httpExchange, error) {
 	t.mu.Lock()

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// A Login is an unfinished login: the URL for the user, and the values that the authorization
-// response must match (RFC 6749, section 4.1.2). It can be passed to another process as JSON, which
-// holds secrets: seal it before it leaves the host.
+// A Login is an unfinished login: the URL for the user, and what the authorization response must
+// match (RFC 6749, section 4.1.2). Its JSON can be passed to another process, but holds secrets:
+// seal it.
 type Login struct {
 	URL string // authorization request for the user's browser
 

@@ -17,8 +17,7 @@ type challenge struct {
 	metadata string   // parameter resource_metadata (RFC 9728, section 5.1)
 }
 
-// maxChallenge bounds WWW-Authenticate, in bytes. Longer headers are ignored.
-const maxChallenge = 8 << 10
+const maxChallenge = 8 << 10 // bytes of WWW-Authenticate; longer headers are ignored
 
 // challengePart matches a parameter of a challenge (name, quoted value, token value), or another
 // scheme with its optional token68 (RFC 9110, section 11.3).
@@ -29,11 +28,9 @@ var challengePart = func() *regexp.Regexp {
 		`|(` + token + `+)(?:[ \t]+[-._~+/0-9A-Za-z]+=*` + space + `(?:,|$))?)`)
 }()
 
-// quotedPair is an escaped character of a quoted-string (RFC 9110, section 5.6.4).
-var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+var quotedPair = regexp.MustCompile(`(?s)\\(.)`) // RFC 9110, section 5.6.4
 
-// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1), zero
-// if the header is malformed.
+// readChallenge returns the first Bearer challenge (RFC 9110, section 11.6.1), zero if malformed.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {

@@ -13,10 +13,9 @@ import (
 )
 
 const (
-	metadataLifetime = time.Hour // greatest age of cached metadata
-	maxIssuers       = 10        // authorization servers read per MCP server
-	// wellKnownResource is the path of a resource's metadata (RFC 9728, section 3).
-	wellKnownResource = "/.well-known/oauth-protected-resource"
+	metadataLifetime  = time.Hour                               // greatest age of cached metadata
+	maxIssuers        = 10                                      // read per MCP server
+	wellKnownResource = "/.well-known/oauth-protected-resource" // RFC 9728, section 3
 )
 
 // A discovery has the checked metadata of an endpoint and of its authorization server.
@@ -76,8 +75,7 @@ func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) 
 var errNoMetadata = errors.New("the server has no metadata that names its authorization server; " +
 	"for servers of revision 2025-03-26 set Options.Legacy")
 
-// discoverResource gets the endpoint's metadata: from the challenge's URL, or else from the
-// well-known path of the endpoint or of its origin.
+// discoverResource gets the endpoint's metadata: at the challenge's URL, or else a well-known path.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
 	root, urls := s.endpointOrigin()+wellKnownResource, s.resourceMetadataURLs()
 	if c.metadata != "" {
@@ -139,8 +137,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns the authorization server of the login, or else one of Options.Registrations,
-// or else the first that the resource names.
+// chooseIssuer returns the login's authorization server, else a registered one, else the first
+// named.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	current, err := s.readStored(ctx, false)
 	if err != nil {
@@ -171,8 +169,8 @@ func (s *Source) resolveAlias(issuer string) string {
 	return issuer
 }
 
-// discoverServer returns an authorization server's metadata, cached for an hour. issuer is spelled
-// as the MCP server names it.
+// discoverServer returns metadata, cached for an hour. issuer is spelled as the MCP server names
+// it.
 func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	s.mu.Lock()
 	known := s.servers[issuer]
@@ -221,8 +219,7 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 var errNoServerMetadata = errors.New("the authorization server has no metadata; if its " +
 	"endpoints are known, set Provider.Endpoints")
 
-// readServer checks and caches an authorization server's metadata (RFC 8414, section 3.3): it must
-// be about issuer.
+// readServer checks (RFC 8414, section 3.3) and caches metadata, which must be about issuer.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
@@ -235,7 +232,6 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	return s.acceptServer(at, issuer, m)
 }
 
-// acceptServer is readServer after the check of the issuer.
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {

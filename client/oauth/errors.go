@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A LoginRequiredError reports a call that needs a login without an [Interaction]. Hosts pass it to
+// A LoginRequiredError reports a call that needs a login without an [Interaction]. See
 // [Source.Begin].
 type LoginRequiredError struct {
 	Scopes []string // of the server's challenge, if any
@@ -74,8 +74,8 @@ func (e *TokenError) Unwrap() error { return e.Err }
 type ErrorKind string
 
 const (
-	// ErrMetadata: metadata of an MCP server or authorization server is refused or cannot be read.
-	// No login began.
+	// ErrMetadata: metadata of an MCP or authorization server is refused or unreadable. No login
+	// began.
 	ErrMetadata ErrorKind = "no usable metadata"
 	// ErrUntrusted: metadata is about another resource (RFC 9728, section 3.3) or issuer (RFC 8414,
 	// section 3.3), or the server names an address that must not be reached (see "Addresses").
@@ -88,8 +88,7 @@ const (
 	// ErrLogin: the authorization response has an error (RFC 6749, section 4.1.2.1) other than
 	// access_denied, or a login failed within the last minute.
 	ErrLogin ErrorKind = "the login failed"
-	// ErrDenied: the login was denied (access_denied). It is not requested again within five
-	// minutes.
+	// ErrDenied: the login was denied (access_denied). It is not repeated within five minutes.
 	ErrDenied ErrorKind = "access was denied"
 	// ErrStore: the [TokenStore] failed. An unreadable record is not replaced.
 	ErrStore ErrorKind = "the store failed"
@@ -98,14 +97,11 @@ const (
 // Error returns the name of the class.
 func (k ErrorKind) Error() string { return "oauth: " + string(k) }
 
-// An Error reports a failure whose text a program shows or logs. It can recover from the other
-// error types of this package.
+// An Error is a failure to be shown or logged. Programs can recover from the other error types.
 type Error struct {
 	Kind ErrorKind
-	// URL is that of the document, or the issuer (ErrRegistration, and if no document was found).
-	// Empty for other classes.
-	URL string
-	Err error // cause, may be nil; server text is quoted and cut after 200 bytes
+	URL  string // of the document, or issuer (ErrRegistration, no document found); else empty
+	Err  error  // cause, may be nil; server text is quoted and cut after 200 bytes
 }
 
 // Error names the class, the URL and the cause.
@@ -133,10 +129,8 @@ func (e untrustedError) Error() string { return string(e) }
 
 func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
 
-// metadataError returns the error of a document, or of an issuer without one.
 func metadataError(at string, cause error) error { return &Error{ErrMetadata, at, cause} }
 
-// callbackError returns the error of a callback URL, which cause must not quote.
 func callbackError(cause string) error { return &Error{Kind: ErrCallback, Err: errors.New(cause)} }
 
 func storeError(cause error) error { return &Error{Kind: ErrStore, Err: cause} }

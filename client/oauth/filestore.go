@@ -23,7 +23,6 @@ const (
 	maxRecordBytes = 1 << 20
 )
 
-// A fileStore keeps each record in a sealed file of a folder.
 type fileStore struct {
 	folder string
 	ring   *seal.Keyring
@@ -119,8 +118,7 @@ func (s *fileStore) Delete(_ context.Context, k Key) error {
 	return nil
 }
 
-// Lock acquires an advisory file lock, which the operating system releases when the process dies.
-// The file stays.
+// Lock acquires an advisory file lock, released when the process dies. The file stays.
 func (s *fileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
 	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)

@@ -59,7 +59,6 @@ func failureKey(d *discovery, request loginRequest) string {
 	return d.issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
-// rememberFailure caches a login that failed after its page was opened.
 func (s *Source) rememberFailure(key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +95,7 @@ func (s *Source) recentFailure(key string) error {
 	return nil
 }
 
-// cachedError returns the error of a login not begun because of the failure. It must not be a
-// context error: the caller's context has not ended.
+// cachedError must not return a context error: the caller's context has not ended.
 func (f *failure) cachedError(reason string) error {
 	err := f.err
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -143,9 +141,9 @@ func (s *Source) runLogin(ctx context.Context, d *discovery, request loginReques
 
 // Begin begins a login without an [Interaction], for hosts whose user has a browser elsewhere. The
 // host sends the browser to Login.URL, and passes the callback URL to [Source.Finish] within 15
-// minutes. cause is the error of the call that needs the login, with the challenge's scopes; nil
-// means the previous scopes. [Options].RedirectURI must be set. The client may be registered (RFC
-// 7591). Overlapping calls begin separate logins.
+// minutes. cause is the error of the call that needs the login; nil means the previous scopes.
+// [Options].RedirectURI must be set. The client may be registered. Overlapping calls begin separate
+// logins.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -162,8 +160,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.issuer))
 }
 
-// prepareLogin makes a login with scopes, state and code verifier. It registers a client without
-// id.
+// prepareLogin makes a login with scopes, state and code verifier, after a registration if needed.
 func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRequest,
 	redirectURI string) (*Login, error) {
 	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
@@ -226,14 +223,13 @@ func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRe
 	return scopes, nil
 }
 
-// scopeOfflineAccess requests a refresh token where supported (OpenID Connect Core, section 11).
+// scopeOfflineAccess requests a refresh token (OpenID Connect Core, section 11).
 const scopeOfflineAccess = "offline_access"
 
-// Finish ends a login with the callback URL: it checks the authorization response and redeems its
-// code. A Source of another process with the same endpoint, account and options may have begun the
-// login. The error is [ErrCallback] if the URL does not belong to the login, [ErrDenied] or
-// [ErrLogin] for an error of the authorization server, and a [*TokenError] if the code cannot be
-// redeemed. Overlapping calls wait for one another.
+// Finish ends a login: it checks the callback URL and redeems its code. A Source of another process
+// with the same endpoint, account and options may have begun it. The error is [ErrCallback] for a
+// foreign URL, [ErrDenied] or [ErrLogin] for an error of the authorization server, and a
+// [*TokenError] if the code cannot be redeemed. Overlapping calls wait for one another.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
@@ -243,8 +239,8 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	return s.completeLogin(ctx, l, callback)
 }
 
-// completeLogin is Finish with the login's lock held. The token request is not cancelled with ctx:
-// its code is single-use.
+// completeLogin is Finish with the login's lock held. The single-use code is not cancelled with
+// ctx.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:

@@ -22,8 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
-// callbackPath is the redirect path of clients that are not registered dynamically.
-const callbackPath = "/callback"
+const callbackPath = "/callback" // without dynamic registration
 
 // issuerPath returns the redirect path of clients that are registered dynamically.
 func issuerPath(issuer string) string {
@@ -31,8 +30,8 @@ func issuerPath(issuer string) string {
 	return callbackPath + "/" + hex.EncodeToString(sum[:8])
 }
 
-// An Interaction performs logins with a user. Calls of one [Source] do not overlap, neither of the
-// Interaction nor of its Receivers.
+// An Interaction performs logins with a user. Calls of one [Source], and its Receivers, do not
+// overlap.
 type Interaction interface {
 	// Open prepares a login. path is the path of the redirect URI: "/callback", or for a
 	// dynamically registered client one per issuer, so that an authorization server which passes on
@@ -49,8 +48,7 @@ type Receiver interface {
 	// allows concurrent calls, for each such URL: after [ErrCallback] it must go on waiting.
 	// Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases the resources of Open. It is called once, even without Receive. Its error is
-	// ignored.
+	// Close releases the resources of Open. Called once, even without Receive. Errors are ignored.
 	Close() error
 }
 
@@ -64,15 +62,12 @@ type Loopback struct {
 	Host string
 	// Ports are tried in order, for authorization servers that compare the port. Nil: a free port.
 	Ports []int
-	// Browse opens a URL in the user's browser, without a shell. It may return at once or when the
-	// browser ends; ctx ends with the login. An error ends the login if Prompt is nil. Nil: the
-	// command of the operating system.
+	// Browse opens a URL in the user's browser, without a shell, and need not wait. ctx ends with
+	// the login. An error ends the login if Prompt is nil. Nil: the operating system's command.
 	Browse func(ctx context.Context, url string) error
-	// Prompt gets the URL as a line for the user. It must not be the standard output of a server
-	// over stdio. Nil: the URL is not written.
+	// Prompt gets the URL as a line. It must not be the standard output of a server over stdio.
 	Prompt io.Writer
-	// Paste is read for the callback URL, as a line, by one goroutine from the first login until it
-	// ends. Nil: nothing is read.
+	// Paste is read for the callback URL, as a line, by one goroutine until its end.
 	Paste io.Reader
 
 	mu    sync.Mutex
@@ -273,7 +268,6 @@ func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan e
 	}
 }
 
-// timeoutError adds the last refused callback to the error of a login that timed out.
 func (r *loopbackReceiver) timeoutError(cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,8 +277,7 @@ func (r *loopbackReceiver) timeoutError(cause error) error {
 	return fmt.Errorf("oauth: nobody has logged in: %w; %w", cause, r.refused)
 }
 
-// readPastedLines returns the lines of Paste, which one goroutine reads for all logins. Nil: there
-// is no Paste.
+// readPastedLines returns the lines of Paste, if any, read by one goroutine for all logins.
 func (b *Loopback) readPastedLines() <-chan string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,8 +24,7 @@ type Machine interface {
 	newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (url.Values, error)
 }
 
-// ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or key
-// of its [Registration].
+// ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4).
 type ClientCredentials struct{}
 
 func (ClientCredentials) extension() string {
@@ -47,8 +46,7 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ [
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
 	// Assertion returns the platform's JWT for an authorization server. Its audience is the issuer,
-	// or the token endpoint if the authorization server requires that (RFC 7523, section 3). Called
-	// for each token. An error ends the login.
+	// or the token endpoint if required (RFC 7523, section 3). An error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -76,9 +74,9 @@ type Enterprise struct {
 	// ClientID and ClientSecret are this client's credentials there. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// Subject returns the user's token, and its type of RFC 8693, for example
-	// urn:ietf:params:oauth:token-type:id_token. It is sent to the identity provider alone. Called
-	// for each token. An error ends the login.
+	// Subject returns the user's token and its type (RFC 8693), for example
+	// urn:ietf:params:oauth:token-type:id_token, for the identity provider alone. An error ends the
+	// login.
 	Subject func(ctx context.Context) (token, tokenType string, err error)
 }
 
@@ -133,8 +131,7 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 	return all
 }
 
-// logInMachine requests a token by Options.Machine, at a registered issuer alone. It caches a
-// refusal.
+// logInMachine requests a token by Options.Machine, at a registered issuer. It caches a refusal.
 func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {

@@ -29,7 +29,6 @@ const (
 	public
 )
 
-// classifyAddress returns the class of an address, or of the IPv4 address embedded in it.
 func classifyAddress(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if inner, ok := embeddedIPv4(a); ok {
@@ -78,9 +77,8 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// An ssrfGuard sends requests to URLs named by an MCP server or its authorization server. It
-// prevents server-side request forgery: documents and name servers can only lead it to addresses of
-// the endpoint's class or a farther one.
+// An ssrfGuard sends requests to URLs named by an MCP server or its authorization server. Against
+// server-side request forgery, only addresses of the endpoint's class or a farther one are reached.
 type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
@@ -120,8 +118,7 @@ func (g *ssrfGuard) newTransport() http.RoundTripper {
 	return guardedTransport{g, t}
 }
 
-// A proxiedKey is the context key of requests that a proxy forwards.
-type proxiedKey struct{}
+type proxiedKey struct{} // for requests that a proxy forwards
 
 type guardedTransport struct {
 	guard *ssrfGuard
@@ -156,8 +153,7 @@ func blockedError(a netip.Addr, reason string) error {
 		quoteUntrusted(a.String()), reason))
 }
 
-// checkURL parses a URL that a server has named. It must be https, or http to a loopback address if
-// the endpoint is on one.
+// checkURL parses a server's URL: https, or http to a loopback address if the endpoint is on one.
 func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {

@@ -29,33 +29,29 @@ type Options struct {
 	// redirect URI at another server can get a code of that server.
 	RequireIss bool
 
-	// Registrations are client ids issued to this client (pre-registration), at most one per
-	// issuer. They take precedence over other client ids.
+	// Registrations are client ids issued to this client, at most one per issuer. They come first.
 	Registrations []Registration
 	// Providers are the accepted deviations of authorization servers, at most one per issuer.
 	Providers []Provider
-	// Machine gets tokens without a user, instead of Interaction: [ClientCredentials], [Workload]
-	// or [Enterprise]. Nil: a user logs in.
+	// Machine gets tokens without a user: [ClientCredentials], [Workload] or [Enterprise].
 	Machine Machine
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
-	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source. Sources
-	// with the same store, endpoint and Account share a login, also across processes that share the
-	// files of a [NewFileStore].
+	// Store keeps logins and registrations. Nil: a [NewMemoryStore] of this Source. Sources with
+	// the same store, endpoint and Account share a login, also across processes with a
+	// [NewFileStore].
 	Store   TokenStore
 	Account string // the user, if the store has several users' logins
 
-	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: the
-	// challenge's and the previous ones, or else those that the server's metadata names
-	// (basic/authorization, "Scope Selection Strategy").
+	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: see
+	// basic/authorization, "Scope Selection Strategy".
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
-	// Legacy uses the origin of a server without metadata as its authorization server, as revision
-	// 2025-03-26 does.
+	// Legacy treats a server without metadata as its authorization server (revision 2025-03-26).
 	Legacy bool
 	// Observe is called with each event, and delays logins and refreshes. Calls may overlap.
 	Observe func(LoginEvent)
@@ -68,16 +64,15 @@ type Registration struct {
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// PrivateKey authenticates the client instead of a secret (private_key_jwt): RSA, P-256, P-384
-	// or Ed25519, also of a KMS.
+	// PrivateKey replaces the secret (private_key_jwt): RSA, P-256, P-384 or Ed25519, also of a
+	// KMS.
 	PrivateKey crypto.Signer
-	// KeyID is the kid of PrivateKey. Certificate is its certificate (DER): assertions have its
-	// thumbprint, as Entra ID requires. Both may be empty.
+	// KeyID is PrivateKey's kid, or empty. Certificate (DER), if set, puts its thumbprint into
+	// assertions, as Entra ID requires.
 	KeyID       string
 	Certificate []byte
-	// Method is the client authentication method: client_secret_basic, client_secret_post or
-	// private_key_jwt. Empty: private_key_jwt with a key; else one of the authorization server's
-	// metadata, basic first.
+	// Method is client_secret_basic, client_secret_post or private_key_jwt. Empty: the last with a
+	// key; else one of the authorization server's metadata, basic first.
 	Method string
 }
 

@@ -11,24 +11,21 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A Provider names the accepted deviations of one authorization server from the specification. The
-// errors that a deviation causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return
-// providers.
+// A Provider names the accepted deviations of one authorization server. The errors that a deviation
+// causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
 type Provider struct {
 	// Issuer is the only authorization server that this applies to, as its metadata names it.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, if its metadata differs and the host knows that
-	// both are the same. Empty: Issuer.
+	// NamedAs is the issuer as MCP servers name it, if its metadata differs. Empty: Issuer.
 	NamedAs string
-	// AssumeS256 accepts metadata without code_challenge_methods_supported, and still uses S256. A
-	// list without S256 is refused.
+	// AssumeS256 accepts metadata without code_challenge_methods_supported, not lists without S256.
 	AssumeS256 bool
 	// NoPrompt omits prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource omits the resource parameter, which Entra ID refuses. Scopes or audience then say
-	// what the token is for, and a server that names this issuer could choose them: the host must
-	// set Endpoint, and Scopes or the parameter audience.
+	// NoResource omits the resource parameter, which Entra ID refuses. A server that names this
+	// issuer could then choose what the token is for: the host must set Endpoint, and Scopes or the
+	// parameter audience.
 	NoResource bool
 	// Endpoint is the MCP endpoint for which Scopes and audience are; New refuses any other.
 	// Required with NoResource and with the parameter audience.
@@ -36,17 +33,15 @@ type Provider struct {
 	// Scopes are the only scopes to request beside offline_access, as the MCP server names them. If
 	// a challenge names none of them, all are requested. Nil: no limit.
 	Scopes []string
-	// ScopeNames maps a scope at the MCP server to its name at the authorization server: "read" to
+	// ScopeNames maps an MCP server's scope to the authorization server's: "read" to
 	// "api://notes/read". An MCP server may use either.
 	ScopeNames map[string]string
 
-	// AuthorizationParameters and TokenParameters are added to each authorization and token
-	// request, for example Google's access_type=offline. They cannot replace parameters of this
-	// package, except prompt=consent.
+	// AuthorizationParameters and TokenParameters are added to such requests, for example Google's
+	// access_type=offline. Of this package's parameters they can only replace prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience makes the token endpoint, not the issuer, the audience of client
-	// assertions, as Entra ID requires.
+	// TokenEndpointAudience sets the audience of client assertions, as Entra ID requires.
 	TokenEndpointAudience bool
 
 	// Endpoints replace the metadata of an authorization server that has none. Nil: it is read.
@@ -55,14 +50,13 @@ type Provider struct {
 	mistake error // of a preset, or nil
 }
 
-// ServerEndpoints are the endpoints of an authorization server, under the rules of metadata. Token
-// is required, and without a [Machine] Authorization.
+// ServerEndpoints are an authorization server's endpoints, under the rules of metadata. Token is
+// required, and without a [Machine] Authorization.
 type ServerEndpoints struct {
 	Authorization, Token, Registration, Revocation string
 }
 
-// parameterAudience names the API that a token is for, at authorization servers without RFC 8707.
-const parameterAudience = "audience"
+const parameterAudience = "audience" // of a token, without RFC 8707
 
 // isReservedParameter reports whether a parameter is one of this package, or changes their meaning.
 func isReservedParameter(name string) bool {
@@ -176,7 +170,6 @@ func (p *Provider) checkScopes() error {
 	return nil
 }
 
-// providerFor returns the provider of an issuer as its metadata spells it, or the zero value.
 func (s *Source) providerFor(issuer string) *Provider {
 	for i := range s.opts.Providers {
 		if s.opts.Providers[i].Issuer == issuer {

@@ -7,16 +7,14 @@ import (
 )
 
 const (
-	refreshTimeout = 30 * time.Second // of a refresh, and of the exchange of a code
-	// refreshAhead before its expiry a token is refreshed, or a tenth of its lifetime if shorter.
-	refreshAhead      = 30 * time.Second
-	earlyRefreshPause = 5 * time.Second // after a failed early refresh
-	// maxFailedRefreshes failures let a request go out with its expired token: the server may have
-	// moved to another authorization server.
+	refreshTimeout    = 30 * time.Second // of a refresh, and of the exchange of a code
+	refreshAhead      = 30 * time.Second // or a tenth of the token's lifetime if shorter
+	earlyRefreshPause = 5 * time.Second  // after a failed early refresh
+	// After maxFailedRefreshes a request goes out with its expired token: the server may have moved
+	// to another authorization server.
 	maxFailedRefreshes = 3
 )
 
-// A tokenHistory is what went wrong with a token.
 type tokenHistory struct {
 	token           string
 	refusedNew      time.Time // when the server refused it just after issue
@@ -56,8 +54,7 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// startEarlyRefresh refreshes a valid token in the background, unless a renewal is in flight or an
-// early refresh failed within earlyRefreshPause.
+// startEarlyRefresh refreshes a valid token in the background, if nothing speaks against it.
 func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +82,7 @@ func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 }
 
 // refreshToken refreshes the token that was sent, unless it was replaced or has no refresh token. A
-// revoked refresh token is dropped, unless another process without the store's locks used it and
-// saved the next one.
+// revoked refresh token is dropped, unless another process has saved the next one.
 func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	old, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {

@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	// failureMemory is the lifetime of cached failures: denied logins, and just issued tokens that
-	// the server refused.
-	failureMemory   = 5 * time.Minute
+	failureMemory   = 5 * time.Minute  // of denied logins and refused new tokens
 	loginPause      = time.Minute      // after another login failure
 	maxFailedLogins = 3                // no login begins after these
 	justIssuedAge   = 10 * time.Second // greatest age of a just issued token
@@ -29,8 +27,8 @@ const (
 )
 
 // Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or starts a login;
-// after a 403 with insufficient_scope it starts a login for more scopes. It does neither if the
-// token was replaced since the request was sent.
+// after a 403 with insufficient_scope it starts a login for more scopes; neither if the token was
+// replaced meanwhile.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
 	c := readChallenge(r.Header)
@@ -60,11 +58,9 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	return s.stepUp(ctx, r, current, c)
 }
 
-// insufficientScope is the error code of a token that lacks scopes (RFC 6750, section 3.1).
-const insufficientScope = "insufficient_scope"
+const insufficientScope = "insufficient_scope" // RFC 6750, section 3.1
 
-// errNoCode follows a 403 without the error code required by RFC 6750, section 3.1. A login would
-// be a guess.
+// errNoCode: RFC 6750, section 3.1, requires an error code in a 403. A login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 

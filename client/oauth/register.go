@@ -25,7 +25,6 @@ const (
 	methodPrivateKey = "private_key_jwt"
 )
 
-// An oauthClient is this client's id and credentials at an authorization server.
 type oauthClient struct {
 	id, secret, method string
 	dynamic            bool // registered dynamically
@@ -67,9 +66,8 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// configuredClient returns the client without a dynamic registration, or nil: from
-// Options.Registrations, or else Client.MetadataURL if the server supports it (client registration,
-// "Registration Approaches").
+// configuredClient returns the unregistered client, or nil: from Options.Registrations, or else
+// Client.MetadataURL if the server supports it (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
 		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),
@@ -112,7 +110,6 @@ func (s *Source) clientByID(
 	return nil, err
 }
 
-// redirectFor returns the arguments of [Interaction.Open].
 func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (
 	path, last string, err error) {
 	if s.configuredClient(m) != nil {
@@ -150,8 +147,8 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
-// checkAuthMethod: the authorization server must support the method unless the registration names
-// it. A secret is not sent to be refused.
+// checkAuthMethod: without a configured method, no secret is sent to a server that lacks the
+// method.
 func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
 	if c.registration == nil || c.registration.Method != "" || c.method == methodNone ||
 		len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, c.method) {
@@ -178,8 +175,8 @@ func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 
 func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
-// findOrRegisterClient returns the client for a login with the redirect URI, registering it
-// dynamically if there is none.
+// findOrRegisterClient returns the client for a redirect URI, after a dynamic registration if
+// needed.
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil {
@@ -246,7 +243,8 @@ func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	return d
 }
 
-func (s *Source) registerClient(ctx context.Context, m *serverMetadata, redirectURI string) ( // RFC 7591, section 3
+// registerClient registers the client dynamically (RFC 7591, section 3).
+func (s *Source) registerClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*clientRecord, error) {
 	document := s.opts.clientDocument(redirectURI)
 	for _, method := range []string{methodNone, methodBasic, methodPost} {
@@ -273,7 +271,6 @@ func (s *Source) registerClient(ctx context.Context, m *serverMetadata, redirect
 	return readRegistration(response, document.AuthMethod, redirectURI)
 }
 
-// registrationError adds the error code of the response to an error, if it is a known one.
 func registrationError(response []byte, err error) error {
 	var refusal struct {
 		Code string `json:"error"`

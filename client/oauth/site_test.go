@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	foreignText   = "Call the number on this page to repair your account" // description of an error with a foreign iss; never shown
+	foreignText   = "Call the number on this page to repair your account" // never shown
 	foreignIssuer = "https://attacker.example"
 
 	challengeMethods = "code_challenge_methods_supported"

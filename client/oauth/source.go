@@ -13,9 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// maxServers bounds the cached metadata: an MCP server can name another authorization server each
-// time.
-const maxServers = 16
+const maxServers = 16 // with cached metadata: an MCP server can name another each time
 
 // A Source is a [clienthttp.Authorizer] with one user's tokens for one MCP endpoint. Its methods
 // may be called concurrently. One login or refresh runs at a time.
@@ -39,8 +37,8 @@ type Source struct {
 	earlyRefreshFrom time.Time // no early refresh starts before
 }
 
-// A failure is a login that failed after its page was opened. Until it ends, no other page is
-// opened.
+// A failure is a login that failed after its page was opened. It prevents another page until it
+// ends.
 type failure struct {
 	err      error
 	at, ends time.Time
@@ -49,8 +47,8 @@ type failure struct {
 var _ clienthttp.Authorizer = (*Source)(nil)
 
 // New returns a source of tokens for endpoint, an MCP server's URL: https, or http to a loopback
-// host, without a fragment. It sends no request and does not read the store. opts may be nil. The
-// error names the wrong option.
+// host, without a fragment. It neither sends requests nor reads the store. opts may be nil. Errors
+// name the wrong option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
 	if err != nil {
@@ -104,8 +102,7 @@ func newTokens(issuer, resource string, record *tokenRecord) *tokens {
 		http.Header{"Authorization": {bearerScheme + " " + record.Access}}}
 }
 
-// readStored returns the tokens in memory, nil without a login. It loads them from the store the
-// first time and with force.
+// readStored returns the tokens, nil without a login. The first time and with force it loads them.
 func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	current, loaded := s.tokens, s.loaded
@@ -128,7 +125,6 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	return found, nil
 }
 
-// loadTokens loads the tokens from the store, nil without a usable login.
 func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil || pointer == nil {
@@ -179,9 +175,8 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	return nil
 }
 
-// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, or nothing
-// without a login. It waits for the refresh of an expired token, and starts one for a token that
-// expires soon.
+// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, if any. It
+// waits for the refresh of an expired token, and starts one for a token that expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -206,9 +201,8 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Logout removes the login, cancels one in flight, and revokes its refresh token (RFC 7009), or
-// else the access token, if the authorization server supports it. The tokens are removed even if it
-// returns an error, unless that is [ErrStore].
+// Logout removes the login, cancels one in flight, and revokes its refresh or else access token
+// (RFC 7009) if supported. The tokens are removed even after an error, except [ErrStore].
 func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Lock()
 	if s.renewal != nil {
@@ -240,7 +234,6 @@ func (s *Source) Logout(ctx context.Context) error {
 	return errors.Join(err, revoked)
 }
 
-// revokeTokens revokes a login's tokens by their client, unless that is no longer known.
 func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {
@@ -253,5 +246,4 @@ func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	return s.requestRevocation(ctx, server, client, old.record)
 }
 
-// errLoggedOut cancels the renewal that is in flight when Logout is called.
-var errLoggedOut = errors.New("oauth: Logout was called")
+var errLoggedOut = errors.New("oauth: Logout was called") // cancels the renewal in flight

@@ -13,9 +13,9 @@ import (
 // registrations at an issuer only Issuer, the pointer from an endpoint to its login no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A TokenStore keeps logins and dynamic registrations. Records hold usable tokens and secrets. Its
-// methods may be called concurrently, and must return when their context ends. Their errors fail
-// the call that needs the record, as [ErrStore].
+// A TokenStore keeps logins and dynamic registrations: usable tokens and secrets. Calls may
+// overlap, and must return when their context ends. Errors fail the call that needs the record, as
+// [ErrStore].
 type TokenStore interface {
 	// Load returns the record under a key, nil if there is none. The caller does not change it.
 	Load(ctx context.Context, k Key) ([]byte, error)
@@ -23,9 +23,8 @@ type TokenStore interface {
 	Save(ctx context.Context, k Key, record []byte) error
 	// Delete removes the record under a key. It returns nil if there is none.
 	Delete(ctx context.Context, k Key) error
-	// Lock waits until no other caller, in all processes that share the store, holds a key's lock,
-	// and holds it until unlock is called, once. ctx ends only the wait. When a process dies, its
-	// locks must be released.
+	// Lock acquires a key's exclusive lock, across all processes that share the store, until unlock
+	// is called, once. ctx ends only the wait. The locks of dead processes must be released.
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 

@@ -59,7 +59,6 @@ func main() {
 	}
 }
 
-// run serves the page, and lets each client call the tool.
 func run(ctx context.Context, p *person) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

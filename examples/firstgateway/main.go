@@ -93,8 +93,7 @@ func run(
 	return errors.Join(err, g.Shutdown(end), endpoint.Shutdown(end), web.Shutdown(end))
 }
 
-// authenticate accepts the configured token. Package bearer verifies those of an authorization
-// server.
+// authenticate accepts the configured token. For OAuth see package bearer.
 func authenticate(r *http.Request) (protocol.Principal, error) {
 	token := os.Getenv("GATEWAY_TOKEN")
 	sent := r.Header.Get("Authorization")

@@ -190,7 +190,6 @@ func serve(ctx context.Context, file string) error {
 	return err
 }
 
-// printAnswers prints which client requests are answered.
 func printAnswers(next server.Handler) server.Handler {
 	return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
 		result, err := next(ctx, r)

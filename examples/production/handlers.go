@@ -90,7 +90,6 @@ func (b *bank) pay(ctx context.Context, _ *server.ToolCall, bill Bill) (
 	return server.Text("Paid."), nil
 }
 
-// transfer makes a payment, once per key.
 func (b *bank) transfer(key string, bill Bill, reference string) error {
 	f, err := os.OpenFile(filepath.Join(b.folder, "payment-"+key),
 		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

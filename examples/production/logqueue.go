@@ -43,7 +43,6 @@ func (q *logQueue) Write(line []byte) (int, error) {
 // Sync implements [zapcore.WriteSyncer]. end writes the queued lines.
 func (q *logQueue) Sync() error { return nil }
 
-// end writes the queued lines, while ctx lasts.
 func (q *logQueue) end(ctx context.Context) {
 	close(q.stopped)
 	select {
@@ -73,7 +72,6 @@ func (q *logQueue) writeLine(line []byte) {
 	}
 }
 
-// metric counts the dropped lines.
 func (q *logQueue) metric() prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "bank_log_lines_lost_total",
 		Help: "Lines of the log that were left out: nobody reads it, or its disk is full."},

@@ -43,16 +43,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Time limits of the shutdown. A supervisor must wait a little longer than their sum and -notice
-// before it kills the process.
+// Time limits of the shutdown. A supervisor must wait a little longer than their sum and -notice.
 const (
 	drainTime = 20 * time.Second // for open sessions, which new requests keep alive
 	endTime   = 5 * time.Second  // for requests in flight
 	logTime   = time.Second      // for the end of the log
 )
 
-// brokenPipe is SIGPIPE, which package syscall only names on some systems.
-const brokenPipe = syscall.Signal(13)
+const brokenPipe = syscall.Signal(13) // package syscall only names it on some systems
 
 func main() {
 	address := flag.String("http", ":8080", "serve clients at this `address`")
@@ -112,8 +110,7 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	return serve(ctx, srv, handler, mux, page, address, admin, notice)
 }
 
-// newLogger returns a non-blocking logger to standard error (standard output may be the
-// protocol's), and a function that flushes it.
+// newLogger returns a non-blocking logger to standard error, and a function that flushes it.
 func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 	signal.Ignore(brokenPipe) // the server outlives the reader of its log
 	lines := newLogQueue(os.Stderr, maxQueuedLines)
@@ -156,8 +153,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	return srv, nil
 }
 
-// serve runs until ctx ends, then shuts down: it notifies balancers, drains sessions, then
-// requests.
+// serve runs until ctx ends, then notifies balancers, drains sessions, and then requests.
 func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
 	page *inspect.Page, address, admin string, notice time.Duration) error {
 	public, err := net.Listen("tcp", address)

@@ -25,7 +25,6 @@ const (
 	envReplicas = "RONDO_REPLICAS"
 )
 
-// settings come from the environment.
 type settings struct {
 	url      *url.URL // nil with -stdio
 	data     string
@@ -37,7 +36,6 @@ type settings struct {
 	replicas *replicas.Options
 }
 
-// publicURL is where browsers reach the server.
 func (s *settings) publicURL() string {
 	if s.url == nil {
 		return "http://127.0.0.1:8080" // the page of a visit, served by another process

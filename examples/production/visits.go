@@ -23,7 +23,6 @@ func (b *bank) visitFile(visit string) string {
 	return filepath.Join(b.folder, "visit-"+visit)
 }
 
-// serveVisit shows the page of a visit, and handles its form.
 func (b *bank) serveVisit(w http.ResponseWriter, r *http.Request) {
 	visit := r.PathValue("visit")
 	if !isVisit.MatchString(visit) {

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connect returns a client that logs alice in when the server at endpoint requires it. Without
-// Browse it would open the browser of this machine.
+// connect returns a client that logs alice in when the server at endpoint requires it.
 func connect(endpoint string, out *log.Logger) (*client.Client, *oauth.Source, error) {
 	login, err := oauth.New(endpoint, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: browse},

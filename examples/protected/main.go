@@ -52,7 +52,6 @@ func run(ctx context.Context, to io.Writer) error {
 	return useNotes(ctx, endpoint, out)
 }
 
-// printConsent prints alice's consent at the authorization server.
 func printConsent(next http.Handler, out *log.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/authorize" {
@@ -62,7 +61,6 @@ func printConsent(next http.Handler, out *log.Logger) http.Handler {
 	})
 }
 
-// printRefusals prints the challenges of refused requests.
 func printRefusals(next http.Handler, out *log.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&refusalPrinter{w, out}, r)

@@ -63,7 +63,6 @@ func (n *notebook) add(_ context.Context, call *server.ToolCall,
 	return server.Text("noted"), nil
 }
 
-// protect serves srv at resource for tokens of issuer.
 func protect(srv *server.Server, resource, issuer string) (http.Handler, error) {
 	guard, err := bearer.New(bearer.Options{
 		Resource:  resource,

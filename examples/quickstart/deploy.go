@@ -21,8 +21,7 @@ type Confirmation struct {
 // confirm is checked when the program starts.
 var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
-// deploy asks before it acts. Each round runs it from its start; it returns missing input as a
-// question.
+// deploy asks before it acts. Each round runs it from its start.
 func deploy(ctx context.Context, call *server.ToolCall,
 	in Deploy) (protocol.CallToolOutcome, error) {
 	switch answer := confirm.Answer(ctx); answer.Outcome {

@@ -63,7 +63,6 @@ func run(ctx context.Context, show bool) error {
 // elicit is the client's handler of a server's form.
 type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 
-// answerWith stands in for a person who always gives the same answer.
 func answerWith(action protocol.ElicitAction, content string) elicit {
 	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
@@ -85,7 +84,6 @@ func newServer() (*server.Server, error) {
 	return srv, nil
 }
 
-// serve starts the server on a free loopback port.
 func serve() (url string, stop func(), err error) {
 	srv, err := newServer()
 	if err != nil {
@@ -110,7 +108,6 @@ func serve() (url string, stop func(), err error) {
 	return "http://" + listener.Addr().String() + "/mcp", stop, nil
 }
 
-// call has a client call the tool and prints the result.
 func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
 	transport, err := clienthttp.New(url,
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})

@@ -47,7 +47,6 @@ type file struct {
 	frontmatter map[string]any // of a manifest
 }
 
-// A skill is one entry of skills/list.
 type skill struct {
 	URI         string         `json:"uri"`
 	Frontmatter map[string]any `json:"frontmatter"`
@@ -89,7 +88,6 @@ func addSkills(srv *server.Server, fsys fs.FS) error {
 	return nil
 }
 
-// readFiles reads all files, in the order of their URIs.
 func readFiles(fsys fs.FS) (files []*file, err error) {
 	total := 0
 	err = fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -223,17 +221,14 @@ func collectSkills(files []*file) (skills []*skill, err error) {
 	return skills, nil
 }
 
-// folder is the URI of the skill's folder.
 func (s *skill) folder() string { return strings.TrimSuffix(s.URI, "/"+manifest) }
 
-// isWithinSkill reports whether a URI is a skill's folder, or below.
 func (c *catalog) isWithinSkill(uri string) bool {
 	return slices.ContainsFunc(c.skills, func(s *skill) bool {
 		return strings.HasPrefix(uri+"/", s.folder()+"/")
 	})
 }
 
-// resource is the file's entry in resources/list.
 func (f *file) resource() server.Resource {
 	size := int64(f.Size)
 	r := server.Resource{URI: f.URI, Name: path.Base(f.name), MIMEType: f.mimeType(), Size: &size}

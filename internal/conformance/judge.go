@@ -61,7 +61,6 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 	return passed, failed
 }
 
-// strangers reports scenarios that the list does not know, and unused exclusions.
 func (l *List) strangers(results Results) []string {
 	var found []string
 	used := map[string]bool{}

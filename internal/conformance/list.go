@@ -81,7 +81,6 @@ func (l *List) scenarios() []string {
 	return slices.Compact(all)
 }
 
-// exclusion returns the pattern that leaves a scenario out, or "".
 func (l *List) exclusion(scenario string) string {
 	for _, pattern := range l.excluded {
 		if ok, _ := path.Match(pattern, scenario); ok {

@@ -88,7 +88,6 @@ type leg struct {
 	passed, failed int
 }
 
-// load reads the leg's list, after rewriting it if update is set.
 func (l *leg) load(lists string, update bool) error {
 	file := filepath.Join(lists, l.name+".txt")
 	raw, err := os.ReadFile(file)
@@ -114,7 +113,6 @@ func (l *leg) read(run string) (Results, error) {
 	return ReadResults(results, strings.HasPrefix(l.name, "server-"))
 }
 
-// judge prints a line for each run and for the control, and the failures.
 func (l *leg) judge() error {
 	runs, err := filepath.Glob(filepath.Join(l.dir, "run-*"))
 	if err != nil {

@@ -39,7 +39,6 @@ func (c Check) key(scenario string) Key {
 	return Key{scenario, c.ID, name}
 }
 
-// why is the suite's explanation of a failed check.
 func (c Check) why() string {
 	if c.ErrorMessage != "" {
 		return c.ErrorMessage

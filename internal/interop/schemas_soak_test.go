@@ -65,7 +65,7 @@ func TestRealSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := nodeDir(filepath.Join(cache, "rondo-interop", "servers-1")) // increment with the versions
+	dir := nodeDir(filepath.Join(cache, "rondo-interop", "servers-1")) // raise with the versions
 	fetch(t, dir, packages...)
 
 	srv, published := newSchemaServer(t), map[string]definition{}

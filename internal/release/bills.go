@@ -20,8 +20,7 @@ var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Sourc
 
 // readByHand maps modules, with the tool's wrong licence, to the licence read in their LICENSE.
 var readByHand = map[string]string{
-	// Apache-2.0 and MIT for code. CC-BY-4.0 is that of its documentation.
-	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0",
+	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0", // CC-BY-4.0: documentation
 }
 
 // writeBills writes each module's software bill of materials (CycloneDX) into a folder, and prints
@@ -56,8 +55,7 @@ func (r *release) writeBills(to string) error {
 	return errors.Join(refused...)
 }
 
-// readLicences returns a bill's dependencies with their licences, one per line, and an error for
-// those that are not accepted.
+// readLicences returns the dependencies with their licences, and an error for unaccepted ones.
 func readLicences(bill []byte) (lines []string, err error) {
 	var b struct {
 		Components []struct {

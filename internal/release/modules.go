@@ -17,7 +17,6 @@ var notReleased = regexp.MustCompile(`^(internal|examples)/`)
 
 var newestRelease = regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`)
 
-// A release is all released modules at one version.
 type release struct {
 	top     string   // of the checkout
 	version string   // such as v0.1.0

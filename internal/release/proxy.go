@@ -25,7 +25,6 @@ func (r *release) writeProxy(dir string) error {
 	return nil
 }
 
-// writeModule writes the four files of one module.
 func (r *release) writeModule(dir, folder, info string) error {
 	m := module.Version{Path: modulePath(folder), Version: r.version}
 	at := filepath.Join(dir, filepath.FromSlash(m.Path), "@v") // no capitals, nothing to escape

@@ -38,8 +38,7 @@ func newBudget(i *Issuer) *budget {
 		sources: recent.New[string, time.Time](maxSources, 2*time.Minute)}
 }
 
-// take charges a sender's look-up as failed, since those in flight count. It returns the time until
-// it may begin; 0 or less: it may, and was charged.
+// take charges a look-up in flight as failed. It returns the time to wait; 0 or less: charged.
 func (b *budget) take(source string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +50,6 @@ func (b *budget) take(source string) time.Duration {
 	return pause
 }
 
-// refund reverses the charge of a look-up that has not failed.
 func (b *budget) refund(source string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A claims holds the claims of a JSON Web Token (RFC 9068, section 2.2) or of an introspection
-// response (RFC 7662, section 2.2).
+// A claims holds the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
 type claims struct {
 	issuer, subject, clientID string
 	audience, scopes          []string
@@ -51,7 +50,6 @@ func (c *claims) hasClaim(name string) bool {
 	return ok
 }
 
-// readClaim decodes a claim into v, which is unchanged if the claim is absent.
 func (c *claims) readClaim(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
@@ -67,8 +65,8 @@ func (c *claims) isNotAccessToken() bool {
 		c.hasClaim("nonce") && !c.hasClaim("scope") && !c.hasClaim("scp") {
 		return true
 	}
-	// All tokens of Cognito and Keycloak have the type JWT; these claims tell their purpose. Hydra
-	// writes access_token for Cognito's access.
+	// Cognito and Keycloak type all tokens JWT; these claims tell their purpose. Hydra writes
+	// access_token for Cognito's access.
 	var tokenUse, typ string
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
@@ -77,17 +75,15 @@ func (c *claims) isNotAccessToken() bool {
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess: a claim exists that ID tokens lack: scopes, or the client that may use the token. ID
-// tokens have azp (OpenID Connect Core, section 2), and roles in Entra ID. azpacr is in access
-// tokens of Entra ID alone.
+// marksAccess: a claim exists that ID tokens lack: scopes, or the client. ID tokens may have azp
+// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {
 	return []string{"scope", "scp", "client_id", "cid", "appid", "azpacr"}
 }
 
-// maxSeconds is the last second of the year 9999, the latest accepted time.
-const maxSeconds = 253402300799
+const maxSeconds = 253402300799 // end of the year 9999
 
 // readTime reads a NumericDate, which may have a fraction (RFC 7519, section 2).
 func (c *claims) readTime(name string, v *time.Time) error {
@@ -119,8 +115,7 @@ func splitScopes(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }
 
-// readScopes reads scope, a string with spaces (RFC 8693, section 4.2), or else scp of some
-// issuers, such a string or an array.
+// readScopes reads scope, a string (RFC 8693, section 4.2), or else scp, such a string or an array.
 func (c *claims) readScopes() error {
 	if c.hasClaim("scope") {
 		var text string

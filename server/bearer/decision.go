@@ -9,14 +9,11 @@ import (
 )
 
 const (
-	// maxCacheTime limits the caching of a verified JSON Web Token, and so the use of a revoked
-	// key.
-	maxCacheTime       = 5 * time.Minute
+	maxCacheTime       = 5 * time.Minute  // limits the use of a revoked key
 	maxActiveCacheTime = 30 * time.Second // token accepted by introspection
 	inactiveCacheTime  = 5 * time.Second  // token refused by introspection
 	maxInactive        = 1024             // cached tokens that introspection refused
-	// verifyTimeout limits the verification of a token, including requests to its issuer.
-	verifyTimeout = 15 * time.Second
+	verifyTimeout      = 15 * time.Second // with requests to the issuer
 )
 
 type decision struct {
@@ -33,7 +30,6 @@ type verification struct {
 	waiters  int // reference count: the waiting requests
 }
 
-// A presented is the token of a request.
 type presented struct {
 	token  string
 	sum    digest
@@ -97,8 +93,7 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 	v.decision = g.verifyToken(ctx, p)
 }
 
-// cacheDecisionLocked caches a decision until its expiry, if any. Without a cache it records an
-// accepted token as an expired decision.
+// cacheDecisionLocked caches a decision until its expiry, or the acceptance alone without a cache.
 func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	off := g.opts.MaxCachedTokens < 0
 	switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// newHTTPClient returns the client of requests to issuers. base may be nil.
 func newHTTPClient(base *http.Client) *http.Client {
 	if base != nil {
 		return authhttp.NewClient(*base)
@@ -35,8 +34,7 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	return authhttp.Send(i.http, r, limit, http.StatusOK)
 }
 
-// discoverKeysURL returns the jwks_uri of the issuer's metadata (RFC 8414, OpenID Connect Discovery
-// 1.0). A refused document ends the search.
+// discoverKeysURL returns the metadata's jwks_uri. A refused document ends the search.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {

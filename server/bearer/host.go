@@ -12,14 +12,12 @@ import (
 )
 
 const (
-	// maxHostCalls limits a server's concurrent host functions. More calls wait for a slot, or get
-	// 503.
-	maxHostCalls = 64
+	maxHostCalls = 64   // of host functions; more wait for a slot, or get 503
 	maxScopes    = 1000 // scopes from [Issuer].ScopesOf
 )
 
-// callHost calls a host function, which may never return: the end of ctx ends the wait with status
-// 503. A panic is an error.
+// callHost calls a host function, which may never return: ctx ends the wait with 503. A panic is an
+// error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -55,8 +53,8 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 // ErrInactive is the error of [Issuer].Verify for an invalid token.
 var ErrInactive = errors.New("bearer: the token is not active")
 
-// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token without an
-// audience is for its client.
+// verifyByHost returns the claims from [Issuer].Verify. A token without an audience is its
+// client's.
 func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {
@@ -82,7 +80,6 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 	return c, err
 }
 
-// findScopes returns the result of [Issuer].ScopesOf, or else the scopes of the claims.
 func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
 	if i.ScopesOf == nil {
 		return t.Scopes, nil

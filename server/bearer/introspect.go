@@ -15,8 +15,7 @@ import (
 
 const (
 	maxIntrospectionBytes = 64 << 10
-	// maxIntrospections limits introspection requests in flight to an issuer. Others wait.
-	maxIntrospections = 64
+	maxIntrospections     = 64 // in flight to an issuer; others wait
 )
 
 // beginLookUp waits for the slot of a look-up, which the caller must free unless there is an error.

@@ -17,21 +17,17 @@ import (
 )
 
 const (
-	// defaultKeysLifetime is the freshness lifetime of keys without max-age. A max-age is limited
-	// to minKeysLifetime to maxKeysLifetime.
+	// defaultKeysLifetime is for keys without max-age, which the two others bound.
 	defaultKeysLifetime = 15 * time.Minute
 	minKeysLifetime     = time.Minute
 	maxKeysLifetime     = 24 * time.Hour
-	maxStaleTime        = 24 * time.Hour // greatest age of keys while fetches fail
-	// unknownKeyPause follows a fetch without a token's key, so that made-up keys do not flood the
-	// issuer.
-	unknownKeyPause = 30 * time.Second
-	failurePause    = 5 * time.Second  // after a failed fetch
-	fetchTimeout    = 10 * time.Second // up to three requests for metadata and one for keys
-	// maxKeys and maxKeysBytes bound a key set.
-	maxKeys      = 100
-	maxKeysBytes = 512 << 10
-	maxKeysTried = 5 // for a token without a key id
+	maxStaleTime        = 24 * time.Hour   // greatest age of keys while fetches fail
+	unknownKeyPause     = 30 * time.Second // for made-up keys, which must not flood the issuer
+	failurePause        = 5 * time.Second  // after a failed fetch
+	fetchTimeout        = 10 * time.Second // up to three requests for metadata and one for keys
+	maxKeys             = 100
+	maxKeysBytes        = 512 << 10
+	maxKeysTried        = 5 // for a token without a key id
 )
 
 // An issuer is an authorization server with its keys, which it fetches.
@@ -53,7 +49,6 @@ type issuer struct {
 	fetching   chan struct{} // closed at the end of the fetch in flight, or nil
 }
 
-// newIssuer returns an issuer that sends its requests by client.
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
 		introspecting: make(chan struct{}, maxIntrospections),
@@ -72,9 +67,8 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// findKeys returns the keys that may have signed a token with this key id and algorithm, issued at
-// issued at the latest. It waits for the fetch of an unknown key, and refreshes stale keys in the
-// background.
+// findKeys returns the keys that may have signed a token, issued at issued at the latest. It waits
+// for the fetch of an unknown key, and refreshes stale keys in the background.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -170,8 +164,7 @@ func (i *issuer) fetchPauseLocked() time.Duration {
 	return unknownKeyPause - time.Since(i.lastMiss)
 }
 
-// selectKeysLocked returns the known keys of an id and algorithm; without an id, the first few of
-// the algorithm.
+// selectKeysLocked returns the known keys of an id and algorithm, or the first few without an id.
 func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 	if i.Keys == nil && time.Since(i.fetched) > maxStaleTime {
 		return nil
@@ -218,7 +211,6 @@ func (i *issuer) reportFailure(err error) {
 	i.fetchFailed(i.URL, err)
 }
 
-// fetchKeys requests the issuer's keys, and returns them and their freshness lifetime.
 func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	at := i.KeysURL
 	if at == "" {

@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// leeway bounds the clock skew between an issuer and the server.
-	leeway                 = time.Minute
+	leeway                 = time.Minute // clock skew of issuers
 	defaultMaxCachedTokens = 4096
 	maxTokenBytes          = 16 << 10 // tokens with many claims have 2 or 3 KiB
 )
@@ -32,22 +31,18 @@ type Options struct {
 	Resource string
 	// Issuers are the authorization servers whose tokens are accepted, with distinct URLs.
 	Issuers []Issuer
-	// Scopes are required for every request, in addition to those of a tool, prompt or resource
-	// (server.Tool.Scopes).
+	// Scopes are required for every request, besides those of a tool, prompt or resource.
 	Scopes []string
 	// Supported is scopes_supported of the metadata: the scopes that a client requests at first.
 	// Nil: Scopes. "offline_access" is an error: it is not a scope of a resource.
 	Supported []string
-	// Implies reports whether the granted scope have includes a different scope need. Calls may
-	// overlap. Nil: no scope includes another.
+	// Implies reports whether scope have includes another scope need. Calls may overlap. Nil: none.
 	Implies func(have, need string) bool
-	// Subject returns a verified token's principal, which must not be anonymous. After an error or
-	// panic the token is refused with 401, and the server's observer gets the error. Calls may
-	// overlap. Nil: the token's issuer and subject; a token without a subject is refused, see
-	// Issuer.Machines.
+	// Subject returns a verified token's principal, not anonymous. An error or panic refuses the
+	// token with 401, for the server's observer. Calls may overlap. Nil: issuer and subject; a
+	// token without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
-	// Anonymous accepts requests without a token, without scopes. Invalid tokens are still refused.
-	// It cannot be combined with Scopes.
+	// Anonymous accepts requests without a token, as without scopes. Not together with Scopes.
 	Anonymous bool
 
 	// Name is resource_name of the metadata, which users see. It may be empty.
@@ -60,17 +55,14 @@ type Options struct {
 	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the environment's proxy.
 	HTTPClient *http.Client
 	// FetchFailed is called after each failed fetch of an issuer's keys, in its own goroutine.
-	// Older keys are used until they are a day old, so requests do not show the failure. Calls may
-	// overlap. Nil: failures are not reported.
+	// Requests do not show the failure until the keys are a day old. Calls may overlap.
 	FetchFailed func(issuerURL string, err error)
 }
 
-// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys,
-// Introspection and Verify may be set. With none of them, tokens are JSON Web Tokens, and the
-// issuer's metadata has the URL of its keys.
+// An Issuer is an accepted authorization server. At most one of KeysURL, Keys, Introspection and
+// Verify may be set. Without them, tokens are JSON Web Tokens with keys found by the metadata.
 type Issuer struct {
-	// URL is the issuer identifier, compared byte for byte with that of tokens and metadata: https,
-	// or http to a loopback host.
+	// URL is the issuer identifier, compared byte for byte: https, or http to a loopback host.
 	URL string
 	// KeysURL is the URL of the JSON Web Key Set, instead of the metadata's jwks_uri.
 	KeysURL string
@@ -82,17 +74,15 @@ type Issuer struct {
 	// Verify looks a token up at an issuer with a proprietary endpoint instead of introspection,
 	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for a token that is
 	// invalid, or bound to a key, which this server does not check. Any other error, a panic and a
-	// call of more than 15 seconds are 503. Audience must be the resources that the token was
-	// issued for; if the issuer has none, it is empty, and ClientID is the client that the token
-	// was issued to. The server compares them with Options.Resource and Audiences: a valid token of
-	// another client is refused. Expiry may be zero. Results are cached as those of introspection.
-	// Up to 64 calls may overlap, one per token.
+	// call of more than 15 seconds are 503. Audience must be the resources that the token is for;
+	// if the issuer has none, it is empty, and ClientID is the token's client. The server compares
+	// them with Options.Resource and Audiences: another client's valid token is refused. Expiry may
+	// be zero. Results are cached as those of introspection. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
 	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
 	// tokens not accepted in the last five minutes get 503. One address may use a quarter, unless
-	// it is private, as those of proxies are. 0: 60 for Verify, since GitHub permits 5000 an hour,
-	// and 1200 for Introspection; negative is an error.
+	// it is private, as of proxies. 0: 60 for Verify, 1200 for Introspection; negative is an error.
 	MaxFailedLookUps int
 
 	// Audiences are accepted besides Options.Resource, for authorization servers without resource
@@ -110,25 +100,23 @@ type Issuer struct {
 	// id. It is for issuers that issue such tokens to programs alone: otherwise two users with one
 	// client would be one principal. Without it they are refused, unless Options.Subject is set.
 	Machines bool
-	// Type is a JWT header type, such as "Bearer", that is accepted besides at+jwt (RFC 9068), JWT
-	// and a missing one, case-insensitively. Empty: none.
+	// Type is a JWT type, such as "Bearer", accepted besides at+jwt (RFC 9068), JWT and none.
 	Type string
-	// Unmarked accepts JSON Web Tokens that may be ID tokens: their type is not at+jwt, and they
-	// have none of the claims scope, scp, client_id, cid, appid and azpacr. The audience of an ID
-	// token is the client id, which must then not be in Audiences. ID tokens with a nonce or hashes
-	// are still refused.
+	// Unmarked accepts JSON Web Tokens that may be ID tokens: not of type at+jwt, and without
+	// scope, scp, client_id, cid, appid and azpacr. The client id, an ID token's audience, must
+	// then not be in Audiences. ID tokens with a nonce or hashes are still refused.
 	Unmarked bool
 	// LoginURL is the authorization server in the metadata, for an issuer that signs tokens but has
 	// no login: version 1 of Entra ID, or any tenant. Empty: URL.
 	LoginURL string
-	// AnyTenant accepts tokens of all tenants of the issuer. Exactly one segment of URL's path is
-	// "{tenantid}", a GUID that the token's claim tid must repeat. Principals and Token.Issuer have
-	// the tenant. It needs LoginURL, and KeysURL or Keys.
+	// AnyTenant accepts tokens of all tenants. One segment of URL's path is "{tenantid}", a GUID
+	// that the claim tid must repeat. Principals and Token.Issuer have the tenant. It needs
+	// LoginURL, and KeysURL or Keys.
 	AnyTenant bool
 }
 
-// An Introspection is the introspection endpoint of an [Issuer] (RFC 7662, section 2). All fields
-// are required.
+// An Introspection is an [Issuer]'s introspection endpoint (RFC 7662, section 2). All fields are
+// required.
 type Introspection struct {
 	URL string // https, or http to a loopback host
 	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
@@ -182,7 +170,6 @@ func (o *Options) checkIssuers() error {
 	return nil
 }
 
-// check returns the first mistake, or nil. newIssuer checks the keys.
 func (i *Issuer) check() error {
 	if i.URL == "" {
 		return errors.New("bearer: Issuer.URL is empty")
@@ -243,7 +230,6 @@ func checkIdentifier(field, text string) error {
 	return nil
 }
 
-// checkEndpoint checks an endpoint's URL: https, or http to a loopback host.
 func checkEndpoint(field, text string) error {
 	if _, err := urlrule.Check(text); err != nil {
 		return fmt.Errorf("bearer: %s: %w", field, err)

@@ -1,7 +1,5 @@
 package bearer
 
-// This file has identity providers that need more than two fields of an [Issuer].
-
 // EntraID returns the issuer of one tenant of Microsoft Entra ID, a GUID in lower case, for a
 // server registered there as clientID, with tokens of version 2, whose aud is that id
 // (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name

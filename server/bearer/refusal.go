@@ -39,8 +39,7 @@ const (
 	badHeader         reason = "Authorization header"
 )
 
-// A hint says why a token was refused, and names the option, if any, that would allow it. It
-// contains nothing of the token.
+// A hint says why a token was refused, and which option would allow it. It quotes no token.
 type hint string
 
 const (
@@ -70,8 +69,8 @@ const (
 	hintClock      hint = "compare the clocks"
 )
 
-// A refusedError refuses a request or its token: for good, with 400 or 401, or with 503 because the
-// token cannot be verified now.
+// A refusedError refuses a request: for good with 400 or 401, or with 503 if it cannot be verified
+// now.
 type refusedError struct {
 	why        reason
 	hint       hint          // may be empty
@@ -96,7 +95,6 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
-// refuse returns the error that refuses a token. hint and cause may be empty.
 func refuse(why reason, hint hint, cause error) *refusedError {
 	return &refusedError{why, hint, cause, 0}
 }
@@ -167,8 +165,8 @@ func (g *ResourceServer) Challenge(id serverhttp.Identity,
 			"Options.Implies)", quoteValues(need), describeScopes(have))}
 }
 
-// formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
-// section 5.1). Its parameters need no escaping.
+// formatChallenge returns a WWW-Authenticate header (RFC 6750, section 3; RFC 9728, section 5.1).
+// Its parameters need no escaping.
 func (g *ResourceServer) formatChallenge(code, description string, scopes []string) string {
 	var params []string
 	add := func(name, value string) {

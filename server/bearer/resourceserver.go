@@ -14,9 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A ResourceServer verifies the bearer tokens of requests (RFC 6750). It is a
-// [serverhttp.Authority]; other handlers use [ResourceServer.RequireBearer]. Its methods may be
-// called concurrently.
+// A ResourceServer verifies bearer tokens (RFC 6750), as a [serverhttp.Authority] or with
+// [ResourceServer.RequireBearer]. Its methods may be called concurrently.
 type ResourceServer struct {
 	opts         Options
 	leeway       time.Duration
@@ -35,8 +34,8 @@ type ResourceServer struct {
 
 var _ serverhttp.Authority = (*ResourceServer)(nil)
 
-// New returns a ResourceServer, or an error that names the wrong option. It sends no request: keys
-// are fetched when the first token needs them.
+// New returns a ResourceServer, or an error that names the wrong option. Keys are fetched on first
+// use.
 func New(opts Options) (*ResourceServer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// tenantMark is the segment of [Issuer].URL that stands for any tenant, as in metadata of Entra ID.
-const tenantMark = "{tenantid}"
+const tenantMark = "{tenantid}" // in [Issuer].URL and metadata of Entra ID
 
 // isTenantID: a GUID in lower case. Other spellings would make two principals of one user.
 func isTenantID(text string) bool { return tenantID.MatchString(text) }
@@ -68,7 +67,6 @@ func isEntraHost(host string) bool {
 		"login.partner.microsoftonline.cn", "sts.windows.net"}, strings.ToLower(host))
 }
 
-// matchTenant returns the tenant in a token's issuer, if that matches the pattern URL.
 func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	before, after, ok := strings.Cut(i.URL, tenantMark)
 	if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) ||

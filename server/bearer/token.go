@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A Token has the claims of a verified access token, from the token or from an introspection
-// response. It lacks the token itself, so that a handler cannot pass it on. It must not be changed;
-// its methods may be called concurrently.
+// A Token has the claims of a verified access token, from the token or its introspection, but not
+// the token itself, so that a handler cannot pass it on. It is immutable; calls may overlap.
 type Token struct {
 	// Issuer is the URL of the issuer, as in [Issuer].URL; with Issuer.AnyTenant it has the tenant.
 	Issuer  string
@@ -27,8 +26,7 @@ type Token struct {
 	claims map[string]json.RawMessage
 }
 
-// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false, and v unchanged,
-// if the token lacks it.
+// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false if it is absent.
 func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	raw, ok := t.claims[name]
 	if !ok {
@@ -37,7 +35,7 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints issuer and client only: other claims may be
+// Format implements [fmt.Formatter]. It prints only issuer and client: other claims may be
 // personal.
 func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.LogValue().String()) }
 
@@ -48,9 +46,8 @@ func (t *Token) LogValue() slog.Value {
 
 type tokenKey struct{}
 
-// TokenFrom returns the claims of a request's token, from the context of a handler of an MCP server
-// with a [ResourceServer], or of an HTTP request behind [ResourceServer.RequireBearer]. ok is false
-// for anonymous requests and other contexts.
+// TokenFrom returns the claims of a request's token, for handlers of an MCP server with a
+// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false if there is no token.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

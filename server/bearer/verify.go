@@ -54,8 +54,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 
 func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
 
-// selectIssuer returns the issuer that the claims name, or without iss the one that looks tokens
-// up. Nil: it is not configured.
+// selectIssuer returns the claims' issuer, or without iss the one for look-ups, or nil.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
@@ -93,8 +92,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	return d
 }
 
-// checkClaims checks the claims of a verified token. The order matters: an expired token is refused
-// as expired, even if it lacks more.
+// checkClaims checks the claims of a verified token, first its expiry, which explains most.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.leeway
 	switch {
@@ -127,8 +125,7 @@ func describeTime(claim string, at time.Time) error {
 		time.Now().UTC().Format(time.RFC3339))
 }
 
-// resolveIdentity returns the decision for verified claims, cached for at most keep, and no longer
-// than the token is valid.
+// resolveIdentity decides for verified claims, cached for at most keep and the token's lifetime.
 func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
 	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
@@ -180,8 +177,7 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token)
 	return p, err
 }
 
-// clientPrefix begins the subjects of principals that are clients.
-const clientPrefix = "client:"
+const clientPrefix = "client:" // of principals that are clients
 
 // defaultPrincipal refuses a subject that would name the same principal as a client, and a token
 // without a subject, which may be that of any user of the client.

@@ -226,7 +226,6 @@ func (g *running) checkSeries(t *testing.T, s scene) {
 	}
 }
 
-// An envelope is the parsed part of any message.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -235,7 +234,6 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// outcome is the text of a response.
 func (e *envelope) outcome() string {
 	if e.Error != nil {
 		return string(e.Error)
@@ -359,7 +357,6 @@ func (g *running) connect(t *testing.T, name, declares, reply string) *client {
 	return c
 }
 
-// call calls a tool and returns the text of its result.
 func (c *client) call(t *testing.T, tool, question string) string {
 	response, err := c.session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(2),
 		Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"` + tool +

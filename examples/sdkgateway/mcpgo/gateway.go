@@ -32,8 +32,7 @@ type gateway struct {
 	sessions map[string]*elicitation.Session // by id
 }
 
-// New connects to the upstream at url, and returns a server that has its tools. Questions go
-// through router. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *server.MCPServer,
 	stop func(), err error) {
 	g := &gateway{router: router, sessions: map[string]*elicitation.Session{}}
@@ -82,7 +81,6 @@ func (g *gateway) connect(ctx context.Context) (*mcp.ListToolsResult, error) {
 	return g.upstream.ListTools(ctx, mcp.ListToolsRequest{})
 }
 
-// callTool forwards a call.
 func (g *gateway) callTool(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult,
 	error) {
 	session, err := g.attachSession(ctx)
@@ -104,7 +102,6 @@ func (g *gateway) callTool(ctx context.Context, req mcp.CallToolRequest) (*mcp.C
 	return result, err
 }
 
-// attachSession returns the router's session of the client whose request has ctx.
 func (g *gateway) attachSession(ctx context.Context) (*elicitation.Session, error) {
 	of := server.ClientSessionFromContext(ctx)
 	g.mu.Lock()
@@ -183,8 +180,7 @@ func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 // clientError is mcp-go's text for a client's error response.
 var clientError = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 
-// askClient is an [elicitation.AskFunc]. By ctx, of the client's request, mcp-go finds its session
-// and stream.
+// askClient is an [elicitation.AskFunc]. mcp-go finds session and stream by ctx.
 func (g *gateway) askClient(ctx context.Context, q elicitation.Question, _ func()) (
 	json.RawMessage, error) {
 	var request mcp.ElicitationRequest

@@ -29,8 +29,7 @@ type gateway struct {
 	sessions map[*mcp.ServerSession]*elicitation.Session
 }
 
-// New connects to the upstream at url, and returns a server that has its tools. Questions go
-// through router. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Server, stop func(),
 	err error) {
 	g := &gateway{router: router, sessions: map[*mcp.ServerSession]*elicitation.Session{}}
@@ -61,7 +60,6 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Se
 	return server, func() { _ = g.upstream.Close() }, nil
 }
 
-// callTool forwards a call.
 func (g *gateway) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
 	error) {
 	session, err := g.attachSession(req.Session)
@@ -82,7 +80,6 @@ func (g *gateway) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.
 	return result, err
 }
 
-// attachSession returns the router's session of a client.
 func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,8 +120,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	return session, nil
 }
 
-// receiveQuestions passes upstream questions to the router. The SDK's own handler would refuse
-// some.
+// receiveQuestions passes upstream questions to the router. The SDK's handler would refuse some.
 func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		question, ok := req.(*mcp.ElicitRequest)
@@ -151,7 +147,6 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// An asker asks the client of a session.
 type asker struct{ session *mcp.ServerSession }
 
 // Ask implements [elicitation.Asker]. By ctx, of the client's request, the SDK finds its stream.
@@ -173,7 +168,6 @@ func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.
 	return json.Marshal(result)
 }
 
-// encodeError returns an error of the router for the wire.
 func encodeError(err error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {

@@ -28,8 +28,7 @@ const (
 	Hello       = "hello, world"
 )
 
-// A Call is an encoded tools/call. One that answers questions has two parts, with the server's
-// state between them.
+// A Call is an encoded tools/call. One with answers has two parts, around the server's state.
 type Call struct {
 	Tool          string
 	before, after string
@@ -55,8 +54,7 @@ func DeployAnswer() Call {
 	return c
 }
 
-// Append appends the message to buf. state is still escaped, as received; nil for calls without
-// answers.
+// Append appends the message to buf. state is escaped, as received; nil without answers.
 func (c Call) Append(buf, state []byte) []byte {
 	buf = append(append(buf, c.before...), state...)
 	return append(buf, c.after...)

@@ -33,13 +33,11 @@ func NewHandler(h http.Handler) *Handler {
 // SetHeader sets a header of all calls. It must be called before the first.
 func (d *Handler) SetHeader(name, value string) { d.more.Set(name, value) }
 
-// connection returns a context as net/http makes for a connection.
 func connection(ctx context.Context) context.Context {
 	return context.WithValue(ctx, http.LocalAddrContextKey,
 		net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
 }
 
-// request returns a request as net/http would have read it.
 func (d *Handler) request(ctx context.Context, method string, header http.Header,
 	b *body) *http.Request {
 	return (&http.Request{

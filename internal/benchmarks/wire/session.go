@@ -88,8 +88,7 @@ func (s *Session) Push() error {
 	return nil
 }
 
-// start serves a call on the goroutine of a kept-alive connection, as net/http does: its stack has
-// grown already.
+// start serves on a kept-alive connection's goroutine, as net/http does: its stack has grown.
 func (s *Session) start(w *stream) {
 	if s.calls == nil {
 		s.calls = make(chan *stream)

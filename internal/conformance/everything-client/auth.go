@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	documentURL = "https://conformance-test.local/client-metadata.json" // client id at servers that read metadata documents; no such page
+	// documentURL is the client id at servers that read metadata documents. There is no such page.
+	documentURL = "https://conformance-test.local/client-metadata.json"
 
 	redirectURI = "http://localhost:3000/callback" // for the browser; no listener
 )
@@ -43,7 +44,6 @@ func authScenarios() []string {
 	}
 }
 
-// newSource returns the source of tokens for a scenario; nil if none is needed.
 func newSource(ctx context.Context, endpoint, name string, more json.RawMessage) (*oauth.Source,
 	error) {
 	if !strings.HasPrefix(name, "auth/") {
@@ -116,7 +116,6 @@ type credentials struct {
 	IDPEndpoint string `json:"idp_token_endpoint"`
 }
 
-// machine returns the machine login of a scenario; nil: a user logs in.
 func (c *credentials) machine(name string) oauth.Machine {
 	switch name {
 	case "auth/client-credentials-basic", "auth/client-credentials-jwt":
@@ -134,7 +133,6 @@ func (c *credentials) machine(name string) oauth.Machine {
 	return nil
 }
 
-// key returns the client's key, or nil.
 func (c *credentials) key() (crypto.Signer, error) {
 	if c.Key == "" {
 		return nil, nil

@@ -12,7 +12,6 @@ import (
 // more is the suite's input beyond the name, often empty.
 type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) error
 
-// scenarios are those that this client knows, by the suite's names.
 func scenarios() map[string]scenario {
 	known := map[string]scenario{
 		"initialize":                          listTools,
@@ -113,7 +112,6 @@ func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	return nil
 }
 
-// echoSchema returns a tool's input schema as it was listed.
 func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	list, err := c.ListTools(ctx, "")
 	if err != nil {

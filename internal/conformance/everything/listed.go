@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// userContext is the input of a prompt.
 type userContext struct {
 	Context string `json:"context" jsonschema:"what the prompt is for"`
 }
@@ -73,7 +72,6 @@ func simplePrompt(context.Context, *server.PromptCall) (protocol.GetPromptOutcom
 	return messages(&protocol.TextContent{Text: "This is a simple prompt for testing."}), nil
 }
 
-// completeArgument suggests the values that begin with the typed text.
 func completeArgument(_ context.Context, call *server.CompleteCall) (fitting []string, err error) {
 	for _, value := range []string{"paris", "park", "party", "test", "testing"} {
 		if strings.HasPrefix(value, call.Value) {

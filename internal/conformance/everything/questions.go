@@ -47,8 +47,7 @@ var (
 	askProfile = roundtrip.MustQuestion[profile]("profile")
 )
 
-// choices is a form with every kind of choice, including that of older revisions, which has no
-// struct.
+// choices is a form with every kind of choice, including that of older revisions.
 const choices = `{"type":"object","properties":{
 	"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
 	"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},
@@ -67,14 +66,12 @@ func addQuestions(srv *server.Server) {
 	server.AddTool(srv, server.Tool{
 		Name: "test_input_required_result_elicitation", Description: "Asks the person for a name.",
 		// Answers count only with the state that proves that this flow asked for them. Some
-		// clients, such as probes of the suite, omit the state. A tool may accept them if its
-		// answers are plain input.
+		// clients, such as probes of the suite, omit it. A tool may accept that for plain input.
 		AcceptUnsolicited: true,
 	}, greet)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
-		// Refused before the handler runs. Questions need no such declaration: they are checked
-		// against the client's capabilities when asked.
+		// Refused before the handler runs. Questions are checked against capabilities when asked.
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 	}, capital)
 	for _, tool := range []struct {
@@ -95,8 +92,7 @@ func addQuestions(srv *server.Server) {
 			whatever},
 		{"test_input_required_result_request_state", "Keeps something in mind while it asks.",
 			remember},
-		// A state that was not sent to this caller, for this tool and these arguments, is refused
-		// before the handler runs.
+		// Only a state sent to this caller, for this tool and these arguments, reaches the handler.
 		{"test_input_required_result_tampered_state", "Asks, and refuses a state that was changed.",
 			confirmed},
 		{"test_input_required_result_multiple_inputs", "Asks person, model and client at once.",
@@ -138,7 +134,6 @@ type samplingPrompt struct {
 	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
 }
 
-// shown returns the answer as text, or asks for it.
 func shown[T any](reply roundtrip.Reply[T], question roundtrip.Question) (outcome, error) {
 	switch reply.Outcome {
 	case roundtrip.Accepted:
@@ -191,7 +186,6 @@ func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, e
 	return server.Text(lines...), nil
 }
 
-// whatever chooses a question by the client's capabilities.
 func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
 	declared := call.Capabilities()
 	switch {
@@ -205,8 +199,8 @@ func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, 
 	return server.Text("There is nothing that you could be asked."), nil
 }
 
-// remember stores a value with the question, which comes back with the answer. The client carries
-// it and can neither read nor change it.
+// remember stores a value with the question. The client carries it and can neither read nor change
+// it.
 func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
@@ -225,8 +219,7 @@ func confirmed(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, err
 	return server.Text(fmt.Sprintf("confirmed: %t", answer.OK)), nil
 }
 
-// several asks three questions in one round. The client may answer some first; those are not asked
-// again.
+// several asks three questions in one round, and those that the client skipped again.
 func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	var missing []roundtrip.Item
 	who, ok := askName.AcceptedContent(ctx)

@@ -11,15 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// The environment of a replica. Without the key each process uses its own and serves only its
-// clients.
+// The environment of a replica. Without the key a process serves only its own clients.
 const (
 	envKeys     = "RONDO_KEYS"     // shared keys, "id:secret,id:secret"
 	envReplica  = "RONDO_REPLICA"  // name of this replica, a DNS label
 	envReplicas = "RONDO_REPLICAS" // "a=http://10.0.0.1:8080/mcp,b=http://..."
 )
 
-// keysFromEnv returns the replicas' shared keys, or nil.
 func keysFromEnv() (*keys.Keyring, error) {
 	if os.Getenv(envKeys) == "" {
 		return nil, nil
@@ -27,7 +25,6 @@ func keysFromEnv() (*keys.Keyring, error) {
 	return keys.KeyringFromEnv(os.LookupEnv, envKeys)
 }
 
-// replicasFromEnv returns the other replicas, or nil.
 func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {

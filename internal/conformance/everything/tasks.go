@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// addTasks registers tools whose calls may or must become tasks.
 func addTasks(srv *server.Server) (*tasks.Tasks, error) {
 	added, err := tasks.New(srv, nil)
 	if err != nil {
@@ -58,7 +57,6 @@ func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outco
 
 const jobTime = time.Second // of failing jobs
 
-// runJob begins a task and takes jobTime.
 func runJob(ctx context.Context) error {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return err

@@ -38,7 +38,6 @@ func embedded(uri, mimeType, text string) *protocol.EmbeddedResource {
 		MIMEType: mimeType, Text: text}}
 }
 
-// addContent registers a tool per kind of content.
 func addContent(srv *server.Server) {
 	text := func(s string) protocol.Content { return &protocol.TextContent{Text: s} }
 	for _, tool := range []struct {
@@ -82,7 +81,6 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// addNotifying registers tools that talk to the client while they work.
 func addNotifying(srv *server.Server) {
 	add(srv, "test_tool_with_progress", "Reports progress while it works.", progress)
 	server.AddTool(srv, server.Tool{Name: "test_slow_tool",
@@ -195,7 +193,6 @@ const (
 }`
 )
 
-// addSchemas registers tools with input schemas that Go types cannot express.
 func addSchemas(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "json_schema_2020_12_tool",
 		Description: "Takes a contact; its schema uses references and conditions.",

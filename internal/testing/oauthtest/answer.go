@@ -54,7 +54,6 @@ func failed(code string) *Answer {
 	return a
 }
 
-// encodeJSON leaves a json.RawMessage unchanged.
 func (a *Answer) encodeJSON() string {
 	var members []string
 	for _, document := range []Document{a.Document, a.Extra} {

@@ -93,7 +93,6 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticateLocked returns the client of a request that used its registered method, or nil.
 func (s *Server) authenticateLocked(r *Request) *Client {
 	method, id, secret := methodNone, r.Form.Get("client_id"), r.Form.Get("client_secret")
 	if secret != "" {

@@ -114,7 +114,6 @@ func (r *Resource) answerCall(request *Request) *Answer {
 		Body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, message.ID)}
 }
 
-// checkToken returns the grant of a token that a server has issued for this resource.
 func (r *Resource) checkToken(values []string) (Grant, bool) {
 	if len(values) != 1 {
 		return Grant{}, false

@@ -126,7 +126,6 @@ func (s *Server) answerTokenLocked(r *Request) *Answer {
 	return s.issueLocked(client, grant, scopes)
 }
 
-// redeemLocked returns the grant of a code or a refresh token, or an error code.
 func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Grant, string) {
 	text, verifier := form.Get("code"), form.Get("code_verifier")
 	if kind == grantRefresh {
@@ -152,7 +151,6 @@ func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Gra
 	return found.grant, ""
 }
 
-// issueLocked makes an access token with scopes and, if allowed, a refresh token for the grant.
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answer {
 	narrow := grant
 	narrow.Scopes = scopes

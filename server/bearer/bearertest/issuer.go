@@ -31,8 +31,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An Issuer issues access tokens as JSON Web Tokens (RFC 9068), signed with its own key (ES256).
-// Its methods may be called concurrently.
+// An Issuer issues JSON Web Tokens (RFC 9068), signed with its own key (ES256). Calls may overlap.
 type Issuer struct {
 	url    string
 	keys   json.RawMessage // public ones, as a JSON Web Key Set
@@ -55,8 +54,8 @@ func NewIssuer(url string) *Issuer {
 	return &Issuer{url: url, keys: keys, signer: signer}
 }
 
-// Start returns an issuer that serves its Handler on a loopback address until the test ends. Its
-// user is ann.
+// Start returns an issuer that serves its Handler on loopback until the test ends, for the user
+// ann.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -75,21 +74,18 @@ func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys
 
 // A Token has the claims of an access token.
 type Token struct {
-	// Subject is the user, required unless [bearer.Issuer].Machines is set, and ClientID the
-	// client.
+	// Subject is the user, required without [bearer.Issuer].Machines, and ClientID the client.
 	Subject, ClientID string
 	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string
 	Scopes   []string
-	// Lifetime until expiry. 0: an hour. Negative: the time since expiry; servers accept tokens for
-	// a minute after it.
+	// Lifetime until expiry. 0: an hour. Negative: since expiry; servers allow a minute.
 	Lifetime time.Duration
 	// Claims are further claims, which replace those above; nil removes a claim.
 	Claims map[string]any
 }
 
-// Issue returns a token for the header "Authorization: Bearer token". It panics if the claims
-// cannot be encoded as JSON.
+// Issue returns a token for "Authorization: Bearer token". It panics if claims cannot be encoded.
 func (i *Issuer) Issue(t Token) string {
 	now, lifetime := time.Now(), t.Lifetime
 	if lifetime == 0 {

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// A login has the clients and unfinished logins of an [Issuer.Handler].
 type login struct {
 	issuer  *Issuer
 	subject string
@@ -23,8 +22,7 @@ type login struct {
 	codes   map[string]consent
 }
 
-// A consent has the parameters of an authorization request that the token request must repeat
-// (except scope).
+// A consent has the parameters that the token request must repeat (except scope).
 type consent struct{ client, redirect, resource, challenge, scope string }
 
 const maxBody = 64 << 10 // bytes of a request

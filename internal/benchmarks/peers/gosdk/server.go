@@ -44,7 +44,6 @@ func text(s string) result {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// deploy seals its state itself: the library does not.
 func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) {
 	about := in.Environment + "\x00" + in.Version
 	answer, ok := r.Params.InputResponses[wire.ConfirmKey].(*mcp.ElicitResult)

@@ -50,7 +50,6 @@ func complete(text string) []byte {
 		`{"type":"text","text":%q}],%s}}`, text, serverInfo)
 }
 
-// form is the question of Deploy.
 func form() []byte {
 	return fmt.Appendf(nil, `{"mode":"form","message":%q,"requestedSchema":%s}`,
 		wire.Deployment().Question(), wire.ConfirmSchema)

@@ -1,5 +1,4 @@
-// Package rondo is a server written with this library, as its documentation says, with all its
-// defaults.
+// Package rondo is a server written with this library, as documented, with all its defaults.
 package rondo
 
 import (
@@ -36,8 +35,7 @@ type outcome = protocol.CallToolOutcome
 // New returns a server of both eras, whose handlers return their questions.
 func New() http.Handler { return newServer(deploy, &server.Options{}, nil) }
 
-// NewInPlace returns a server of both eras whose Deploy asks in place. In sessions of older
-// revisions it waits for the answer.
+// NewInPlace returns a server of both eras whose Deploy asks in place.
 func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}, nil) }
 
 // NewObserved returns the server of New with metrics and an unread JSON log.
