@@ -26,7 +26,8 @@ type Client struct {
 }
 
 // New returns a client of the server behind peer, which [Client.Close] closes. opts may be nil.
-// Nothing is sent before the first call. After an error peer stays open.
+// Nothing is sent before the first call. If peer is nil or an option invalid, New fails and peer
+// stays open.
 func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
 		return nil, errors.New("client: New: peer is nil")

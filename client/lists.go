@@ -48,7 +48,7 @@ func (c *Client) ListResourceTemplates(ctx context.Context,
 		protocol.MethodListResourceTemplates, cursor)
 }
 
-// Complete suggests values for a partly typed argument (server/utilities/completion).
+// Complete suggests values for a typed prefix (server/utilities/completion). p is unchanged.
 func (c *Client) Complete(ctx context.Context,
 	p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
 	return completeCall[*protocol.CompleteResult](ctx, c,

@@ -32,7 +32,7 @@ type Options struct {
 	// ElicitForm asks the user to fill in a form (elicitation.form). Accepted content is completed
 	// with the form's defaults and validated before it is sent.
 	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
-	// ElicitURL asks the user to visit a URL (elicitation.url), shown with a request for consent.
+	// ElicitURL shows a URL and opens it only with the user's consent (elicitation.url).
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)

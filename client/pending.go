@@ -15,8 +15,8 @@ import (
 // A Pending is a call that waits for answers, from [Client.Begin], for [Client.Resume].
 //
 // It can be stored and sent as JSON, answers included. Protect it: it holds arguments, users'
-// answers, and the server's state, enough to continue the call over unauthenticated connections.
-// Who can change it decides what users are asked. Printing and logging show none of that.
+// answers, and the server's state, enough to continue the call over unauthenticated connections. A
+// manipulated Pending asks users manipulated questions. Printing and logging show none of that.
 //
 // Its methods are not safe for concurrent use.
 type Pending struct {

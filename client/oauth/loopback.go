@@ -65,9 +65,9 @@ type Loopback struct {
 	// Browse opens a URL in the user's browser, without a shell, and need not wait. ctx ends with
 	// the login. An error ends the login if Prompt is nil. Nil: the operating system's command.
 	Browse func(ctx context.Context, url string) error
-	// Prompt gets the URL as a line. It must not be the standard output of a server over stdio.
+	// Prompt gets the URL as a line; nil: not written. Not a stdio server's standard output.
 	Prompt io.Writer
-	// Paste is read for the callback URL, as a line, by one goroutine until its end.
+	// Paste is read for the callback URL, as a line, by one goroutine until its end. Nil: not read.
 	Paste io.Reader
 
 	mu    sync.Mutex

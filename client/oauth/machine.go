@@ -46,7 +46,8 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ [
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
 	// Assertion returns the platform's JWT for an authorization server. Its audience is the issuer,
-	// or the token endpoint if required (RFC 7523, section 3). An error ends the login.
+	// or the token endpoint if required (RFC 7523, section 3). Called per token. An error ends the
+	// login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -75,8 +76,8 @@ type Enterprise struct {
 	ClientID     string
 	ClientSecret Secret
 	// Subject returns the user's token and its type (RFC 8693), for example
-	// urn:ietf:params:oauth:token-type:id_token, for the identity provider alone. An error ends the
-	// login.
+	// urn:ietf:params:oauth:token-type:id_token. It goes to the identity provider alone. Called per
+	// token. An error ends the login.
 	Subject func(ctx context.Context) (token, tokenType string, err error)
 }
 

@@ -33,7 +33,7 @@ type Options struct {
 	Registrations []Registration
 	// Providers are the accepted deviations of authorization servers, at most one per issuer.
 	Providers []Provider
-	// Machine gets tokens without a user: [ClientCredentials], [Workload] or [Enterprise].
+	// Machine gets tokens: [ClientCredentials], [Workload] or [Enterprise]. Nil: a user logs in.
 	Machine Machine
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
@@ -53,7 +53,7 @@ type Options struct {
 	HTTPClient *http.Client
 	// Legacy treats a server without metadata as its authorization server (revision 2025-03-26).
 	Legacy bool
-	// Observe is called with each event, and delays logins and refreshes. Calls may overlap.
+	// Observe, if not nil, is called with each event; logins and refreshes wait. Calls may overlap.
 	Observe func(LoginEvent)
 }
 

@@ -8,7 +8,7 @@ import (
 
 const (
 	refreshTimeout    = 30 * time.Second // of a refresh, and of the exchange of a code
-	refreshAhead      = 30 * time.Second // or a tenth of the token's lifetime if shorter
+	refreshAhead      = 30 * time.Second // before expiry, or a tenth of the lifetime if shorter
 	earlyRefreshPause = 5 * time.Second  // after a failed early refresh
 	// After maxFailedRefreshes a request goes out with its expired token: the server may have moved
 	// to another authorization server.
@@ -54,7 +54,7 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// startEarlyRefresh refreshes a valid token in the background, if nothing speaks against it.
+// startEarlyRefresh refreshes a valid token in the background, unless one runs or just failed.
 func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,7 @@ func (g *ResourceServer) prepareMetadata() error {
 }
 
 // Metadata returns a handler of the resource's metadata (RFC 9728), and its path on the origin of
-// [Options].Resource. It answers GET, HEAD and OPTIONS, and allows all origins (CORS).
+// [Options].Resource. It answers GET, HEAD and OPTIONS, and allows all origins: metadata is public.
 //
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)

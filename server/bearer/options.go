@@ -42,7 +42,8 @@ type Options struct {
 	// token with 401, for the server's observer. Calls may overlap. Nil: issuer and subject; a
 	// token without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
-	// Anonymous accepts requests without a token, as without scopes. Not together with Scopes.
+	// Anonymous accepts requests without a token, with no scopes. Invalid tokens are still refused.
+	// It cannot be combined with Scopes.
 	Anonymous bool
 
 	// Name is resource_name of the metadata, which users see. It may be empty.
@@ -54,8 +55,8 @@ type Options struct {
 	// HTTPClient sends the requests to issuers. It never follows redirects: its CheckRedirect is
 	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the environment's proxy.
 	HTTPClient *http.Client
-	// FetchFailed is called after each failed fetch of an issuer's keys, in its own goroutine.
-	// Requests do not show the failure until the keys are a day old. Calls may overlap.
+	// FetchFailed, if not nil, is called after each failed fetch of an issuer's keys, in its own
+	// goroutine. Requests do not show the failure until the keys are a day old. Calls may overlap.
 	FetchFailed func(issuerURL string, err error)
 }
 
@@ -100,7 +101,7 @@ type Issuer struct {
 	// id. It is for issuers that issue such tokens to programs alone: otherwise two users with one
 	// client would be one principal. Without it they are refused, unless Options.Subject is set.
 	Machines bool
-	// Type is a JWT type, such as "Bearer", accepted besides at+jwt (RFC 9068), JWT and none.
+	// Type is an accepted JWT type, such as "Bearer", besides at+jwt, JWT and none; in any case.
 	Type string
 	// Unmarked accepts JSON Web Tokens that may be ID tokens: not of type at+jwt, and without
 	// scope, scp, client_id, cid, appid and azpacr. The client id, an ID token's audience, must

@@ -92,7 +92,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	return d
 }
 
-// checkClaims checks the claims of a verified token, first its expiry, which explains most.
+// checkClaims checks verified claims, expiry first: an expired token is refused as expired.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.leeway
 	switch {
