@@ -265,8 +265,7 @@ func busy(n int, data string) *fakePeer {
 	})
 }
 
-// A call is repeated when a busy server says, and not sooner; not if the server does not say, asks
-// for too much, or no time is left.
+// A call is repeated when a busy server says, unless that takes too long.
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string

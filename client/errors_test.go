@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError fails the test unless err names its package once, contains want and names the next
-// step.
+// wantError wants an error with its package named once, a text, and the next step.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
@@ -167,8 +166,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A server that does not answer in time is taken for a legacy one. Warn reports that, and the error
-// names the option.
+// A silent server is taken for a legacy one. Warn reports that, and the error names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
@@ -181,8 +179,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// A bridge that has opened its own session refuses the client's. The error names the helpful
-// option.
+// A bridge with its own session refuses the client's. The error names the helpful option.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
@@ -280,8 +277,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	}
 }
 
-// TestTransportErrorsTellAnswersFromSilence wants "no response" only where not even an HTTP status
-// came back.
+// TestTransportErrorsTellAnswersFromSilence wants "no response" only without an HTTP status.
 func TestTransportErrorsTellAnswersFromSilence(t *testing.T) {
 	for _, test := range []struct {
 		cause error

@@ -66,11 +66,11 @@ func ExampleNew() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// deploy asks: Deploy to prod? accept {"reason":"none given"}
+	// deploy asks: Deploy to prod?
+	// accept {"reason":"none given"}
 }
 
-// A client without handlers declares no capability. If a server asks all the same, the call fails
-// and no handler is called.
+// A client without handlers declares no capability. A question all the same fails the call.
 func ExampleQuestionError() {
 	c, err := client.New(deployer{}, nil)
 	if err != nil {
@@ -84,5 +84,6 @@ func ExampleQuestionError() {
 		fmt.Println(refused.Err)
 	}
 	// Output:
-	// confirm elicitation.form elicitation.form: capability is not declared by this client
+	// confirm elicitation.form
+	// elicitation.form: capability is not declared by this client
 }

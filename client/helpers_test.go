@@ -14,13 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Short names for results of handlers and peers.
 type (
 	elicited = *protocol.ElicitResult
 	response = *protocol.Response
 )
 
-// fakePeer answers requests with a function and records them.
 type fakePeer struct {
 	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (response, error)
 
@@ -52,8 +50,7 @@ func (p *fakePeer) requests() []*protocol.Request {
 	return p.seen
 }
 
-// script returns a peer that answers its n-th request with the n-th result (JSON), then repeats the
-// last one.
+// script returns a peer with one result (JSON) per request, the last one repeated.
 func script(results ...string) *fakePeer {
 	var mu sync.Mutex
 	n := 0
@@ -93,7 +90,6 @@ const (
 	listRoots = `{"method":"roots/list"}`
 )
 
-// ask returns an input_required result with the given members.
 func ask(members string) string { return `{"resultType":"input_required",` + members + `}` }
 
 func formSays(r elicited, err error) *client.Options {
@@ -160,14 +156,12 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 	}
 }
 
-// wantCall calls a tool, which must be done.
 func wantCall(t *testing.T, c *client.Client, tool string) {
 	t.Helper()
 	r, err := c.CallTool(t.Context(), tool, nil)
 	wantDone(t, r, err)
 }
 
-// wantOnce is callOnce for a call that must be done.
 func wantOnce(t *testing.T, peer protocol.Peer, opts *client.Options) {
 	t.Helper()
 	r, err := callOnce(t, peer, opts)

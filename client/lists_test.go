@@ -227,8 +227,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// A list that a legacy server does not declare is empty, and no request is sent. One that it
-// declares but lacks is an error, except for templates.
+// Without a declaration a legacy server's list is empty, and no request is sent. A declared but
+// missing one is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string
@@ -265,8 +265,7 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// A modern server is asked for every list. A refusal counts as an empty list if the server does not
-// declare the list.
+// A modern server is asked for every list. A refused, undeclared list is empty.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	serve := func(caps string, knows bool) *fakePeer {
 		return answering(func(req *protocol.Request) (response, error) {

@@ -36,8 +36,7 @@ func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) 
 	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
 }
 
-// The compatibility matrix over HTTP (basic/versioning): the outcome of the first request, by the
-// server's answer.
+// The compatibility matrix over HTTP (basic/versioning): the first request's outcome.
 func TestNegotiationOverHTTP(t *testing.T) {
 	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
 	tests := []struct {
@@ -277,8 +276,7 @@ func TestEraOptions(t *testing.T) {
 	})
 }
 
-// A client notices that a server has been downgraded. Similar errors cause a new negotiation only
-// once in a while.
+// A client notices a downgraded server. Similar errors cause a new negotiation once in a while.
 func TestServerThatChangesItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old atomic.Bool
@@ -409,7 +407,6 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	}
 }
 
-// refusing answers the first n requests with an error and the others with a result.
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {
 	var seen atomic.Int32
 	return answering(func(req *protocol.Request) (response, error) {

@@ -152,8 +152,7 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 		`pending tools/call "greet", round 1, 2 questions`)
 }
 
-// FuzzPending reads hostile texts. An accepted text must be stored as a text that is accepted too,
-// and give a request that a server can read.
+// FuzzPending reads hostile texts. Accepted ones must be stored readably and make valid requests.
 func FuzzPending(f *testing.F) {
 	seeds := []string{
 		storedCall(f),

@@ -130,7 +130,6 @@ func childCommand(mode string) *exec.Cmd {
 	return cmd
 }
 
-// startChild starts a server and fails t when its process outlives the test.
 func startChild(t *testing.T, cmd *exec.Cmd, opts *client.CommandOptions) *client.Process {
 	t.Helper()
 	testkit.CheckLeaks(t)
@@ -419,5 +418,8 @@ func ExampleNewStream() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// Which region? How big in eu? Who pays for 8? eu: 8 for ada@example.com
+	// Which region?
+	// How big in eu?
+	// Who pays for 8?
+	// eu: 8 for ada@example.com
 }

@@ -77,12 +77,11 @@ func (m legacyMessage) answer() string {
 	return string(m.Result)
 }
 
-// A pusher sends a message on the stream of a call, and returns the client's answer to a request,
-// or nothing when the client is gone.
+// A pusher sends a message on a call's stream, and returns the client's answer to a request, if
+// any.
 type pusher = func(message string) legacyMessage
 
-// A legacyServer is a server of a legacy revision whose behaviour the test chooses, independent of
-// the transport.
+// A legacyServer is a legacy server under the test's control, independent of the transport.
 type legacyServer struct {
 	version string // of initialize; empty: 2025-11-25
 	caps    string // JSON
@@ -200,7 +199,6 @@ func (s *legacyServer) result(m legacyMessage, push pusher) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// onLines serves a line stream and returns the client's end of it.
 func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -319,8 +317,7 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The transports of a legacyServer. Its questions come over the stream of the call, over that of
-// the session, or over the only stream there is.
+// Transports of a legacyServer: questions on a call's, the session's or the only stream.
 var legacyTransports = []string{"post stream", "get stream", "lines"}
 
 func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
@@ -368,7 +365,6 @@ func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	return m
 }
 
-// on returns a handler of a legacyServer that answers one method.
 func on(method, answer string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		if m.Method == method {

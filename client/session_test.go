@@ -256,8 +256,8 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	})
 }
 
-// Calls that a lost session did not run (404) share one new session and are repeated once. A call
-// that may have run is not repeated.
+// Calls that a lost session did not run (404) share a new one and are repeated once; others are
+// not.
 func TestLegacySessionGone(t *testing.T) {
 	notFound := func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }
 	for name, test := range map[string]struct {

@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// byHand declares everything that a caller of Begin can answer.
 func byHand() *client.Options {
 	return &client.Options{Manual: &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
@@ -595,5 +594,7 @@ func ExampleClient_Begin() {
 		}
 	}
 	// Output:
-	// Which region? How big? db in eu, xl
+	// Which region?
+	// How big?
+	// db in eu, xl
 }

@@ -445,5 +445,8 @@ func ExampleClient_Listen() {
 	})
 	fmt.Println(err)
 	// Output:
-	// listening, tools: true build <nil> deploy <nil> context canceled
+	// listening, tools: true
+	// build <nil>
+	// deploy <nil>
+	// context canceled
 }

@@ -134,14 +134,12 @@ const (
 	taskTimes = `"createdAt":"2026-11-01T10:00:00Z",` +
 		`"lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
 	taskHead = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
-	// isHandle, isWorking and isDone are a server's responses about a task.
 	isHandle = `{"resultType":"task","taskId":"t1",` + taskTimes +
 		`,"pollIntervalMs":2000,"status":"working"}`
 	isWorking = `{` + taskHead + `"status":"working"}`
 	isDone    = `{` + taskHead + `"status":"completed","result":` + done + `}`
 )
 
-// isAsking is a task that asks for a name under a key.
 func isAsking(key string) string {
 	return fmt.Sprintf(`{%s"status":"input_required","inputRequests":{%q:%s}}`, taskHead, key,
 		nameForm)
@@ -157,7 +155,6 @@ type slippingServer struct {
 	busy               int           // number of the refused update, 0: none
 }
 
-// announce reports the task as working, repeatedly.
 func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
 	say := func(method, params string) {
 		_ = back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(

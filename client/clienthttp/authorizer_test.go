@@ -26,8 +26,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A scripted is an authorizer under the test's control. By default each token is new, and refused
-// requests are sent again.
+// A scripted is a test's authorizer. By default tokens are new, and refused requests are sent
+// again.
 type scripted struct {
 	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
 	refused     func(context.Context, clienthttp.Refusal) (bool, error)
@@ -64,7 +64,6 @@ func noCredentials(cause error) *scripted {
 	}}
 }
 
-// refusedFor returns an authorizer that never retries a refused request.
 func refusedFor(cause error) *scripted {
 	return &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
 		return false, cause
@@ -78,7 +77,6 @@ func refuseAll(sent *int) http.HandlerFunc {
 	}
 }
 
-// An arrival is a received request.
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
 // key identifies requests, and is the same for retries.
@@ -126,8 +124,7 @@ func (g *gate) arrivals() []arrival {
 	return slices.Clone(g.came)
 }
 
-// toolServer returns a server whose tools ask, or make the client reconnect: reconnect waits for
-// resumed.
+// toolServer has tools that ask, or make the client reconnect: reconnect waits for resumed.
 func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
@@ -162,7 +159,6 @@ func answerAda(context.Context, *client.FormQuestion) (*protocol.ElicitResult, e
 		Content: []byte(`{"name":"Ada"}`)}, nil
 }
 
-// connect returns a client of an era to a handler, over real connections.
 func connect(t testing.TB, h http.Handler, a clienthttp.Authorizer,
 	era protocol.Era) *client.Client {
 	t.Helper()
@@ -286,8 +282,7 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 	})
 }
 
-// A stepUp is a server's authority and its client's authorizer: tokens are their scopes, and
-// clients request those of the challenge.
+// A stepUp is a server's authority and its client's authorizer: tokens are their scopes.
 type stepUp struct {
 	mu     sync.Mutex
 	scopes []string

@@ -25,8 +25,7 @@ func late(media, body string) http.HandlerFunc {
 
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// failures are the ways in which a request can fail: the server's response, the caller's end, and a
-// part of the error's text.
+// failures are the ways in which a request can fail, with a part of the error's text.
 var failures = []struct {
 	name string
 	call http.HandlerFunc

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A demoAuthorizer counts its tokens. A real one requests them from an authorization server; see
-// package client/oauth.
+// A demoAuthorizer counts its tokens. For real ones see package client/oauth.
 type demoAuthorizer struct {
 	mu    sync.Mutex
 	token int
@@ -70,5 +69,6 @@ func ExampleAuthorizer() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// POST tools/call "ping": 401, attempt 1 pong
+	// POST tools/call "ping": 401, attempt 1
+	// pong
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Errors for tests only.
 var (
 	ErrClosed           = errClosed
 	ErrResponseTooLarge = errResponseTooLarge

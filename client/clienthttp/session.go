@@ -148,7 +148,7 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 	}
 }
 
-var errAnswered = errors.New("clienthttp: the request has been answered") // ends the server's questions
+var errAnswered = errors.New("clienthttp: the request has been answered") // ends questions
 
 // Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if
 // allowed. When ctx ends it sends a cancellation: legacy servers ignore a closed connection.

@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// inProcess returns a round tripper to a handler over pipes, whose blocking synctest recognizes.
-// The handler's output is sent at once.
+// inProcess returns a round tripper over pipes, whose blocking synctest recognizes.
 func inProcess(t *testing.T, h http.Handler) http.RoundTripper {
 	return servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(flushing{w}, r)
@@ -102,7 +101,6 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next(w, r)
 }
 
-// requests returns all requests since the session was opened.
 func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,14 +129,13 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
 }
 
-// open returns a session with s. It and its transport end with the test.
 func (s *legacyServer) open(t *testing.T,
 	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return openSession(t, inProcess(t, s), nil, back)
 }
 
-// openSession returns a session over a round tripper, and its transport. Both end with the test.
+// openSession returns a session and its transport, until the end of the test.
 func openSession(t *testing.T, over http.RoundTripper, a clienthttp.Authorizer,
 	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
@@ -449,7 +446,6 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	}
 }
 
-// echoID answers the request in r.
 func echoID(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(200, media, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, r.Context().Value(idKey{}),
@@ -585,7 +581,6 @@ func TestSessionClose(t *testing.T) {
 	}
 }
 
-// askFor returns a handler that asks for roots and answers after a while.
 func askFor(d time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		events(`data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")(w, r)
@@ -688,8 +683,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// The stream of an unclosed session is not resumed after its transport was closed. Synctest waits
-// for its goroutine.
+// The stream of an unclosed session ends with its transport. Synctest waits for its goroutine.
 func TestCloseEndsSessionStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once

@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// serve starts a server and returns a transport to it; both are closed when the test ends.
 func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clienthttp.Transport {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -327,8 +326,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 }
 
-// The server sends one message and then nothing, until the client is gone. If the message is the
-// response, that delays neither the call nor Close.
+// The server sends one message and then hangs. After a response that delays neither call nor Close.
 func TestRequestEndsWithContextOrTransport(t *testing.T) {
 	for _, end := range []string{"cancel", "close", "response"} {
 		t.Run(end, func(t *testing.T) {
@@ -383,8 +381,7 @@ func TestConnectionsAreReused(t *testing.T) {
 				noError(t, err)
 				cancel()
 			}
-			// A stream's end may be read a moment late, which costs a second connection, not one
-			// per request.
+			// A stream's end may be read late, which costs a second connection.
 			if len(remotes) > 4 {
 				t.Errorf("20 requests took %d connections", len(remotes))
 			}
@@ -392,8 +389,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A refused notification is an error with the reason, with every kind of body, with and without a
-// session.
+// A refused notification is an error with the reason, for every body, with and without a session.
 func TestNotify(t *testing.T) {
 	n := &protocol.Notification{
 		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
@@ -529,8 +525,7 @@ func refusedAll(inputs []testkit.GrowthInput) []testkit.GrowthInput {
 	return inputs
 }
 
-// An endless stream, after an event that makes the buffer large, cannot hold a call beyond its
-// deadline.
+// An endless stream, after an event that grows the buffer, cannot exceed a call's deadline.
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{

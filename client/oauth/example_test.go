@@ -37,8 +37,7 @@ func (s *stage) close() {
 	}
 }
 
-// openNotes starts a server with the tools list and add (which needs the scope notes:write), an
-// authorization server, and a browser.
+// openNotes starts a server (add needs notes:write), an authorization server, and a browser.
 func openNotes() (*stage, *site) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -107,7 +106,11 @@ func Example() {
 		}
 	}
 	// Output:
-	// login for notes:read list: done login for notes:read notes:write add: done list: done
+	// login for notes:read
+	// list: done
+	// login for notes:read notes:write
+	// add: done
+	// list: done
 }
 
 // A web application finishes the login when the browser comes back, perhaps in another process.
@@ -156,7 +159,8 @@ func ExampleSource_Begin() {
 		log.Fatal(err)
 	}
 	// Output:
-	// login required: true [notes:read] list: done
+	// login required: true [notes:read]
+	// list: done
 }
 
 // The metadata document is the client id at authorization servers that support such documents.

@@ -100,7 +100,6 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	playAndMend(t, all)
 }
 
-// playAndMend runs scenarios, after which a login without the fault succeeds.
 func playAndMend(t *testing.T, all map[string]scenario) {
 	t.Helper()
 	for name, c := range all {
@@ -396,7 +395,6 @@ func scenarioError(t *testing.T, c scenario) error {
 	return s.run(source, script)
 }
 
-// A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
 func (panickingPerson) Open(context.Context, string, string) (oauth.Receiver, error) {
@@ -436,7 +434,6 @@ func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
 	}
 }
 
-// failedPages are logins that fail after their page was opened.
 func failedPages() map[string]scenario {
 	closed := errors.New("the window was closed")
 	return map[string]scenario{

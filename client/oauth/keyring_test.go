@@ -1,7 +1,5 @@
 package oauth_test
 
-// The code of README.md for a key in the keyring.
-
 import (
 	"crypto/rand"
 	"crypto/sha256"

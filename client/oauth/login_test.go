@@ -166,7 +166,6 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 	}
 }
 
-// sendStrayRequests sends requests that are not the callback.
 func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	t.Helper()
 	withQuery := func(change func(q url.Values)) string {
@@ -204,8 +203,7 @@ func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	}
 }
 
-// TestPortsThatAreBusy: a busy port means another registration; without a free one, also on one of
-// localhost's addresses, the login fails.
+// TestPortsThatAreBusy: a busy port means another registration; without a free one the login fails.
 func TestPortsThatAreBusy(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	source := s.source()
@@ -505,8 +503,7 @@ func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, so
 	return s, source, attacker
 }
 
-// TestMixUpWithOurClientID: the attacker hands out the client id of the honest server, where the
-// redirect URI is not registered.
+// TestMixUpWithOurClientID: the attacker hands out the honest server's client id.
 func TestMixUpWithOurClientID(t *testing.T) {
 	s, source, attacker := newMixUp(t, nil)
 	attacker.Edit(oauthtest.Register, oauthtest.Set("client_id",
@@ -517,8 +514,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 	}
 }
 
-// TestMixUpWithOurRedirectURI: the attacker has registered the redirect URI of this client at the
-// honest server. Only iss protects.
+// TestMixUpWithOurRedirectURI: it is registered at the honest server. Only iss protects.
 func TestMixUpWithOurRedirectURI(t *testing.T) {
 	for _, c := range []struct {
 		change  func(s *site, o *oauth.Options)

@@ -240,5 +240,4 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 	metadataError.check(t, beginAt(t, server.URL, nil))
 }
 
-// A tracingTransport stands for a transport of the host.
 type tracingTransport struct{ http.RoundTripper }

@@ -1,7 +1,5 @@
 package oauth_test
 
-// The code of README.md, with its imports.
-
 import (
 	"crypto"
 

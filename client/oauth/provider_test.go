@@ -127,12 +127,11 @@ type deviation struct {
 	server *oauthtest.Options
 	fault  fault
 	// word is the field that allows it, and is in the strict client's error. Empty: login succeeds.
-	word  string
-	base  func(s *site, o *oauth.Options) // options of both clients
-	allow func(s *site, o *oauth.Options)
-	// cannot is the reason why no field allows it.
-	cannot string
-	strict bool // the strict client logs in, and cannot refresh
+	word   string
+	base   func(s *site, o *oauth.Options) // options of both clients
+	allow  func(s *site, o *oauth.Options)
+	cannot string // why no field allows it
+	strict bool   // the strict client logs in, and cannot refresh
 }
 
 // deviations are those visible to a client. All others are in tokens, which it does not read.

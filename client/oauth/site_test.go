@@ -42,8 +42,7 @@ const (
 	authMethods      = "token_endpoint_auth_methods_supported"
 )
 
-// A site is an authorization server, a resource, and a user with a browser. The resource needs the
-// scope read, and its tool write the scope write.
+// A site is an authorization server, a resource that needs scope read (its tool write), and a user.
 type site struct {
 	t        testing.TB
 	as       *oauthtest.Server
@@ -108,7 +107,6 @@ func (s *site) begin(source *oauth.Source, cause error) (*oauth.Login, *url.URL)
 	return login, callback
 }
 
-// register pre-registers the client.
 func (s *site) register(o *oauth.Options) {
 	s.as.AddClient(oauthtest.Client{ID: "me", Secret: "hush",
 		RedirectURIs: []string{"http://127.0.0.1/callback"}})
@@ -221,7 +219,6 @@ func (s *site) run(source *oauth.Source, script string) (last error) {
 	return last
 }
 
-// A scenario is a fault of a site, and a script for a source with some options.
 type scenario struct {
 	server *oauthtest.Options
 	before string // the script before the fault
@@ -273,7 +270,6 @@ func (s *site) wantNoSecrets(text string) {
 	}
 }
 
-// A wantedError is the expected outcome of a call.
 type wantedError struct {
 	name string
 	is   func(err error) bool
@@ -322,7 +318,6 @@ var outcomes = map[string]wantedError{
 	}},
 }
 
-// wantedKind wants an error of a class whose text has a part.
 func wantedKind(kind oauth.ErrorKind, part string) wantedError {
 	return wantedError{fmt.Sprintf("%s (%q)", kind, part), func(err error) bool {
 		return errors.Is(err, kind) && strings.Contains(err.Error(), part)
@@ -448,7 +443,6 @@ func refusing(status int) fault {
 	}
 }
 
-// challenged changes an endpoint's challenge.
 func challenged(f func(right string) []string) fault {
 	return edited(oauthtest.Call, func(a *oauthtest.Answer) {
 		if right := a.Header.Get("WWW-Authenticate"); right != "" {
@@ -457,7 +451,6 @@ func challenged(f func(right string) []string) fault {
 	})
 }
 
-// challengedWith replaces parts of the right challenge.
 func challengedWith(oldNew ...string) fault {
 	return challenged(func(right string) []string {
 		return []string{strings.NewReplacer(oldNew...).Replace(right)}
@@ -503,7 +496,6 @@ func refusal(status int, code string) oauthtest.Answer {
 		`{"error":%q,"error_description":"\u001b[31m<b>%s</b>"}`, code, code)}
 }
 
-// change returns an edit that derives a member's value from the right one.
 func change(name string, f func(right string) string) edit {
 	return func(a *oauthtest.Answer) {
 		if right, ok := a.Document[name]; ok {

@@ -142,8 +142,7 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// TestLogout revokes the refresh token, or else the access token, if the client is still
-// configured.
+// TestLogout revokes the refresh or else access token, if the client is still configured.
 func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		noRefresh, forgotten bool

@@ -55,8 +55,7 @@ var (
 	summed   = regexp.MustCompile(`sum by \(([\w, ]+)\) \(?\w*\(?((?:elicitation|rondo)_\w+)`)
 )
 
-// TestOperatorsFilesNameWhatThereIs: series, labels and values of the dashboard and the alerts.
-// Each series of a gateway is shown.
+// TestOperatorsFilesNameWhatThereIs: series, labels and values of dashboard and alerts, all shown.
 func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	all := labelsOf(t)
 	for _, name := range []string{"dashboard.json", "alerts.yml"} {

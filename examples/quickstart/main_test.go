@@ -40,7 +40,6 @@ refused: Invalid or expired requestState (code -32602)
 	}
 }
 
-// printed returns what f wrote to standard output.
 func printed(t *testing.T, f func() error) string {
 	t.Helper()
 	r, w, err := os.Pipe()

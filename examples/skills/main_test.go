@@ -67,7 +67,6 @@ func connect(t *testing.T, peer protocol.Peer, era protocol.Era) *client.Client 
 	return c
 }
 
-// ask sends a request and decodes the result into a map.
 func ask(t *testing.T, c *client.Client, method string, params map[string]any) (
 	map[string]any, error) {
 	t.Helper()

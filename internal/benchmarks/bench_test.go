@@ -58,8 +58,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoMemory: a server keeps nothing while a user thinks. The runtime may grow
-// meanwhile, but not every time.
+// TestWaitingTakesNoMemory: a server keeps nothing while a user thinks, besides runtime noise.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
 	asks := slices.IndexFunc(handlerOps(), func(o op) bool {

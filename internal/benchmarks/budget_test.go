@@ -35,8 +35,7 @@ func budgeted() []op {
 	})
 }
 
-// TestAllocationBudget counts allocations, which do not depend on the machine's load. It skips the
-// race detector, which makes pools forget.
+// TestAllocationBudget is independent of load. It skips the race detector, which empties pools.
 func TestAllocationBudget(t *testing.T) {
 	var measured strings.Builder
 	budget := readBudget(t)
@@ -71,9 +70,8 @@ func TestAllocationBudget(t *testing.T) {
 	}
 }
 
-// allocations is the exact count for one operation. Garbage collection, which would empty pools at
-// random, is off, and the average of many runs, rounded down, excludes rare events such as growing
-// a map.
+// allocations is the exact count for one operation: without garbage collection, which would empty
+// pools, and averaged without rare events such as growing a map.
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()

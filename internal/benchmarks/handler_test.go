@@ -15,8 +15,7 @@ const (
 	cachedEchoRow = "echo, cached token"
 )
 
-// handlerOps are servers' work for a plain call, for each leg of a flow of two, and for the flow,
-// without a socket.
+// handlerOps are a plain call, each leg of a flow of two, and the flow, without a socket.
 func handlerOps() []op {
 	observed := withReferences(rondo.NewObserved)
 	production := []peer{{ours, true, rondo.NewProduction}}

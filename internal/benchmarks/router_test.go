@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// routerOps are a question that a gateway's router, which logs and counts, takes to a client in
-// this process. It answers at once.
+// routerOps are a question through a gateway's router, which logs and counts, to a client here.
 func routerOps() []op {
 	return []op{{"router", "one elicitation", ours,
 		func() (func() error, func(), error) {

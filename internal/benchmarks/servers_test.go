@@ -18,15 +18,13 @@ type peer struct {
 	newServer func() http.Handler
 }
 
-// servers are all servers, the reference first.
 func servers() []peer {
 	return append(withReferences(rondo.New),
 		peer{"go-sdk", true, gosdk.New},
 		peer{"mcp-go", true, mcpgo.New})
 }
 
-// withReferences are the references, which log, count and limit nothing, and a server of this
-// library.
+// withReferences are the references, which log, count and limit nothing, and our server.
 func withReferences(server func() http.Handler) []peer {
 	return []peer{
 		{"reference", false, reference.New},
@@ -35,11 +33,9 @@ func withReferences(server func() http.Handler) []peer {
 	}
 }
 
-// An op is an operation of one peer that can be repeated.
 type op struct {
 	group, row, peer string
-	// start prepares; do may be called repeatedly, one call after another, until stop. A wrong
-	// answer is an error.
+	// start prepares; do may be called repeatedly until stop. A wrong answer is an error.
 	start func() (do func() error, stop func(), err error)
 }
 

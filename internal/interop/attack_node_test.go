@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestAttackOnServerEverything: mcpattack's verdict on npm's server with all features, over
-// standard input and output.
+// TestAttackOnServerEverything: mcpattack's verdict on npm's server with all features.
 func TestAttackOnServerEverything(t *testing.T) {
 	dir := installed(t)
 	script := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")

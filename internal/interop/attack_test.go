@@ -63,7 +63,6 @@ func TestAttacksOnSDKServers(t *testing.T) {
 	}
 }
 
-// judgeTool returns mcpattack's verdict on a tool in an era.
 func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMessage,
 	connect func(user string) (protocol.Peer, error)) *attack.Verdict {
 	t.Helper()
@@ -77,8 +76,7 @@ func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMe
 	return v
 }
 
-// serveSurveyed serves one of the servers of TestAttacksOnSDKServers over standard input and
-// output.
+// serveSurveyed serves one of the servers of TestAttacksOnSDKServers on standard input and output.
 func serveSurveyed(ctx context.Context, name string) error {
 	switch name {
 	case "go-sdk":

@@ -27,7 +27,6 @@ import (
 // A caller calls a tool after a login, and returns the text of the result.
 type caller func(ctx context.Context, tool string) (string, error)
 
-// An authorizedClient is a client of some make that logs a user in with a browser.
 type authorizedClient struct {
 	make string
 	dial func(t *testing.T, endpoint, revision string, browser *oauthtest.Browser) caller
@@ -240,8 +239,8 @@ func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoi
 	return endpoint
 }
 
-// TestOurClientLogsInToTheirServer, and reports the missing error code of its 403, without which no
-// client can tell that more scopes would help.
+// TestOurClientLogsInToTheirServer, and reports that its 403 has no error code, so login cannot
+// help.
 func TestOurClientLogsInToTheirServer(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision, func(t *testing.T) {

@@ -23,7 +23,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An authServer is the authorization server of testdata/authserver.mjs.
 type authServer struct {
 	process *servertest.Process
 	url     string
@@ -33,8 +32,7 @@ type authServer struct {
 	metadata    http.Handler
 }
 
-// startAuthServer starts the authorization server, and an https server that it trusts, for a client
-// metadata document.
+// startAuthServer starts the authorization server and a trusted https server for client metadata.
 func startAuthServer(t *testing.T) *authServer {
 	t.Helper()
 	as := &authServer{}
@@ -58,14 +56,12 @@ func (as *authServer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// publish serves the metadata document of a client with these options.
 func (as *authServer) publish(opts *oauth.Options) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.metadata = opts.ServeMetadata()
 }
 
-// command has the authorization server execute a command.
 func (as *authServer) command(t *testing.T, name string) {
 	t.Helper()
 	if _, err := io.WriteString(as.process.In, name+"\n"); err != nil {
@@ -76,8 +72,7 @@ func (as *authServer) command(t *testing.T, name string) {
 	}
 }
 
-// newLoopback returns the login of a user with a browser that has cookies. If the browser does not
-// come back to the client, the login fails at once.
+// newLoopback returns a login with cookies. It fails at once if the browser does not come back.
 func newLoopback(t *testing.T) *oauth.Loopback {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -155,8 +150,8 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 	t.Logf("oidc-provider %s\n%s", authServerVersion, table.String())
 }
 
-// TestIndependentAuthorizationServerRotates single-use refresh tokens, and the signing keys.
-// Callers of tools notice neither.
+// TestIndependentAuthorizationServerRotates single-use refresh tokens and keys, unnoticed by
+// callers.
 func TestIndependentAuthorizationServerRotates(t *testing.T) {
 	as := startAuthServer(t)
 	as.command(t, "brief")

@@ -27,15 +27,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A library is one that servers are written with. Its functions return new handlers, with the
-// options that serve a row best.
+// A library is one for servers. Its functions return new handlers with a row's best options.
 type library struct {
 	name string
-	// modern and legacy serve the tools of the script, whose handlers return their questions. among
-	// configures the replica, or is nil.
+	// modern and legacy serve the script's tools, which return their questions. among may be nil.
 	modern, legacy func(t *testing.T, among *replicas.Options) http.Handler
-	// inPlaceModern and inPlaceLegacy serve "open" and "strict", which ask in place. The first
-	// ignores the outcome.
+	// inPlaceModern and inPlaceLegacy ask in place: "open", which ignores the outcome, and
+	// "strict".
 	inPlaceModern, inPlaceLegacy func(t *testing.T) http.Handler
 	// serve serves the tools of the script on a stream.
 	serve func(ctx context.Context, t *testing.T, end line)
@@ -97,8 +95,7 @@ func libraries() []library {
 	}
 }
 
-// serveSubjectOverHTTP serves the compared part of the script with a guard and, among replicas,
-// with their key.
+// serveSubjectOverHTTP serves the compared part of the script with a guard and a shared key.
 func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 	opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), MinHumanTime: -1}
 	if among != nil {
@@ -123,7 +120,6 @@ func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 	return servertest.NewHandler(t, srv, &serverhttp.Options{Replicas: among})
 }
 
-// serveInPlace serves the tools of newSurveyedGoSDK.
 func serveInPlace(t *testing.T) http.Handler {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
@@ -211,10 +207,8 @@ func TestComparison(t *testing.T) {
 	table.check(t, "testdata/comparison.md")
 }
 
-// A table compares our library with both others.
 type table struct{ strings.Builder }
 
-// newTable begins a table with columns of ours and those of both others.
 func newTable(t *testing.T, ours ...string) *table {
 	t.Helper()
 	all := &table{}
@@ -265,11 +259,9 @@ func required(t *testing.T, module string) string {
 	return string(version)
 }
 
-// briefly bounds what a library may leave unanswered for ever: a session's question whose answer
-// went to another replica.
+// briefly bounds hangs: a session's question whose answer went to another replica.
 const briefly = 10 * time.Second
 
-// everyAnswer are the user's answers in a comparison.
 func everyAnswer() answers {
 	return answers{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`,
 		"Who is told?":        `{"email":"ada@example.com"}`,
@@ -322,8 +314,7 @@ func carelessToolStops(t *testing.T, l library) bool {
 	return true
 }
 
-// unfitAnswerStops answers with a number where the form wants a string. In the session the client
-// does not check answers.
+// unfitAnswerStops answers with a number instead of a string, in the session unchecked.
 func unfitAnswerStops(t *testing.T, l library) bool {
 	if forge(t, l, func(p *protocol.CallToolParams) {
 		p.InputResponses[0].Result = json.RawMessage(`{"action":"accept","content":{"reason":1}}`)
@@ -339,8 +330,7 @@ func unfitAnswerStops(t *testing.T, l library) bool {
 	return err != nil || !strings.HasPrefix(got, "deployed")
 }
 
-// forge approves a deployment to staging, changes the request with the approval, and reports
-// whether something is deployed.
+// forge changes the request that approves a deployment to staging. Is something deployed?
 func forge(t *testing.T, l library, change func(*protocol.CallToolParams)) bool {
 	t.Helper()
 	endpoint, _ := listen(t, l.modern(t, nil))

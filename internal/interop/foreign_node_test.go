@@ -49,8 +49,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// startOIDCProvider starts npm's oidc-provider with its own pages. key authenticates the client;
-// nil: it is registered dynamically.
+// startOIDCProvider starts npm's oidc-provider. key authenticates the client; nil: registration.
 func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	t.Helper()
 	settings := map[string]any{"pages": true}
@@ -87,8 +86,7 @@ func startBetterAuth(t *testing.T, endpoint string) foreignTrust {
 		subject: p.Line()}
 }
 
-// startDemoAuth starts the demo of the TypeScript SDK. It names no user, and has a proprietary
-// check of tokens, with status 401 for inactive ones.
+// startDemoAuth starts the TypeScript SDK's demo. It names no user; inactive tokens get status 401.
 func startDemoAuth(t *testing.T, endpoint string) foreignTrust {
 	t.Helper()
 	issuer := startNode(t, "demoauth.mjs", endpoint).Line()

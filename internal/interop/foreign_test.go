@@ -47,9 +47,9 @@ type foreignTrust struct {
 // foreignLifetime of access tokens: clients refresh soon, but not with each call.
 const foreignLifetime = time.Second
 
-// testForeignServers has our client log in at each server in both eras, refresh its token, request
-// more scopes and log out, while our server checks the tokens. It logs the outcomes. All run at
-// once: they wait for tokens to expire.
+// testForeignServers has our client log in, refresh, step up and log out at each server in both
+// eras, while our server checks the tokens. It logs the outcomes. All run at once: tokens must
+// expire.
 func testForeignServers(t *testing.T, servers []foreignServer) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -134,8 +134,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	use("read", "read", 1)
 	cells := []string{"ok", "no refresh tokens", "ok", "ok", ""}
 	if opts.Machine != nil {
-		// Servers accept a token for a minute after its expiry, and refusing a just issued token
-		// leads to no other.
+		// Servers allow a minute after expiry, and refusing a just issued token leads to no other.
 		time.Sleep(11 * time.Second)
 		n := events.count(oauth.LoginEnded)
 		refuseToken(ctx, t, login, endpoint)
@@ -191,8 +190,7 @@ func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoin
 	}
 }
 
-// checkRefreshRefused uses a login that was copied before its logout until its token is refreshed,
-// which must be refused.
+// checkRefreshRefused uses a login from before its logout: its refresh must be refused.
 func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Options) {
 	t.Helper()
 	events, ctx := &loginEvents{}, within(t, patience)
@@ -215,7 +213,6 @@ func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Opt
 	}
 }
 
-// loginEvents counts a client's events.
 type loginEvents struct {
 	mu    sync.Mutex
 	kinds map[oauth.LoginEventKind]int

@@ -49,9 +49,8 @@ func TestZitadelAuthorizationServer(t *testing.T) {
 	})
 }
 
-// TestZitadelWithoutTheWordForIt: if Options.Issuers lacks a field for this provider's deviation,
-// the refusal of our server names the field; for scopes only its log does. An ID token, which has
-// the same audience, is refused with all fields.
+// TestZitadelWithoutTheWordForIt: the refusal names the field that Options.Issuers lacks, for
+// scopes only in the log. An ID token, of the same audience, is always refused.
 func TestZitadelWithoutTheWordForIt(t *testing.T) {
 	introspected := func(z *zitadel, i *bearer.Issuer) {
 		i.Introspection = &bearer.Introspection{URL: z.introspection, ClientID: zitadelClient,
@@ -94,7 +93,6 @@ func TestZitadelWithoutTheWordForIt(t *testing.T) {
 
 const zitadelClient, zitadelSecret = "notes", "secret"
 
-// A zitadel is an OpenID provider.
 type zitadel struct {
 	introspection string
 	trust         foreignTrust
@@ -128,8 +126,7 @@ func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	return z
 }
 
-// serveSwapped returns the ID token as the access token, as a client that confuses them would use
-// it.
+// serveSwapped returns the ID token as access token, as for a client that confuses them.
 func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request) {
 	response := httptest.NewRecorder()
 	provider.ServeHTTP(response, r)
@@ -191,14 +188,12 @@ func zitadelRoles(t *bearer.Token) ([]string, error) {
 	return names, nil
 }
 
-// A zitadelStorage is the storage of the example, with the scopes of our server.
 type zitadelStorage struct {
 	*storage.Storage
 	kind op.AccessTokenType
 }
 
-// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get the remaining whole
-// seconds.
+// CreateAccessAndRefreshTokens shortens lifetimes. Clients get the remaining whole seconds.
 func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
 	current string) (id, refresh string, expires time.Time, err error) {
 	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)

@@ -99,7 +99,6 @@ func (f *front) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// copiedBody records a response while it is read.
 type copiedBody struct {
 	io.ReadCloser
 	front   *front
@@ -119,7 +118,6 @@ func (b *copiedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// find returns the newest matching passage, or nil.
 func (f *front) find(fits func(*passage) bool) *passage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +140,6 @@ func (f *front) count(fits func(*passage) bool) (n int) {
 	return n
 }
 
-// session returns the id of the session that was opened last.
 func (f *front) session() (id string) {
 	f.find(func(p *passage) bool {
 		id = p.session

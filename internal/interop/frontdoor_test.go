@@ -154,11 +154,9 @@ func TestFrontDoor(t *testing.T) {
 	}
 }
 
-// A guest connects a client to the gateway.
 type guest func(t *testing.T, endpoint string, who *person) peer
 
-// takeTwoThrough takes two users through a gateway at the same time. A user who gets the other's
-// question fails the test.
+// takeTwoThrough takes two users through a gateway at once. Neither may get the other's question.
 func takeTwoThrough(t *testing.T, endpoint string, connect guest) {
 	var all sync.WaitGroup
 	for _, user := range []struct {

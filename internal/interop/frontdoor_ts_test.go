@@ -24,7 +24,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A behindDoor is an upstream of the table.
 type behindDoor struct {
 	gateway.Upstream
 	calls   []doorCall
@@ -101,7 +100,6 @@ func (up behindDoor) check(t *testing.T, endpoint string, connect guest) (shown,
 	return shown, want, did
 }
 
-// behindDoors are those of frontDoorUpstreams and the servers of npm.
 func behindDoors(t *testing.T) map[string]behindDoor {
 	t.Helper()
 	effects := filepath.Join(t.TempDir(), "effects")
@@ -176,8 +174,8 @@ func countIn(t *testing.T, file, what string) int {
 	return bytes.Count(data, []byte(what))
 }
 
-// scriptedCalls are for servers that play the script: three dependent questions, a decline, a
-// cancel, a visit and a message to the model.
+// scriptedCalls: three dependent questions, a decline, a cancel, a visit and a message to the
+// model.
 func scriptedCalls() []doorCall {
 	return []doorCall{
 		{tool("wizard", nil), answers{"Which region?": `{"name":"eu"}`,
@@ -209,8 +207,8 @@ func everythingCalls() []doorCall {
 	}
 }
 
-// tsGuests are the clients of the TypeScript SDK: the newer generation in either era, the older.
-// One of a generation is connected at a time.
+// tsGuests are the TypeScript SDK's clients, the newer in either era, each connected once at a
+// time.
 func tsGuests(t *testing.T) map[string]guest {
 	t.Helper()
 	newer, older := startTS(t, "client"), startTS(t, "sdk")

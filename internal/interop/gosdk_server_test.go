@@ -103,8 +103,7 @@ func openGoSDKServer(push bool,
 	}
 }
 
-// closeSessionsAfter closes the sessions that clients leave open: some clients end without a
-// DELETE, and the SDK keeps their sessions for ever.
+// closeSessionsAfter closes sessions that clients leave open, which the SDK would keep for ever.
 func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	t.Cleanup(func() {
 		for session := range s.Sessions() {
@@ -113,8 +112,7 @@ func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	})
 }
 
-// newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return
-// their questions, or push them while they run.
+// newGoSDKServer plays the script on the official Go SDK: handlers return questions, or push them.
 func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	h := goSDKHandlers{push}

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// If one of these is set, the program is a server on standard input and output instead of the
-// tests.
+// If one of these is set, the program is a server on standard input and output.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"

@@ -44,8 +44,7 @@ func TestMCPGoServer(t *testing.T) {
 	})
 }
 
-// TestMCPGoServerLegacy: our client is told to open a session, since the server speaks newer
-// revisions too.
+// TestMCPGoServerLegacy: our client opens a session, though the server speaks newer revisions too.
 func TestMCPGoServerLegacy(t *testing.T) {
 	over := func(push bool) func(*testing.T, *person, bool) (peer, said) {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -114,8 +113,7 @@ func openMCPGoServer(dial dialer, push bool,
 	}
 }
 
-// newMCPGoServer returns a server of mcp-go that plays the script: its handlers return their
-// questions, or push them while they run.
+// newMCPGoServer plays the script on mcp-go: handlers return their questions, or push them.
 func newMCPGoServer(push bool) *server.MCPServer {
 	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false),
 		server.WithPromptCapabilities(false),

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// The versions fetched by npm. The Inspector does not start on Node 20, which is common, so npm
-// brings its own.
+// The versions fetched by npm, with Node: the Inspector does not start on the common Node 20.
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
@@ -107,8 +106,7 @@ func fetch(t *testing.T, dir nodeDir, packages ...string) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	// better-auth's peers, every web framework and database, are not needed and would take npm half
-	// a minute to resolve.
+	// better-auth's peers are not needed and would take npm half a minute to resolve.
 	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
 		"--no-fund", "--loglevel=error"}, packages...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {

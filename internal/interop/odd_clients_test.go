@@ -23,8 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// listedTools is how many tools every library serves: "any" has an argument of any type, and "echo"
-// and the others answer with their arguments.
+// listedTools is every library's number of tools: "any" has an argument of any type.
 const listedTools = 603
 
 type anyInput struct {
@@ -104,8 +103,7 @@ func listedTool(i int) string {
 	return fmt.Sprint("echo-", i)
 }
 
-// oddRequests are those of deployed clients in a session. A server accepts one if the answer to id
-// 7 has want.
+// oddRequests are deployed clients' in a session, accepted if the answer to id 7 has want.
 var oddRequests = []struct {
 	row     string
 	message string
@@ -143,8 +141,7 @@ func callEcho(arguments string) string {
 		arguments + `}}`
 }
 
-// TestOddClients compares testdata/odd_clients.md with what servers accept, over HTTP and on lines.
-// Ours accepts every row.
+// TestOddClients compares testdata/odd_clients.md with what servers accept. Ours accepts every row.
 func TestOddClients(t *testing.T) {
 	table := newTable(t, "rondo")
 	for _, row := range oddRequests {

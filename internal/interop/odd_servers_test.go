@@ -34,8 +34,7 @@ type oddServer struct {
 	lost   bool   // with the first call: its session, as after a restart
 }
 
-// oddServers act as deployed servers do. A client handles one if the text that it returns ends with
-// want, or, for "error", if the call ends at once.
+// oddServers act as deployed ones. A client passes if its text ends with want, or with an "error".
 var oddServers = []struct {
 	row    string
 	server oddServer

@@ -57,8 +57,8 @@ const outcomesFile = "testdata/replicas.md"
 const outcomesHead = "| client | what happens | the call | the next call | sessions |\n" +
 	"|---|---|---|---|---|\n"
 
-// compareOutcomes compares clients' outcomes with the table, behind each proxy. With -update it
-// writes the table, which fails if the proxies differ.
+// compareOutcomes compares clients' outcomes, the same behind each proxy, with the table, or with
+// -update writes it.
 func compareOutcomes(t *testing.T, program string) {
 	tables := map[string]string{}
 	var mu sync.Mutex
@@ -90,8 +90,7 @@ func compareOutcomes(t *testing.T, program string) {
 	}
 }
 
-// outcomes returns the rows of the table, client by client. Clients run in parallel, each with its
-// own fleet.
+// outcomes returns the rows of the table. Clients run in parallel, each with its own fleet.
 func outcomes(t *testing.T, p proxy, program string) []string {
 	rows := make([]string, len(sessionClients()))
 	t.Run("clients", func(t *testing.T) {
@@ -149,8 +148,7 @@ func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address strin
 	return fmt.Sprintf("| %s | %s | %s | %s | %d |\n", c.name, e.what, first, next, opened)
 }
 
-// awaitGone waits until every replica knows that the session's owner is gone. A request just sent
-// to it ends with 502, "outcome unknown".
+// awaitGone waits until every replica knows that the session's owner is gone.
 func (f *front) awaitGone(t *testing.T) {
 	t.Helper()
 	const replicas, ping = 3, `{"jsonrpc":"2.0","id":99,"method":"ping"}`

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// answers are a user's answers by the question's text: the JSON of a form, {} to visit a URL,
-// "decline" or "cancel"; for a message the model's text, and for "roots" the directories, separated
-// by spaces.
+// answers are a user's, by the question's text: the JSON of a form, {} to visit a URL, "decline" or
+// "cancel"; the model's text; and for "roots" directories, separated by spaces.
 type answers map[string]string
 
 // A person is the user of any client, and answers.

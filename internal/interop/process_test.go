@@ -23,9 +23,8 @@ func processAs(t *testing.T, as string) (command string) {
 	return as + " " + quote(program)
 }
 
-// recordProcess returns a program that runs a shell command and records its traffic. The client's
-// messages come first: a process has no overall order. said waits until the program, and all its
-// parts, have ended.
+// recordProcess returns a program that runs a shell command and records its traffic, the client's
+// first. said waits until the program, and all its parts, have ended.
 func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	t.Helper()
 	dir := t.TempDir()

@@ -99,7 +99,6 @@ func (d *deployment) restart(r *replica) {
 	d.start(r)
 }
 
-// newSealingKey returns a key as in the environment.
 func newSealingKey(id string) string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
@@ -348,8 +347,7 @@ func (d *deployment) readAll(t *testing.T, name, label string) (sum float64) {
 	return sum
 }
 
-// checkReplicasKilled: every replica is killed and restarted during questions in flows of
-// 2026-07-28. No flow notices.
+// checkReplicasKilled: flows of 2026-07-28 do not notice that every replica is killed once.
 func (d *deployment) checkReplicasKilled(t *testing.T) {
 	d.holdFlows(t, func() int {
 		for _, r := range d.replicas {
@@ -404,8 +402,7 @@ func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	d.wantPayments(t, before, n+others)
 }
 
-// checkIssuerRotation: the issuer signs with a new key, and later withdraws the old one. No request
-// with a good token is refused.
+// checkIssuerRotation: the issuer replaces its key. No request with a good token is refused.
 func (d *deployment) checkIssuerRotation(t *testing.T) {
 	const refusals, unauthorized = "rondo_http_refusals_total", `status="401"`
 	before := d.readAll(t, refusals, unauthorized)
@@ -442,8 +439,7 @@ func (d *deployment) checkRotation(t *testing.T) {
 	d.rollOut(t, second)
 }
 
-// rollOut changes the replicas' keys one after the other, with payments in between that begin and
-// end on any of them. It returns their number.
+// rollOut changes the replicas' keys, with payments in between on any of them, which it counts.
 func (d *deployment) rollOut(t *testing.T, keys string) (payments int) {
 	t.Helper()
 	d.keys = keys

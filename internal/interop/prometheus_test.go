@@ -62,7 +62,6 @@ func (d *deployment) checkMetrics(t *testing.T) {
 	d.keys = before
 }
 
-// A prometheus is a server with an HTTP API.
 type prometheus struct {
 	t   *testing.T
 	ctx context.Context
@@ -138,7 +137,6 @@ func (p *prometheus) get(path string, query url.Values, into any) error {
 	return json.Unmarshal(answer.Data, into)
 }
 
-// count returns how many series an expression has.
 func (p *prometheus) count(expression string) int {
 	p.t.Helper()
 	var found struct{ Result []json.RawMessage }

@@ -37,20 +37,17 @@ func stickyProxy() proxy {
 	return proxy{"haproxy", "haproxy-sticky.cfg", haproxyListens, startHAProxy}
 }
 
-// serve starts the proxy before three replicas, with these addresses, until the end of the test. It
-// returns the proxy's address.
+// serve starts the proxy before three replicas until the end of the test. It returns its address.
 func (p proxy) serve(t *testing.T, replicas []string) (address string) {
 	t.Helper()
 	return p.serveURL(t, func(string) []string { return replicas })
 }
 
-// serveURL is serve for replicas that need the proxy's address: start starts them and returns their
-// addresses.
+// serveURL is serve for replicas that need the proxy's address, and are started by start.
 func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []string)) string {
 	t.Helper()
 	root := installedProxies(t)
-	// The test listens and hands the socket down: the port stays reserved, and connections wait in
-	// its queue until the proxy runs.
+	// The socket is handed down: its port stays reserved, and connections wait for the proxy.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -23,9 +23,9 @@ func parse(t testing.TB, data []byte) (o object) {
 
 func names(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
-// checkRetries checks our client's messages of one method against the rules of multi round-trip
-// requests: a new id each leg, the same request except answers and state, the exact state or none,
-// and a bare answer to exactly each question.
+// checkRetries checks our client's messages of one method by the rules of multi round-trip
+// requests: a new id per leg, only answers and state changed, and a bare answer to exactly each
+// question.
 func checkRetries(t testing.TB, messages []wiretest.Message, method string) {
 	t.Helper()
 	ids := map[string]bool{}

@@ -87,8 +87,7 @@ func (w wantingProgress) do(ctx context.Context, r request) (string, error) {
 	return w.peer.do(client.WithProgress(ctx, func(context.Context, *protocol.Progress) {}), r)
 }
 
-// reportProgress reports that a request has begun and ended, so that every response to a client
-// that wants progress is an event stream.
+// reportProgress reports each request's begin and end, which makes responses event streams.
 func reportProgress(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		if request.Meta.ProgressToken.IsZero() {
@@ -120,7 +119,6 @@ func openInProcess(t *testing.T, who *person, mute bool) (peer, said) {
 	return connectRondo(t, over, who, mute), over.log.Messages
 }
 
-// recordedPeer records the messages of an in-process peer.
 type recordedPeer struct {
 	protocol.Peer
 	t   testing.TB
@@ -164,8 +162,8 @@ func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	return dialRondo(t, endpoint, who, mute), said
 }
 
-// TestArgumentsTravelInHeaders: a client without the tool's schema learns it from the refusal, and
-// each leg of the flow then carries the header.
+// TestArgumentsTravelInHeaders: a client learns the schema from the refusal, for each leg of the
+// flow.
 func TestArgumentsTravelInHeaders(t *testing.T) {
 	srv := newSubject(t)
 	server.AddTool(srv, server.Tool{Name: "place", InputSchema: []byte(`{"type":"object",` +

@@ -174,9 +174,8 @@ const uncounted = -1
 // both means that client and server are ours.
 const both wiretest.From = ""
 
-// A route is a way from a client to a server, at least one of them ours. open connects a client
-// with that person, or without capabilities if the scenario is mute, and returns the recorded
-// messages.
+// A route is a way from a client to a server, at least one of them ours. open connects a client,
+// mute without capabilities, and returns the recorded messages.
 type route struct {
 	name string
 	open func(t *testing.T, who *person, mute bool) (peer, said)

@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// realServers are public servers that list their tools without an account: the keys in env are made
-// up.
+// realServers are public servers that list their tools without an account, with made-up keys.
 var realServers = []struct {
 	name, version, program string
 	args, env              []string
@@ -103,8 +102,7 @@ func TestRealSchemas(t *testing.T) {
 	})
 }
 
-// addSchema registers a tool of another server, which answers with its arguments and, if it has an
-// output schema, with a value of it.
+// addSchema registers a server's tool, which answers with its arguments or a value of its schema.
 func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	t.Helper()
 	var structured json.RawMessage

@@ -39,7 +39,6 @@ type question struct {
 
 func (q question) roots() bool { return q.message == "" }
 
-// A step is a handler's answer: text, or questions and a state.
 type step struct {
 	text   string
 	failed bool
@@ -47,7 +46,6 @@ type step struct {
 	state  string
 }
 
-// Handwritten forms.
 const (
 	confirmSchema = `{"type":"object","properties":{"reason":{"type":"string","minLength":3}},"required":["reason"]}`
 	regionSchema  = `{"type":"object","properties":{"name":{"type":"string","enum":["eu","us"]}},"required":["name"]}`
@@ -121,8 +119,7 @@ func script(t turn) step {
 // effectsFile is the environment variable of a file that gets a line for each effect of a call.
 const effectsFile = "EFFECTS"
 
-// markEffect counts what must be done once: the start of a handler that asks while it runs, and the
-// final act of one that returns its questions.
+// markEffect counts effects: the start of a handler that asks in place, or the final act of others.
 func markEffect() {
 	name := os.Getenv(effectsFile)
 	if name == "" {
@@ -146,8 +143,7 @@ func returned(t turn) step {
 	return s
 }
 
-// pushed plays all turns of a script at once, as a handler that asks while the request runs: put
-// asks one question and waits for the reply.
+// pushed plays all turns at once, as a handler that asks while the request runs. put asks.
 func pushed(t turn, put func(question) (reply, error)) step {
 	markEffect()
 	for {

@@ -27,12 +27,10 @@ type session interface {
 type sessionClient struct {
 	name string
 	open func(t *testing.T, endpoint string, who *person) (session, error)
-	// neverCancels means that the client, giving up a call, sends nothing to an HTTP server of
-	// these revisions. The call then runs to its end.
+	// neverCancels: the client sends HTTP servers no cancellation, so calls run to their end.
 	neverCancels bool
 }
 
-// sessionClients are the clients behind proxies.
 func sessionClients() []sessionClient {
 	return []sessionClient{
 		{name: "rondo", open: openRondo},

@@ -44,8 +44,7 @@ func newSite() *site {
 	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
-// act must not happen without an answer. Like a database statement it fails when the context has
-// ended.
+// act must not happen without an answer. Like a database statement it fails after ctx.
 func (s *site) act(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,9 +55,8 @@ func (s *site) act(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter notes that a handler runs, until leave is called. The context ends with the site, as in
-// servers that shut down: a legacy session of the official Go SDK cannot be closed while one of its
-// handlers waits for the user.
+// enter notes a running handler, until leave. The context ends with the site: a legacy session of
+// the official Go SDK cannot be closed while one of its handlers waits for the user.
 func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -180,8 +178,7 @@ func agreeing() answers {
 		"Remove drafts of books?": `{"sure":true}`}
 }
 
-// open serves the shape on loopback until the end of the test. configure, unless it is nil, changes
-// the HTTP server before it starts.
+// open serves the shape on loopback until the end of the test. configure may be nil.
 func (x shape) open(t *testing.T, s *site, configure func(*httptest.Server)) (endpoint string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(x(t, s))
@@ -275,8 +272,8 @@ func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
 	}
 }
 
-// TestAbandonedCalls: a client cancels a call, or its process ends, during the second question. The
-// handler ends and does not act.
+// TestAbandonedCalls: a call or its client ends during the second question. The handler does not
+// act.
 func TestAbandonedCalls(t *testing.T) {
 	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {

@@ -78,7 +78,6 @@ func markEffects(next server.Handler) server.Handler {
 	}
 }
 
-// serveSubject serves the subject on a stream and returns the client's end.
 func serveSubject(t *testing.T) (line, said) {
 	t.Helper()
 	return serveOnStream(t, newSubject(t))

@@ -53,8 +53,7 @@ func TestTSSDKLegacy(t *testing.T) {
 	matrix(t, v20251125, wiretest.Server, ts.routes(nil), nil)
 }
 
-// tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must
-// not overlap.
+// tsProcess is testdata/client.mjs, with one connection at a time. Its methods must not overlap.
 type tsProcess struct {
 	*servertest.Process
 	lines     *bufio.Scanner
@@ -70,8 +69,7 @@ func startTS(t *testing.T, module string) *tsProcess {
 	return &tsProcess{Process: process, lines: lines}
 }
 
-// routes are those to the subject, in negotiate's revision: over HTTP, and to a process that the
-// client starts.
+// routes lead to the subject, over HTTP and to a process that the client starts.
 func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {

@@ -28,7 +28,6 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// said returns the messages so far.
 type said func() []wiretest.Message
 
 // listen serves a handler on loopback until the end of the test, and records it.
@@ -49,8 +48,7 @@ func newHTTPClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: own}
 }
 
-// record returns the endpoint of a proxy that records the traffic to target: the actual bytes on
-// the wire, whatever the programs.
+// record returns the endpoint of a proxy to target that records the actual bytes.
 func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -129,10 +127,9 @@ type recorded struct {
 	io.Closer
 }
 
-// conform checks one side's messages against the published schema of a revision, and both sides'
-// against the other era. It returns how many requests the server sent. A client of both eras speaks
-// the modern revision until it opens a session. leaks is what the peer, and not our side, says of
-// the other era, in the words of apart; empty: nothing.
+// conform checks one side's messages against a revision's schema, and both sides' against the other
+// era. It returns the number of server requests. A client of both eras is modern until it opens a
+// session. leaks is the peer's allowed leak from the other era, in the words of apart.
 func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message,
 	leaks string) (pushes int) {
 	t.Helper()

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestModFilesRequireTheRelease: users get what is required here, and a replace line of a module
-// that is not ours would only count here.
+// TestModFilesRequireTheRelease: users get these requirements, but no replace line.
 func TestModFilesRequireTheRelease(t *testing.T) {
 	r, err := readRelease(".")
 	if err != nil {

@@ -25,7 +25,6 @@ const (
 	tenantB = "82229342-1101-4ab6-817b-70c0747630f3"
 )
 
-// withIssuer changes the issuer alone.
 func withIssuer(change func(i *bearer.Issuer)) func(o *bearer.Options) {
 	return func(o *bearer.Options) { change(&o.Issuers[0]) }
 }
@@ -262,7 +261,6 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 	check(t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
-// A deviation is an identity provider's departure from the specifications.
 type deviation struct {
 	name   string
 	word   string         // the option that allows it; empty: none is needed
@@ -377,8 +375,7 @@ func (d *deviation) addElsewhere(o *bearer.Options) {
 	o.Issuers = append(o.Issuers, other)
 }
 
-// TestDeviations: a token of each provider passes by default, or by the option that the refusal
-// names.
+// TestDeviations: a token of each provider passes, by the option that the refusal names.
 func TestDeviations(t *testing.T) {
 	works := 0
 	for n, d := range deviations() {

@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A journal keeps a server's observed events.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -177,8 +177,7 @@ func (b *house) wantWritten(t *testing.T, got string, err error) {
 	}
 }
 
-// TestAFlowGoesOn with another token of its user, a new key, and elsewhere. The same requests of
-// bob are refused.
+// TestAFlowGoesOn with another token, a new key, and elsewhere, but not for bob.
 func TestAFlowGoesOn(t *testing.T) {
 	for name, of := range map[string]struct {
 		changes map[string]any // of the second token

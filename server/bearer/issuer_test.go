@@ -184,7 +184,6 @@ func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
 	return set
 }
 
-// newResourceServer protects the resource with the issuer alone.
 func newResourceServer(t testing.TB, f *fakeIssuer,
 	change func(o *bearer.Options)) *bearer.ResourceServer {
 	t.Helper()

@@ -1,7 +1,5 @@
 package bearer_test
 
-// The first code of README.md, with its imports.
-
 import (
 	"context"
 	"net/http"

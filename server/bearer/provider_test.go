@@ -89,8 +89,7 @@ func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
 }
 
-// askProvider sends a request and decodes its response. inactive is the status for an invalid
-// token.
+// askProvider decodes a response. inactive is the status for an invalid token.
 func askProvider(r *http.Request, inactive int, v any) error {
 	response, err := providers.Do(r)
 	if err != nil {
@@ -106,7 +105,6 @@ func askProvider(r *http.Request, inactive int, v any) error {
 	return fmt.Errorf("%s: %s", r.URL.Host, response.Status)
 }
 
-// providers fakes the endpoints of GitHub and Google.
 var providers = &http.Client{Transport: providerFunc(func(r *http.Request) (int, string) {
 	body, err := io.ReadAll(r.Body)
 	if r.URL.Host == "oauth2.googleapis.com" {
@@ -178,8 +176,10 @@ func ExampleErrInactive() {
 		}
 	}
 	// Output:
-	// https://github.com/login/oauth 583231 <nil> anonymous bearer: token refused: inactive
-	// anonymous bearer: token refused: inactive https://accounts.google.com 1171 <nil>
+	// https://github.com/login/oauth 583231 <nil>
+	// anonymous bearer: token refused: inactive
+	// anonymous bearer: token refused: inactive
+	// https://accounts.google.com 1171 <nil>
 }
 
 func TestProvidersWithOpaqueTokens(t *testing.T) {
@@ -344,8 +344,8 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	})
 }
 
-// TestLookUpsThatFailHaveABudget: made-up tokens of one address neither use it up nor lock out
-// those accepted lately.
+// TestLookUpsThatFailHaveABudget: one address with made-up tokens neither uses it up nor locks out
+// known tokens.
 func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, func(o *bearer.Options) {

@@ -24,7 +24,6 @@ import (
 
 const where = `resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"`
 
-// invalidToken is the challenge to a refused token.
 func invalidToken(why string) string {
 	return fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, why, where)
 }

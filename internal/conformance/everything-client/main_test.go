@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// connect returns the suite's client, talking to a server in process.
 func connect(t *testing.T) (*client.Client, *server.Server) {
 	t.Helper()
 	srv, err := server.New(nil)

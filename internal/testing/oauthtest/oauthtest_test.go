@@ -92,8 +92,7 @@ func set(name, value string) func(url.Values) {
 	return func(q url.Values) { q.Set(name, value) }
 }
 
-// TestLoginsAreRefused: both test servers refuse what a real authorization server would. A client
-// with the mistake could not log in.
+// TestLoginsAreRefused: both test servers are as strict as real ones.
 func TestLoginsAreRefused(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	for issuer, strict := range map[string]bool{as.URL: true, bearertest.Start(t).URL(): false} {

@@ -125,8 +125,7 @@ func call(t *testing.T, endpoint, token string) (string, error) {
 	return result.Content[0].(*protocol.TextContent).Text, nil
 }
 
-// TestFlowsOfTwoPeople: flows with tokens, in both eras, under attack (README.md). No question of
-// one user is answered by another.
+// TestFlowsOfTwoPeople: flows with tokens, in both eras, under attack (README.md), never mixed up.
 func TestFlowsOfTwoPeople(t *testing.T) {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{Resource: resource,
