@@ -69,8 +69,7 @@ type Options struct {
 	// called concurrently, with the context of the notification's call.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Manual are the capabilities for [Client.Begin] and [Client.Resume]. Nil: those of the
-	// handlers.
+	// Manual are the capabilities for [Client.Begin] and [Client.Resume]. Nil: the handlers'.
 	Manual *protocol.ClientCapabilities
 
 	// RelayElicit is for gateways. It replaces ElicitForm and ElicitURL and gets the raw parameters

@@ -72,8 +72,7 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// errorForServer is sent for an unanswered question: of handlers' errors, only those of the
-// protocol.
+// errorForServer returns the error for an unanswered question. It only passes on protocol errors.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {

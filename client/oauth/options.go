@@ -39,8 +39,7 @@ type Options struct {
 	Client ClientInfo
 
 	// Store keeps logins and registrations. Nil: a [NewMemoryStore] of this Source. Sources with
-	// the same store, endpoint and Account share a login, also across processes with a
-	// [NewFileStore].
+	// one store, endpoint and Account share a login, also across processes ([NewFileStore]).
 	Store   TokenStore
 	Account string // the user, if the store has several users' logins
 
@@ -51,7 +50,7 @@ type Options struct {
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
-	// Legacy treats a server without metadata as its authorization server (revision 2025-03-26).
+	// Legacy makes the origin of a server without metadata its authorization server (2025-03-26).
 	Legacy bool
 	// Observe, if not nil, is called with each event; logins and refreshes wait. Calls may overlap.
 	Observe func(LoginEvent)
@@ -64,8 +63,7 @@ type Registration struct {
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// PrivateKey replaces the secret (private_key_jwt): RSA, P-256, P-384 or Ed25519, also of a
-	// KMS.
+	// PrivateKey replaces the secret (private_key_jwt): RSA, P-256, P-384 or Ed25519. May be nil.
 	PrivateKey crypto.Signer
 	// KeyID is PrivateKey's kid, or empty. Certificate (DER), if set, puts its thumbprint into
 	// assertions, as Entra ID requires.

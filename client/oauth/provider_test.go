@@ -121,7 +121,7 @@ func endpointsOf(s *site) *oauth.ServerEndpoints {
 		Token: s.as.URL + "/token", Registration: s.as.URL + "/register"}
 }
 
-// A deviation is that of a real authorization server.
+// A deviation is found in a real authorization server.
 type deviation struct {
 	name   string
 	server *oauthtest.Options

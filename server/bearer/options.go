@@ -101,7 +101,7 @@ type Issuer struct {
 	// id. It is for issuers that issue such tokens to programs alone: otherwise two users with one
 	// client would be one principal. Without it they are refused, unless Options.Subject is set.
 	Machines bool
-	// Type is an accepted JWT type, such as "Bearer", besides at+jwt, JWT and none; in any case.
+	// Type is another accepted JWT type, such as "Bearer", besides at+jwt and JWT, in any case.
 	Type string
 	// Unmarked accepts JSON Web Tokens that may be ID tokens: not of type at+jwt, and without
 	// scope, scp, client_id, cid, appid and azpacr. The client id, an ID token's audience, must
