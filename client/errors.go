@@ -19,7 +19,7 @@ const errPrefix errtext.Prefix = "client: " // starts every error text once
 
 var (
 	// ErrClosed means that the client was closed before or during the call.
-	ErrClosed = errors.New("client: closed; make a new one to go on")
+	ErrClosed = errors.New("client: closed; create a new one")
 	// ErrStreamEnded is wrapped by the errors of a [Stream] that the server closed, or that can no
 	// longer be read or written. Running requests are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
@@ -30,8 +30,8 @@ var (
 	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
 	// errOverrun: notifications arrived faster than they were handled. The lost changes are
 	// unknown.
-	errOverrun = errors.New("client: notifications come faster than they are taken; " +
-		"subscribe again and read everything anew")
+	errOverrun = errors.New("client: notifications arrived faster than they were handled; " +
+		"subscribe again and reread everything")
 )
 
 // A TransportError means that a request got no response. The server may have acted on the request.
@@ -125,7 +125,7 @@ func stepAfterStatus(method string, err error) string {
 	case s == 408 || s == 429 || s >= 500:
 		return "try again later"
 	}
-	return "see that the URL is that of an MCP endpoint"
+	return "check that the URL is an MCP endpoint"
 }
 
 func httpStatus(err error) (status int, ok bool) {
@@ -157,7 +157,7 @@ func (e *ResponseError) Error() string {
 	} else if e.Method == protocol.MethodCallTool {
 		text += mayHaveRun + "; "
 	}
-	return text + "the server is at fault: tell those who run it"
+	return text + "the server is at fault: tell its operator"
 }
 
 type resultError struct{ err error }
@@ -224,7 +224,7 @@ func (e *QuestionError) Error() string {
 	if _, undeclared := errors.AsType[*undeclaredError](e.Err); undeclared {
 		return text + "; give Options its handler, or Options.Manual the capability"
 	}
-	text += "; nobody was asked: tell those who run the server"
+	text += "; the user was not asked: tell the server's operator"
 	if e.Kind == protocol.KindElicitURL {
 		text += ", or see Options.AllowURL"
 	}
@@ -316,7 +316,7 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	switch {
 	case slices.Contains(supported, c.version):
 		return errPrefix.Errorf(
-			"server refuses %s although it claims to speak it: %w; tell those who run the server",
+			"server refuses %s although it claims to support it: %w; tell the server's operator",
 			c.version, e,
 		)
 	case len(supported) > 0:

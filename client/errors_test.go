@@ -46,7 +46,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		err  error
 		step string
 	}{
-		{client.ErrClosed, "make a new one"},
+		{client.ErrClosed, "create a new one"},
 		{client.ErrStreamEnded, "start the server again"},
 		{client.ErrSubscriptionEnded, "subscribe again"},
 		{client.ErrMessageTooLong, "StreamOptions.MaxLineBytes"},
@@ -64,19 +64,19 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{lost(&clienthttp.StatusError{Status: 403}), "scopes"},
 		{lost(&clienthttp.StatusError{Status: 403}), "the host in the URL"},
 		{lost(&clienthttp.StatusError{Status: 302}), "use that URL"},
-		{lost(&clienthttp.StatusError{Status: 404}), "see that the URL"},
+		{lost(&clienthttp.StatusError{Status: 404}), "check that the URL"},
 		{lost(&clienthttp.StatusError{Status: 429}), "later"},
 		{lost(&clienthttp.StatusError{Status: 503}), "may have run: look before you call it again, later"},
 		{&client.TransportError{Method: "tools/list", Err: &clienthttp.StatusError{Status: 503}},
 			"try again later"},
-		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
+		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell its operator"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "may have run"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
 			"give Options its handler"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause},
 			"Options.AllowURL"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
-			"tell those who run the server"},
+			"tell the server's operator"},
 		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
 			"start the call again"},
 		{&client.ExitError{Err: cause}, "start it again"},
@@ -242,7 +242,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 				wantError(t, err, "clienthttp: ", "; ")
 				noError(t, c.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
-				wantError(t, err, "closed", "make a new one")
+				wantError(t, err, "closed", "create a new one")
 			})
 		}
 	}

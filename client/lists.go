@@ -123,7 +123,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 				return
 			case seen[next]:
 				yield(none, errPrefix.Errorf("%s: server sent cursor %.64q twice; "+
-					"%w: tell those who run the server", method, next, ErrListWhole))
+					"%w: tell the server's operator", method, next, ErrListWhole))
 				return
 			case len(seen) == maxPages-1:
 				yield(none, errPrefix.Errorf("%s: more than %d pages; %w", method, maxPages,

@@ -207,7 +207,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	conn, failed := c.openSession(ctx, g.peer)
 	if failed == nil {
 		c.opts.warn(ctx, errPrefix.Errorf("session of revision %s is open, because the server "+
-			"is not taken for a modern one: %w", conn.version, err))
+			"does not seem modern: %w", conn.version, err))
 	}
 	if failed == nil || !isFinalRefusal(failed) {
 		return conn, failed

@@ -428,7 +428,7 @@ func TestRefusedVersion(t *testing.T) {
 	}{
 		{"one that is spoken after all", 1, ours, 2, ""},
 		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
-		{"twice", 2, ours, 2, "claims to speak"},
+		{"twice", 2, ours, 2, "claims to support"},
 		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
 		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
 			"only 2025-11-25, 2025-06-18"},

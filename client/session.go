@@ -235,7 +235,7 @@ func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []
 	for _, a := range answers {
 		r, err := protocol.DecodeElicitResult(a.Result)
 		if err != nil || r.Action != protocol.ActionAccept {
-			return errPrefix.Errorf("person would not visit a URL: %w", said)
+			return errPrefix.Errorf("user did not visit a URL: %w", said)
 		}
 	}
 	return nil

@@ -172,8 +172,8 @@ func TestURLElicitationRequired(t *testing.T) {
 		}, "accept", 3, 2, ""},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
 		{"for ever", always, "accept", 4, 3, "-32042"},
-		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
-		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
+		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "did not visit"},
+		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "did not visit"},
 		{"hostile URL", func(int) string {
 			return strings.ReplaceAll(need("a"), "https:", "javascript:")
 		}, "accept", 1, 0, "javascript"},

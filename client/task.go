@@ -90,7 +90,7 @@ func (t *Task) UnmarshalJSON(data []byte) error {
 		return errPrefix.Errorf("task: %w", err)
 	}
 	if s.Format != taskFormat || s.ID == "" || s.Created.IsZero() {
-		return errors.New("client: task: the text is not that of a task")
+		return errors.New("client: task: the text is not a stored task")
 	}
 	t.state = s
 	return nil
@@ -338,7 +338,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	switch {
 	case p.repeats > maxTaskRepeats:
 		return &ResponseError{protocol.MethodGetTask,
-			errors.New("the server keeps asking for what has been answered")}
+			errors.New("the server keeps repeating answered questions")}
 	case len(state.Asked)+len(fresh) > maxTaskQuestions:
 		return &ResponseError{protocol.MethodGetTask, errors.New("the task asks too much")}
 	}

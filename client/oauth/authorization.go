@@ -105,10 +105,10 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 		}
 	}
 	if l.OfIssuer && !isRedirectedTo(callback, l.RedirectURI) {
-		return "", callbackError("it is that of a login at another issuer")
+		return "", callbackError("it belongs to a login at another issuer")
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
-		return "", callbackError("its state is not that of the login")
+		return "", callbackError("its state does not match the login")
 	}
 	switch iss, sent := q["iss"]; {
 	case sent && iss[0] != m.Issuer:

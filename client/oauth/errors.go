@@ -18,7 +18,7 @@ type LoginRequiredError struct {
 
 // Error returns a text for the log of the host.
 func (e *LoginRequiredError) Error() string {
-	return "oauth: the person has to log in; Options.Interaction is nil, see Source.Begin"
+	return "oauth: login required; Options.Interaction is nil, see Source.Begin"
 }
 
 // An InsufficientScopeError reports a request that lacks scopes where another login would not help:

@@ -180,7 +180,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			case strings.HasPrefix(name, "token_type"):
 				says = name + ", want Bearer"
 			case name == "neither token nor error":
-				says = "the answer is not that of a token endpoint"
+				says = "the response is not a token response"
 			}
 			s, source := scenario{fault: f, says: says,
 				script: "search:token token=1 other=0"}.play(t)

@@ -80,12 +80,12 @@ func (s *fileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	whole, err := s.ring.Open(string(token), maxRecordBytes)
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the file %s cannot be opened: it is torn, or sealed with "+
-			"another key; remove it to log in anew: %w", path, err)
+			"another key; remove it to log in again: %w", path, err)
 	}
 	// The name is sealed with the record, so that a renamed file is detected.
 	name, record, ok := bytes.Cut(whole, []byte{0})
 	if !ok || string(name) != filepath.Base(path) {
-		return nil, fmt.Errorf("oauth: the file %s is that of another record", path)
+		return nil, fmt.Errorf("oauth: the file %s belongs to another record", path)
 	}
 	return record, nil
 }

@@ -18,7 +18,7 @@ func openLogins(folder string) (oauth.TokenStore, error) {
 		}
 	}
 	if err == nil && len(text) < len(rand.Text()) {
-		err = errors.New("the entry in the keyring is no key; remove it to log in anew")
+		err = errors.New("the entry in the keyring is no key; remove it to log in again")
 	}
 	if err != nil {
 		return nil, err

@@ -272,9 +272,9 @@ func (r *loopbackReceiver) timeoutError(cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refused == nil {
-		return fmt.Errorf("oauth: nobody has logged in: %w", cause)
+		return fmt.Errorf("oauth: login not completed: %w", cause)
 	}
-	return fmt.Errorf("oauth: nobody has logged in: %w; %w", cause, r.refused)
+	return fmt.Errorf("oauth: login not completed: %w; %w", cause, r.refused)
 }
 
 // readPastedLines returns the lines of Paste, if any, read by one goroutine for all logins.

@@ -141,7 +141,7 @@ func (g *ssrfGuard) checkAddress(a netip.Addr) error {
 	at, from := classifyAddress(a), g.endpointClass()
 	switch {
 	case at == blocked:
-		return blockedError(a, "it is link-local, multicast or nobody's")
+		return blockedError(a, "it is link-local, multicast or unassigned")
 	case at < from:
 		return blockedError(a, "it is on a network that the MCP server is not on")
 	}

@@ -160,7 +160,7 @@ func (p *Provider) checkScopes() error {
 	for _, here := range slices.Sorted(maps.Keys(p.ScopeNames)) {
 		there := p.ScopeNames[here]
 		if !rules.IsScopeList(here) || !rules.IsScopeList(there) {
-			return fmt.Errorf("%q in ScopeNames is no scope, or its name is none", here)
+			return fmt.Errorf("%q or its name in ScopeNames is not a valid scope", here)
 		}
 		if known[there] {
 			return fmt.Errorf("ScopeNames has the name %q twice", there)

@@ -198,7 +198,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 	}
 	if m.Registration == "" {
 		return nil, &Error{ErrRegistration, m.Issuer, errors.New("it does not register clients " +
-			"by itself; have somebody register this one, and set Options.Registrations")}
+			"by itself; register this client manually, and set Options.Registrations")}
 	}
 	record, err := s.registerClient(ctx, m, redirectURI)
 	s.reportEvent(LoginEvent{Kind: ClientCreated, Issuer: m.Issuer, Err: err})

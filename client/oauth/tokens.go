@@ -101,7 +101,7 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 	return nil, s.tokenError(ctx, m, client, response, err)
 }
 
-var errNoTokenResponse = errors.New("the answer is not that of a token endpoint")
+var errNoTokenResponse = errors.New("the response is not a token response")
 
 // readTokenResponse decodes JSON, or a form, which some send in spite of Accept; else it returns
 // zero.
