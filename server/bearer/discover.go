@@ -62,7 +62,7 @@ func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 		KeysURL string `json:"jwks_uri"`
 	}
 	if jsonx.Unmarshal(body, &metadata) != nil {
-		return "", fmt.Errorf("the metadata of %s is not what RFC 8414 says", i.URL)
+		return "", fmt.Errorf("the metadata of %s violates RFC 8414", i.URL)
 	}
 	if metadata.Issuer != i.URL {
 		return "", fmt.Errorf("the metadata of %s names the issuer %.200q; they must be the same",

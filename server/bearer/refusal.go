@@ -48,9 +48,9 @@ const (
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
 		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
 	hintAlgorithm  hint = "its signature algorithm is not accepted"
-	hintType       hint = "typ in its header is not that of an access token (see Issuer.Type)"
+	hintType       hint = "typ in its header is not an access token's (see Issuer.Type)"
 	hintNotAccess  hint = "it is an ID token, or another that is not for access"
-	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
+	hintUnmarked   hint = "it may be an ID token (see Issuer.Unmarked)"
 	hintTokenType  hint = "the issuer says that it is no bearer token"
 	hintBound      hint = "it is bound to a key, so that it is no bearer token"
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
