@@ -18,16 +18,16 @@ type Client struct {
 	lastID     atomic.Int64
 	negotiator negotiator
 	questions  questionHandlers
-	humanClock waiting.Clock // of the time that people take
+	humanClock waiting.Clock // time spent waiting for users
 	mirrors    mirrors
-	// life is cancelled when the client is closed, and with it every call and negotiation.
+	// life is cancelled by Close, and with it every call and negotiation.
 	life    context.Context
 	endLife context.CancelCauseFunc
 }
 
-// New returns a client of the server behind peer, which [Client.Close] closes. Nil options mean
-// defaults. Nothing is sent before the first call. New fails, and leaves the peer open, if peer is
-// nil or an option is not valid.
+// New returns a client of the server behind peer, which [Client.Close] closes. opts may be nil.
+// Nothing is sent before the first call. If peer is nil or an option invalid, New fails and peer
+// stays open.
 func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
 		return nil, errors.New("client: New: peer is nil")
@@ -54,8 +54,7 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// Close fails running calls with [ErrClosed], ends the session if there is one, and closes the
-// peer. It does not wait for handlers.
+// Close fails running calls with [ErrClosed], without waiting for handlers, and closes the peer.
 func (c *Client) Close() error {
 	c.negotiator.close()
 	if conn := c.negotiator.current.Load(); conn.isLegacy() {
@@ -64,15 +63,13 @@ func (c *Client) Close() error {
 	return c.peer.Close()
 }
 
-// nextID returns an id that no request of the client has had.
 func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
-// beginCall derives the context of a call, which is also cancelled when the client is closed. The
-// caller must call the returned function at the end of the call.
+// beginCall derives a call's context, which Close cancels too. The caller must call the function.
 func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {
-		cancel(ErrClosed) // at once: AfterFunc runs f on another goroutine
+		cancel(ErrClosed) // at once: AfterFunc uses another goroutine
 	}
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	return ctx, func() {
@@ -81,8 +78,8 @@ func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// preferClosed returns [ErrClosed] instead of err if ctx was cancelled because the client was
-// closed: transports report a cancellation in their own words.
+// preferClosed returns [ErrClosed] if Close cancelled ctx: transports word a cancellation
+// differently.
 func preferClosed(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == ErrClosed {
 		return ErrClosed

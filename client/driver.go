@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A call is one operation of the caller. Each of its rounds is a request of the server for input
-// and the retry that answers it.
+// A call is one operation of the caller. A round is a request for input and the retry that answers
+// it.
 type call struct {
 	original leg             // the request of the first leg
-	retry    *protocol.Retry // answers and state for the next leg; nil: it goes out as it is
+	retry    *protocol.Retry // answers and state for the next leg; nil for the first
 	round    int             // number of the next questions, from 1
 	budget   budget          // the server's share of the time
 }
@@ -28,7 +28,7 @@ type budget struct {
 }
 
 // runLimited runs f with a context that ends when the budget is used up, and subtracts the time
-// that f took. If the budget ended f, and not ctx, the error is a [context.DeadlineExceeded].
+// that f took. If the budget, not ctx, ended f, the error is a [context.DeadlineExceeded].
 func (b *budget) runLimited(ctx context.Context, c *Client, method string,
 	f func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
@@ -37,8 +37,8 @@ func (b *budget) runLimited(ctx context.Context, c *Client, method string,
 	if !b.isLimited {
 		return preferClosed(ctx, f(ctx))
 	}
-	// Time in which a legacy server waits for a person, or a transport for a login, does not count.
-	// A client has one clock: an open question of any call stops the time of all calls.
+	// Time in which a legacy server waits for a user, or a transport for a login, does not count.
+	// The client has one clock: an open question of any call stops the time of all calls.
 	limited := c.humanClock.WithTimeout(ctx, b.remaining)
 	defer limited.Release()
 	err := f(limited)
@@ -49,7 +49,6 @@ func (b *budget) runLimited(ctx context.Context, c *Client, method string,
 	return preferClosed(ctx, err)
 }
 
-// newCall returns a call in its first round.
 func (c *Client) newCall(original leg) *call {
 	limit := c.opts.Timeout
 	return &call{original: original, round: 1, budget: budget{limit > 0, limit}}
@@ -81,8 +80,7 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 	}
 }
 
-// advanceCall sends legs until the server returns the result or questions. A
-// server that sends state and no questions is asked again after a delay.
+// advanceCall sends legs until a result or questions. It retries state without questions later.
 func (c *Client) advanceCall(ctx context.Context,
 	k *call) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
@@ -114,15 +112,13 @@ func (c *Client) advanceCall(ctx context.Context,
 	}
 }
 
-// recordAnswers ends a round: the retry carries its answers and state only, nothing of earlier
-// rounds.
 func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.RequestState) {
 	k.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
 	k.round++
 }
 
-// retryDelay returns the wait before the retry of a round without questions, after idle such rounds
-// in a row: a random time between half of a bound and the bound, which doubles up to maxPause.
+// retryDelay returns the wait after idle rounds in a row without questions: a random time between
+// half of a bound and the bound, which doubles up to maxPause.
 func retryDelay(idle int) time.Duration {
 	bound := min(minPause<<min(idle+1, 10), maxPause)
 	low := bound / 2
@@ -130,22 +126,18 @@ func retryDelay(idle int) time.Duration {
 }
 
 const (
-	// minPause and maxPause bound the wait after state without questions: long enough for a server
-	// that sheds load, short enough not to be noticed.
-	minPause = 50 * time.Millisecond
-	maxPause = 250 * time.Millisecond
-	// maxBusyRetries limits the retries of one request. A server that is still busy then is
-	// overloaded, and more retries would add to that.
-	maxBusyRetries = 3
-	// maxRetryAfter is the longest wait that a busy server may ask for. If it asks for more, the
-	// call fails at once.
-	maxRetryAfter = 30 * time.Second
+	// minPause and maxPause bound the wait after state without questions: enough to shed load, but
+	// not noticeable.
+	minPause       = 50 * time.Millisecond
+	maxPause       = 250 * time.Millisecond
+	maxBusyRetries = 3                // more would add to the overload
+	maxRetryAfter  = 30 * time.Second // a busy server that asks for more fails the call
 )
 
 // sendWithBusyRetry sends one leg, and retries while the server is busy and says when to retry
-// ([protocol.CodeBusy] with retryAfterMs), within the deadline of the call. It assumes that a
-// refused request has had no effect. A server may also refuse when a handler is about to ask its
-// first question; then the retry repeats what the handler did before.
+// ([protocol.CodeBusy] with retryAfterMs), within the call's deadline. It assumes that a refused
+// request had no effect. A server may also refuse when a handler is about to ask its first
+// question; then the retry repeats what the handler did before.
 func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 	l leg) (result protocol.Result, err error) {
 	for retries := 0; ; retries++ {
@@ -171,7 +163,6 @@ func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 	}
 }
 
-// hasTimeFor reports whether the call has time left after a wait.
 func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	deadline, limited := ctx.Deadline()
 	if limited && time.Until(deadline) <= wait {
@@ -180,11 +171,10 @@ func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	return !k.budget.isLimited || k.budget.remaining > wait
 }
 
-// retryAfter returns the wait that a busy server asks for. It reports false if err is another
-// error, does not say when, or asks for more than maxRetryAfter.
+// retryAfter returns the wait that a busy server asks for, if it does and maxRetryAfter allows it.
 func retryAfter(err error) (after time.Duration, ok bool) {
 	if _, ours := errors.AsType[*AnswerError](err); ours {
-		return 0, false // the error is a handler's, not the server's
+		return 0, false // a handler's error, not the server's
 	}
 	said, isError := protocol.AsError(err)
 	if !isError || said.Code != protocol.CodeBusy || said.Data == nil ||
@@ -201,8 +191,7 @@ func retryAfter(err error) (after time.Duration, ok bool) {
 	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
 }
 
-// copyParams returns a shallow copy of the parameters of a request, so that neither the caller's
-// value nor the original of a retry is changed.
+// copyParams returns a shallow copy: the caller's value and a retry's original must not change.
 func copyParams(p protocol.Params) protocol.Params {
 	original := reflect.ValueOf(p).Elem()
 	copied := reflect.New(original.Type())

@@ -39,7 +39,7 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (elicited, error) {
 			rounds[q.Round].Add(1)
 			wantEqual(t, "got URL", q.URL, "https://example.com/in")
-			// Content has no place in URL mode and must not go out.
+			// Content has no place in URL mode and must not be sent.
 			return client.Accept(map[string]any{"secret": "x"})
 		},
 		CreateMessage: func(_ context.Context,
@@ -61,7 +61,6 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 	checkLegs(t, peer)
 }
 
-// checkLegs checks the four requests of a call that asks everything.
 func checkLegs(t *testing.T, peer *fakePeer) {
 	t.Helper()
 	want := []struct{ answers, state string }{
@@ -140,7 +139,7 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 			peer := script(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))
 			_, err := callOnce(t, peer, opts)
 			wantError(t, err, fmt.Sprintf("after %d rounds", want), "Options.MaxRounds")
-			// Every prompt's answer was sent: nobody was asked in vain.
+			// Every prompt's answer was sent.
 			if int(prompts.Load()) != want || len(peer.requests()) != want+1 {
 				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(),
 					len(peer.requests()), want, want+1)
@@ -255,7 +254,6 @@ func TestCloseEndsCalls(t *testing.T) {
 	})
 }
 
-// busy answers the first n requests with CodeBusy and the given data.
 func busy(n int, data string) *fakePeer {
 	return answering(func(req *protocol.Request) (response, error) {
 		if n--; n >= 0 {
@@ -267,8 +265,7 @@ func busy(n int, data string) *fakePeer {
 	})
 }
 
-// A call is sent again to a busy server when the server says, and not sooner. It is not sent again
-// when the server does not say, asks for too much, or there is no time left.
+// A call is repeated when a busy server says, unless that takes too long.
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -379,8 +376,7 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	})
 }
 
-// A busy server is not taken for one of the other era, over HTTP, in both eras,
-// and for every request, the first included.
+// A busy server is not taken for one of the other era, over HTTP, in both eras, for every request.
 func TestBusyOverHTTP(t *testing.T) {
 	const full = `"error":{"code":23223,"message":"full","data":{"retryAfterMs":5}}`
 	for _, status := range []int{200, 429, 503} {

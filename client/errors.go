@@ -15,35 +15,32 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix starts every error text of this package, once.
-const errPrefix errtext.Prefix = "client: "
+const errPrefix errtext.Prefix = "client: " // starts every error text once
 
 var (
 	// ErrClosed means that the client was closed before or during the call.
-	ErrClosed = errors.New("client: closed; make a new one to go on")
-	// ErrStreamEnded is wrapped by the errors of a [Stream] that the server has closed, or that can
-	// no longer be read or written. Running requests are lost and may be repeated on another stream
+	ErrClosed = errors.New("client: closed; create a new one")
+	// ErrStreamEnded is wrapped by the errors of a [Stream] that the server closed, or that can no
+	// longer be read or written. Running requests are lost and may be repeated on another stream
 	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
 
-	// errSubscriptionEnded means that the server ended a subscription without a response.
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
-	// errMessageTooLong is wrapped by the error for a message above [StreamOptions.MaxLineBytes].
+	// errMessageTooLong is wrapped by errors for messages above [StreamOptions.MaxLineBytes].
 	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// errOverrun means that notifications arrived faster than they were handled. Which changes were
-	// lost is not known.
-	errOverrun = errors.New("client: notifications come faster than they are taken; " +
-		"subscribe again and read everything anew")
+	// errOverrun: notifications arrived faster than they were handled. The lost changes are
+	// unknown.
+	errOverrun = errors.New("client: notifications arrived faster than they were handled; " +
+		"subscribe again and reread everything")
 )
 
-// A TransportError means that a request got no response because of a failure on the way. The server
-// may have acted on the request. An error of the server is a [*protocol.Error].
+// A TransportError means that a request got no response. The server may have acted on the request.
 type TransportError struct {
 	Method string
 	Err    error
 }
 
-// Error names the method and the cause, and says what to do about it.
+// Error names the method, the cause and what to do about it.
 func (e *TransportError) Error() string {
 	text := string(errPrefix) + e.Method + ": "
 	_, answered := httpStatus(e.Err)
@@ -58,10 +55,9 @@ func (e *TransportError) Error() string {
 	return text
 }
 
-// An unusableResponse is an error of package clienthttp about a response that cannot be read.
 type unusableResponse interface {
 	error
-	HasRun() bool // the request has run for certain
+	HasRun() bool // the request has certainly run
 }
 
 // nextStep returns what the caller can do, empty if the cause says it.
@@ -76,7 +72,7 @@ func (e *TransportError) nextStep() string {
 	response, unusable := errors.AsType[unusableResponse](e.Err)
 	isGone := errors.Is(e.Err, protocol.ErrSessionGone)
 	switch {
-	case unhandled: // the cause says what can be done about the credentials
+	case unhandled: // the cause says what to do about the credentials
 		return ""
 	case errors.Is(e.Err, protocol.ErrNotRun) && errors.Is(e.Err, ErrStreamEnded):
 		return ""
@@ -100,8 +96,7 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-// mayHaveRun is for calls of tools whose outcome is not known.
-const mayHaveRun = "the tool may have run: look before you call it again"
+const mayHaveRun = "the tool may have run: look before you call it again" // outcome unknown
 
 // afterRun returns what the caller of a method that has run can do without its result.
 func afterRun(method string) string {
@@ -130,10 +125,9 @@ func stepAfterStatus(method string, err error) string {
 	case s == 408 || s == 429 || s >= 500:
 		return "try again later"
 	}
-	return "see that the URL is that of an MCP endpoint"
+	return "check that the URL is an MCP endpoint"
 }
 
-// httpStatus returns the HTTP status in err, if any.
 func httpStatus(err error) (status int, ok bool) {
 	e, ok := errors.AsType[interface {
 		error
@@ -148,14 +142,14 @@ func httpStatus(err error) (status int, ok bool) {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError means that the server sent a response that is not an answer to
-// the request: another id, a result of the wrong shape, an unknown resultType.
+// A ResponseError means that the response is no answer to the request: another id, a wrong shape,
+// an unknown resultType.
 type ResponseError struct {
 	Method string
 	Err    error
 }
 
-// Error names the method and what is wrong, and says whether a tool ran.
+// Error names the method and the fault, and says whether a tool ran.
 func (e *ResponseError) Error() string {
 	text := fmt.Sprintf("client: %s: unusable response: %s; ", e.Method, errPrefix.Text(e.Err))
 	if _, ran := errors.AsType[*resultError](e.Err); ran {
@@ -163,23 +157,21 @@ func (e *ResponseError) Error() string {
 	} else if e.Method == protocol.MethodCallTool {
 		text += mayHaveRun + "; "
 	}
-	return text + "the server is at fault: tell those who run it"
+	return text + "the server is at fault: tell its operator"
 }
 
-// A resultError is what is wrong in the result of a request that has run.
 type resultError struct{ err error }
 
 func (e *resultError) Error() string { return errPrefix.Text(e.err) }
 func (e *resultError) Unwrap() error { return e.err }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the fault.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
 func unexpectedResult(method string, r protocol.Result) error {
 	return &ResponseError{method, fmt.Errorf("unexpected result %T", r)}
 }
 
-// timeoutError returns the error of a call that took the server longer than [Options.Timeout].
 func timeoutError(method string, limit time.Duration) error {
 	step := "call again"
 	if method == protocol.MethodCallTool {
@@ -189,41 +181,35 @@ func timeoutError(method string, limit time.Duration) error {
 		method, limit, context.DeadlineExceeded, step)
 }
 
-// roundsExceeded returns the error of a call that exceeds [Options.MaxRounds]. No handler was
-// called for the last questions.
+// roundsExceeded is for calls beyond [Options.MaxRounds]. The last questions reached no handler.
 func roundsExceeded(rounds int) error {
 	return errPrefix.Errorf("server still requires input after %d rounds; "+
 		"start the call again, or raise Options.MaxRounds", rounds)
 }
 
-// noCommonRevision returns the error for a server that seems to speak no revision of this client.
-// Some bridges to legacy servers open a session of their own if the first message is not
-// initialize, and then refuse the client's; they work with Options.Era set to Legacy.
+// noCommonRevision: some bridges to legacy servers open their own session if the first message is
+// not initialize, and then refuse the client's; they work with Options.Era set to Legacy.
 func noCommonRevision(modern, legacy error) error {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
 	if errors.Is(modern, context.DeadlineExceeded) {
 		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
 	}
-	// Of two protocol errors [protocol.AsError] finds the first.
+	// [protocol.AsError] finds the first of two protocol errors.
 	return errPrefix.Errorf("no common revision: legacy: %w; modern: %w; %s", legacy, modern, hint)
 }
 
-// A QuestionError means that the client refused a question of the server. No handler was called for
-// any question of the round.
+// A QuestionError means that the client refused a question, before calling handlers of the round.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Err names an undeclared capability, is the error of
-	// [Options.AllowURL], or says what is wrong with the form.
+	// Err names an undeclared capability or a fault of the form, or is [Options.AllowURL]'s error.
 	Err error
 }
 
-// An undeclaredError is within a [*QuestionError] whose question needs a capability that this
-// client does not declare.
+// An undeclaredError, within a [*QuestionError], names a capability that is not declared.
 type undeclaredError struct{ missing protocol.ClientCapabilities }
 
-// Error names the capability.
 func (e *undeclaredError) Error() string {
 	return fmt.Sprintf("%s: capability is not declared by this client", e.missing)
 }
@@ -238,7 +224,7 @@ func (e *QuestionError) Error() string {
 	if _, undeclared := errors.AsType[*undeclaredError](e.Err); undeclared {
 		return text + "; give Options its handler, or Options.Manual the capability"
 	}
-	text += "; nobody was asked: tell those who run the server"
+	text += "; the user was not asked: tell the server's operator"
 	if e.Kind == protocol.KindElicitURL {
 		text += ", or see Options.AllowURL"
 	}
@@ -249,14 +235,13 @@ func (e *QuestionError) Error() string {
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 // An AnswerError means that a question got no valid answer: its handler failed or panicked, or its
-// answer is not valid. Nothing was sent. The AnswerError of package roundtrip is the server's, for
-// an answer that it received.
+// answer is invalid. Nothing was sent. (In package roundtrip it is about an answer received.)
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Field is the form field that is not valid, empty when it is not one field.
+	// Field is the invalid form field, empty if the fault is not in one field.
 	Field string
-	// Err is the handler's error, a [*PanicError], or what is wrong with the answer.
+	// Err is the handler's error, a [*PanicError], or the fault of the answer.
 	Err error
 }
 
@@ -294,15 +279,11 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// An ExitError means that the process of a server has exited or was killed. It wraps
-// [ErrStreamEnded].
+// An ExitError means that a server process has exited or was killed. It wraps [ErrStreamEnded].
 type ExitError struct {
-	// State is the exit status, nil if the system did not report it.
-	State *os.ProcessState
-	// Stderr is the end of the standard error, at most 4 KiB. It is not to be trusted.
-	Stderr string
-	// Err is set when State is nil.
-	Err error
+	State  *os.ProcessState // nil if the system did not report it
+	Stderr string           // last 4 KiB of standard error; untrusted
+	Err    error            // set if State is nil
 }
 
 // Error names the exit status and quotes the last line of standard error.
@@ -321,7 +302,7 @@ func (e *ExitError) Error() string {
 	return text + "; start it again"
 }
 
-// Unwrap returns [ErrStreamEnded] and, if there is one, Err.
+// Unwrap returns [ErrStreamEnded] and Err, if any.
 func (e *ExitError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{ErrStreamEnded}
@@ -329,14 +310,13 @@ func (e *ExitError) Unwrap() []error {
 	return []error{ErrStreamEnded, e.Err}
 }
 
-// explainRefusal returns the server's error, with a hint where the code does not tell a caller what
-// to do.
+// explainRefusal adds a hint to a server's error whose code does not tell callers what to do.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
 	case slices.Contains(supported, c.version):
 		return errPrefix.Errorf(
-			"server refuses %s although it claims to speak it: %w; tell those who run the server",
+			"server refuses %s although it claims to support it: %w; tell the server's operator",
 			c.version, e,
 		)
 	case len(supported) > 0:
@@ -354,12 +334,10 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	return e
 }
 
-// reasonRefusedState is in the error data with which servers of this library refuse a request
-// state. Code and message do not show it.
+// reasonRefusedState marks, in error data, a request state refused by servers of this library.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether the server refuses the state of a retry. reference is for its
-// operator, empty if the error has none.
+// refusedState reports whether err refuses a retry's state. reference, if any, is for the operator.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
 		Reason    string `json:"reason"`
@@ -376,7 +354,6 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 	return reference, true
 }
 
-// versionList prints some of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
 	var texts []string

@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError fails the test unless err names its package once, contains want and
-// says what to do next.
+// wantError wants an error with its package named once, a text, and the next step.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
@@ -37,18 +36,17 @@ func wantError(t *testing.T, err error, want, step string) {
 	}
 }
 
-// Every error that a person may read says what to do next, and names its package once.
 func TestErrorsSayWhatToDoNext(t *testing.T) {
 	lost := func(cause error) error {
 		return &client.TransportError{Method: "tools/call", Err: cause}
 	}
-	cause := client.ErrStreamEnded // has a prefix of its own
+	cause := client.ErrStreamEnded // has its own prefix
 	unrun := protocol.ErrNotRun
 	for _, test := range []struct {
 		err  error
 		step string
 	}{
-		{client.ErrClosed, "make a new one"},
+		{client.ErrClosed, "create a new one"},
 		{client.ErrStreamEnded, "start the server again"},
 		{client.ErrSubscriptionEnded, "subscribe again"},
 		{client.ErrMessageTooLong, "StreamOptions.MaxLineBytes"},
@@ -66,19 +64,19 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{lost(&clienthttp.StatusError{Status: 403}), "scopes"},
 		{lost(&clienthttp.StatusError{Status: 403}), "the host in the URL"},
 		{lost(&clienthttp.StatusError{Status: 302}), "use that URL"},
-		{lost(&clienthttp.StatusError{Status: 404}), "see that the URL"},
+		{lost(&clienthttp.StatusError{Status: 404}), "check that the URL"},
 		{lost(&clienthttp.StatusError{Status: 429}), "later"},
 		{lost(&clienthttp.StatusError{Status: 503}), "may have run: look before you call it again, later"},
 		{&client.TransportError{Method: "tools/list", Err: &clienthttp.StatusError{Status: 503}},
 			"try again later"},
-		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
+		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell its operator"},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "may have run"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
 			"give Options its handler"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause},
 			"Options.AllowURL"},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
-			"tell those who run the server"},
+			"tell the server's operator"},
 		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
 			"start the call again"},
 		{&client.ExitError{Err: cause}, "start it again"},
@@ -89,11 +87,10 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// refusedStateError is the error of a server for an invalid state, exactly as on the wire.
+// refusedStateError is a server's error for an invalid state, exactly as on the wire.
 const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// The server's error does not tell the caller what to do about a refused state.
-// The client adds that: the reference, and that the call must be started again.
+// To a refused state the client adds the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
 	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {
@@ -169,8 +166,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A server that does not answer in time is taken for a legacy one. Warn
-// reports that, and the error names the option.
+// A silent server is taken for a legacy one. Warn reports that, and the error names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
@@ -183,8 +179,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// A bridge that has opened a session of its own refuses the client's. The error
-// names the option that helps.
+// A bridge with its own session refuses the client's. The error names the helpful option.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
@@ -194,7 +189,7 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 				return ""
 			}
 			if !initialized || m.Method == "initialize" {
-				initialized = true // for the client's first message, whatever it is
+				initialized = true // by the client's first message
 				return `"error":{"code":-32600,"message":"Invalid Request: Server already initialized"}`
 			}
 			return ""
@@ -247,7 +242,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 				wantError(t, err, "clienthttp: ", "; ")
 				noError(t, c.Close())
 				_, err = c.CallTool(t.Context(), "t", nil)
-				wantError(t, err, "closed", "make a new one")
+				wantError(t, err, "closed", "create a new one")
 			})
 		}
 	}
@@ -270,7 +265,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			c, err := client.New(s, &client.Options{Era: protocol.Modern})
 			noError(t, err)
 			go func() {
-				// before, there is nothing that could be answered
+				// earlier, nothing could be answered
 				_, _ = bufio.NewReader(requests).ReadString('\n')
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
@@ -282,8 +277,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	}
 }
 
-// TestTransportErrorsTellAnswersFromSilence wants "no response" where nothing came back, and not
-// where an HTTP status did.
+// TestTransportErrorsTellAnswersFromSilence wants "no response" only without an HTTP status.
 func TestTransportErrorsTellAnswersFromSilence(t *testing.T) {
 	for _, test := range []struct {
 		cause error

@@ -70,8 +70,7 @@ func ExampleNew() {
 	// accept {"reason":"none given"}
 }
 
-// A client without handlers declares no capability. If a server asks all the
-// same, the call fails and no handler is called.
+// A client without handlers declares no capability. A question all the same fails the call.
 func ExampleQuestionError() {
 	c, err := client.New(deployer{}, nil)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Errors that callers do not tell apart, and tests do.
 var (
 	ErrUndeclared        error = &undeclaredError{}
 	ErrSubscriptionEnded       = errSubscriptionEnded
@@ -26,7 +25,7 @@ func (c *Client) Waiting(n int) bool {
 	return c.negotiator.running != nil && c.negotiator.running.waiters == n
 }
 
-// Negotiated returns the revision of the connection, empty when there is none.
+// Negotiated returns the revision of the connection, or "".
 func (c *Client) Negotiated() protocol.Version {
 	conn := c.negotiator.current.Load()
 	if conn == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestResultGrowth: what the client makes of a result, above any transport, costs in proportion to
-// its length. Transports have tests of their own for what they read.
+// TestResultGrowth: above any transport, a result costs in proportion to its length.
 func TestResultGrowth(t *testing.T) {
 	in := func(name, head, part, tail string) testkit.GrowthInput {
 		return testkit.GrowthInput{Name: name, Make: testkit.Repeat(head, part, tail)}

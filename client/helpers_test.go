@@ -14,13 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// What handlers and peers return, in short.
 type (
 	elicited = *protocol.ElicitResult
 	response = *protocol.Response
 )
 
-// fakePeer answers requests with a function and records them.
 type fakePeer struct {
 	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (response, error)
 
@@ -52,8 +50,7 @@ func (p *fakePeer) requests() []*protocol.Request {
 	return p.seen
 }
 
-// script returns a peer that answers its n-th request with the n-th result,
-// JSON text each, and repeats the last one for ever.
+// script returns a peer with one result (JSON) per request, the last one repeated.
 func script(results ...string) *fakePeer {
 	var mu sync.Mutex
 	n := 0
@@ -66,7 +63,6 @@ func script(results ...string) *fakePeer {
 	}}
 }
 
-// answering returns a peer whose responses f makes.
 func answering(f func(req *protocol.Request) (response, error)) *fakePeer {
 	return &fakePeer{handle: func(_ context.Context, req *protocol.Request,
 		_ protocol.Back) (response, error) {
@@ -82,12 +78,10 @@ func refuse(req *protocol.Request, e *protocol.Error) (response, error) {
 	return &protocol.Response{ID: req.ID, Error: e}, nil
 }
 
-// inBubble runs a part of a test in fake time.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// The results that scripts are made of.
 const (
 	done      = `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
 	nameForm  = `{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","minLength":2},"size":{"type":"integer","default":3}},"required":["name"]}}}`
@@ -96,10 +90,8 @@ const (
 	listRoots = `{"method":"roots/list"}`
 )
 
-// ask returns an input_required result with the given members.
 func ask(members string) string { return `{"resultType":"input_required",` + members + `}` }
 
-// formSays returns options whose form handler returns r and err.
 func formSays(r elicited, err error) *client.Options {
 	return &client.Options{ElicitForm: func(context.Context,
 		*client.FormQuestion) (elicited, error) {
@@ -107,12 +99,10 @@ func formSays(r elicited, err error) *client.Options {
 	}}
 }
 
-// acceptName answers every form with the name Ada.
 func acceptName(context.Context, *client.FormQuestion) (elicited, error) {
 	return client.Accept(map[string]any{"name": "Ada"})
 }
 
-// countingForm returns options whose form handler counts.
 func countingForm(n *atomic.Int32) *client.Options {
 	return &client.Options{ElicitForm: func(ctx context.Context,
 		q *client.FormQuestion) (elicited, error) {
@@ -166,21 +156,18 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 	}
 }
 
-// wantCall calls a tool, which must be done.
 func wantCall(t *testing.T, c *client.Client, tool string) {
 	t.Helper()
 	r, err := c.CallTool(t.Context(), tool, nil)
 	wantDone(t, r, err)
 }
 
-// wantOnce is callOnce for a call that must be done.
 func wantOnce(t *testing.T, peer protocol.Peer, opts *client.Options) {
 	t.Helper()
 	r, err := callOnce(t, peer, opts)
 	wantDone(t, r, err)
 }
 
-// newServer returns a server, closed when the test ends.
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	s, err := server.New(opts)
@@ -199,7 +186,6 @@ func addTool(s *server.Server, name string) {
 	})
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -207,7 +193,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantEqual reports a value that is not the wanted one.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -215,7 +200,6 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// wantIs reports an error that is not, and does not wrap, the wanted one.
 func wantIs(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

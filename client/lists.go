@@ -8,18 +8,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Discover returns what the server is and what it can do (server/discover).
+// Discover returns the server's description and capabilities (server/discover).
 func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error) {
 	return completeCall[*protocol.DiscoverResult](ctx, c, discoverLeg())
 }
 
-// discoverLeg returns a request of server/discover.
 func discoverLeg() leg {
 	return leg{method: protocol.MethodDiscover, params: &protocol.RequestMeta{}}
 }
 
-// ListTools returns one page of the server's tools. An empty cursor means the first page, the
-// NextCursor of a result the next. Tools with invalid x-mcp-header annotations are left out, as the
+// ListTools returns one page of the server's tools. An empty cursor means the first page, a
+// result's NextCursor the next. Tools with invalid x-mcp-header annotations are omitted, as the
 // protocol requires ([Options.Warn]). If the server does not declare tools, the list is empty.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
@@ -41,39 +40,34 @@ func (c *Client) ListResources(ctx context.Context,
 	return listPage[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
 }
 
-// ListResourceTemplates is [Client.ListTools] for resource templates. The list is also empty if the
-// server has resources but does not know the method: templates have no capability of their own.
+// ListResourceTemplates is [Client.ListTools] for resource templates. Templates have no capability
+// of their own: the list is also empty if the server has resources but does not know the method.
 func (c *Client) ListResourceTemplates(ctx context.Context,
 	cursor string) (*protocol.ListResourceTemplatesResult, error) {
 	return listPage[*protocol.ListResourceTemplatesResult](ctx, c,
 		protocol.MethodListResourceTemplates, cursor)
 }
 
-// Complete suggests values for an argument that is being typed
-// (server/utilities/completion). It does not change p.
+// Complete suggests values for a typed prefix (server/utilities/completion). p is unchanged.
 func (c *Client) Complete(ctx context.Context,
 	p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
 	return completeCall[*protocol.CompleteResult](ctx, c,
 		leg{method: protocol.MethodComplete, params: p})
 }
 
-// listPage reads one page of a list.
 func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
 	l := leg{method: method, params: &protocol.ListParams{Cursor: cursor}}
 	return completeCall[R](ctx, c, l)
 }
 
-// maxPages limits the pages of one list that the iterators read: a list without end must not block
-// the caller for ever.
-const maxPages = 1000
+const maxPages = 1000 // of one list: an endless one must not block the caller
 
-// ErrListWhole is wrapped by the error that ends a loop over an endless list, for example one whose
-// cursor repeats. The entries before it can be used.
+// ErrListWhole is wrapped by the error that ends a loop over an endless list, such as one whose
+// cursor repeats. Entries before it are valid.
 var ErrListWhole = errors.New("the list before it is whole")
 
-// Tools returns the tools of all pages of [Client.ListTools]. Pages are read lazily. An error comes
-// with a zero tool and ends the loop. If the list changes during the loop, a tool may come twice or
-// not at all.
+// Tools returns the tools of all pages of [Client.ListTools], read lazily. An error comes with a
+// zero tool and ends the loop. A list that changes meanwhile may repeat or omit tools.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
 		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
@@ -106,8 +100,7 @@ func (c *Client) ResourceTemplates(
 		})
 }
 
-// walkPages returns an iterator over the entries of all pages. Read returns a page, entries its
-// entries and the next cursor.
+// walkPages iterates over all pages. read returns a page, entries its entries and the next cursor.
 func walkPages[T, P any](ctx context.Context, method string, read func(context.Context, string) (P,
 	error), entries func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -130,7 +123,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 				return
 			case seen[next]:
 				yield(none, errPrefix.Errorf("%s: server sent cursor %.64q twice; "+
-					"%w: tell those who run the server", method, next, ErrListWhole))
+					"%w: tell the server's operator", method, next, ErrListWhole))
 				return
 			case len(seen) == maxPages-1:
 				yield(none, errPrefix.Errorf("%s: more than %d pages; %w", method, maxPages,
@@ -144,8 +137,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 }
 
 // undeclaredList returns the empty result of a list that a legacy server does not declare
-// (server/tools, "Capabilities"), nil if the server is to be asked. A modern server may have added
-// the list since it declared its capabilities.
+// (server/tools, "Capabilities"), or nil. A modern server may have added the list since.
 func undeclaredList(conn *connection, method string) protocol.Result {
 	if !conn.isLegacy() || declaresList(&conn.session.agreed.Load().Capabilities, method) {
 		return nil
@@ -153,9 +145,8 @@ func undeclaredList(conn *connection, method string) protocol.Result {
 	return newEmptyList(method)
 }
 
-// unknownList returns an empty list if err means that the server does not know the method, and it
-// does not declare the list either; else nil. If the capabilities of a modern server are not known,
-// it asks for them.
+// unknownList returns an empty list if the server neither knows the method, according to err, nor
+// declares the list; else nil. It asks for unknown capabilities of a modern server.
 func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
 	err error) protocol.Result {
 	said, ok := protocol.AsError(err)
@@ -169,7 +160,7 @@ func (c *Client) unknownList(ctx context.Context, conn *connection, method strin
 	case method == protocol.MethodListResourceTemplates:
 		return empty // templates have no capability of their own
 	case conn.isLegacy():
-		return nil // undeclaredList has shown that it declares the list
+		return nil // undeclaredList found it declared
 	}
 	declared := conn.capabilities.Load()
 	if declared == nil {
@@ -187,7 +178,6 @@ func (c *Client) unknownList(ctx context.Context, conn *connection, method strin
 	return empty
 }
 
-// newEmptyList returns nil for methods other than lists.
 func newEmptyList(method string) protocol.Result {
 	switch method {
 	case protocol.MethodListTools:

@@ -59,7 +59,7 @@ func neverResource(context.Context, *server.ResourceCall) (protocol.ReadResource
 	return nil, errors.New("not called")
 }
 
-// endless answers tools/list with one tool and a cursor made of the request's.
+// endless answers tools/list with one tool and a cursor derived from the request's.
 func endless(t *testing.T, next func(cursor string) string) *fakePeer {
 	return answering(func(req *protocol.Request) (response, error) {
 		var cursor string
@@ -130,7 +130,7 @@ func TestIteratorReportsErrors(t *testing.T) {
 	}
 }
 
-// What is wrong in a result that is read all the same is reported, once a result, in both eras.
+// Faults of a result that is read all the same are reported, once per result, in both eras.
 func TestMalformedPartsAreReported(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 61) + "1" + strings.Repeat("}", 61)
 	results := map[string]string{
@@ -208,7 +208,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each. It does not know other methods.
+// listing answers the list methods in has with one entry each, and knows no other.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -227,8 +227,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// A list that a legacy server does not declare is empty, and nothing is sent for it. A list that it
-// declares but does not have is an error, except for templates.
+// Without a declaration a legacy server's list is empty, and no request is sent. A declared but
+// missing one is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string
@@ -265,8 +265,7 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// A modern server is asked for every list. A refusal counts as an empty list if
-// the server does not declare the list.
+// A modern server is asked for every list. A refused, undeclared list is empty.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	serve := func(caps string, knows bool) *fakePeer {
 		return answering(func(req *protocol.Request) (response, error) {
@@ -310,7 +309,7 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// The hints of a result reach the caller as they came, and no result is reused.
+// A result's hints reach the caller unchanged, and no result is reused.
 func TestCacheHintsReachTheCaller(t *testing.T) {
 	hints := func(ms int64, public bool) protocol.CacheHints {
 		return protocol.CacheHints{TTLMillis: ms, Public: public}

@@ -10,12 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxToolPages limits the pages that relearnTool reads: an endless list must not block a call.
-const maxToolPages = 100
+const maxToolPages = 100 // an endless list must not block a call
 
-// maxMirrored limits how many tools with mirrored arguments are remembered, so that a server cannot
-// fill the client's memory.
-const maxMirrored = 10_000
+const maxMirrored = 10_000 // a server must not fill the client's memory
 
 // mirrors remembers which arguments of which tools the tool list has copied into HTTP headers.
 type mirrors struct {
@@ -33,8 +30,7 @@ func (m *mirrors) storeTable(tool string, table rules.Mirrors) {
 		m.tables = map[string]rules.Mirrors{tool: table}
 	default:
 		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
-			// Evict any tool: a call without its headers is refused, and then
-			// the tool is learned again.
+			// Evict any tool: a refused call relearns it.
 			for other := range m.tables {
 				delete(m.tables, other)
 				break
@@ -52,7 +48,7 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 	}
 	list.Tools = slices.DeleteFunc(list.Tools, func(tool protocol.Tool) bool {
 		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
-			return false // it has no annotations
+			return false // no annotations
 		}
 		table, err := rules.ParseMirrors(tool.InputSchema)
 		if err != nil {
@@ -65,7 +61,6 @@ func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult)
 	})
 }
 
-// mirroredParams returns the mirrored arguments of a call, as far as the client knows them.
 func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
 	if !ok || c.negotiator.current.Load().isLegacy() {
@@ -106,7 +101,7 @@ func (c *Client) sendWithMirroredParams(ctx context.Context, l leg) (protocol.Re
 		return result, err
 	}
 	if c.relearnTool(ctx, l.target) != nil {
-		return nil, err // the first refusal tells the caller more
+		return nil, err // the first refusal is more helpful
 	}
 	again, failed := c.mirroredParams(l)
 	if failed != nil {

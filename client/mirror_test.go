@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// sqlServer has one tool, on the second page of its list, that mirrors its
-// region. It refuses calls without the header.
+// sqlServer has a tool on page 2 that mirrors its region. It refuses calls without the header.
 func sqlServer(t *testing.T, annotation string) *fakePeer {
 	page := func(tool, schema, cursor string) string {
 		return fmt.Sprintf(
@@ -96,7 +95,6 @@ type query struct {
 	Query  string `json:"query"`
 }
 
-// addSQL adds a tool whose region goes into a header.
 func addSQL(s *server.Server) {
 	server.AddTool(s, server.Tool{
 		Name: "sql", Description: "asks a database",
@@ -192,7 +190,6 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 	}
 }
 
-// sqlTools returns the result of a list of n tools that mirror their region.
 func sqlTools(n int, more string) json.RawMessage {
 	tools := make([]string, n)
 	for i := range tools {

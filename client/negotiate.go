@@ -13,25 +13,21 @@ import (
 )
 
 // recheckInterval is the minimum time between renegotiations after errors that may come from a
-// server of the other era. Most of these errors mean something else and must not double the
-// traffic.
+// server of the other era. Most mean something else and must not double the traffic.
 const recheckInterval = time.Minute
 
 // A connection is the outcome of a negotiation: a revision, and the peer for its requests.
 type connection struct {
-	version protocol.Version
-	peer    protocol.Peer
-	session *session // nil: the revision is modern
-	// recheckedAt is the time of the last negotiation or recheck, in Unix nanoseconds.
-	recheckedAt atomic.Int64
-	// capabilities are those that a modern server declared last, nil if it was not asked.
-	capabilities atomic.Pointer[protocol.ServerCapabilities]
+	version      protocol.Version
+	peer         protocol.Peer
+	session      *session                                    // nil for a modern revision
+	recheckedAt  atomic.Int64                                // last negotiation or recheck, Unix ns
+	capabilities atomic.Pointer[protocol.ServerCapabilities] // last declared, or nil
 }
 
 // isLegacy reports whether the connection, which may be nil, has a session of a legacy revision.
 func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
 
-// isUsable reports whether the connection is not nil and its session, if any, has not ended.
 func (n *connection) isUsable() bool {
 	if !n.isLegacy() {
 		return n != nil
@@ -44,11 +40,10 @@ func (n *connection) isUsable() bool {
 	}
 }
 
-// A negotiator chooses the revision and keeps the connection.
 type negotiator struct {
 	client  *Client
-	peer    protocol.LegacyPeer        // nil: only modern revisions are spoken, without negotiation
-	current atomic.Pointer[connection] // nil: there is no agreement
+	peer    protocol.LegacyPeer        // nil: modern revisions only, without negotiation
+	current atomic.Pointer[connection] // nil before an agreement
 
 	mu      sync.Mutex
 	running *negotiation
@@ -67,8 +62,7 @@ type negotiation struct {
 
 // Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls do
 // this themselves; after a call nothing is sent. The revision is a property of the server: it may
-// be stored, and its era passed to later clients in [Options.Era]. Errors are those of
-// [Client.CallTool].
+// be stored, and its era set in [Options.Era] later. Errors are those of [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -79,8 +73,8 @@ func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	return conn.version, nil
 }
 
-// connect returns a usable connection, after a negotiation if there is none. Concurrent calls share
-// one negotiation, which is cancelled when the contexts of all of them have ended.
+// connect returns a usable connection, and negotiates if there is none. Concurrent calls share one
+// negotiation, which is cancelled when all their contexts have ended.
 func (g *negotiator) connect(ctx context.Context) (*connection, error) {
 	if conn := g.current.Load(); conn.isUsable() {
 		return conn, nil
@@ -97,8 +91,7 @@ func endedNegotiation(conn *connection, err error) *negotiation {
 	return n
 }
 
-// joinNegotiation returns the running negotiation and counts the caller as a waiter. It starts one
-// if none runs and no connection is usable.
+// joinNegotiation joins the running negotiation, or starts one if no connection is usable.
 func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	c := g.client
 	g.mu.Lock()
@@ -110,8 +103,7 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	case n == nil && old.isUsable(): // one has ended since the caller looked
 		return endedNegotiation(old, nil)
 	case n == nil:
-		// Keep the values of the first caller's context, such as credentials. Its cancellation must
-		// not reach the other waiters.
+		// Keep the first caller's values, such as credentials, but not its cancellation.
 		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
@@ -128,8 +120,7 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	return n
 }
 
-// finishNegotiation publishes the outcome of n and wakes its waiters. A connection without waiters
-// is closed.
+// finishNegotiation publishes n's outcome. Without waiters it closes conn.
 func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err error) {
 	g.mu.Lock()
 	wanted := g.running == n && g.client.life.Err() == nil
@@ -152,8 +143,7 @@ func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err err
 	close(n.done)
 }
 
-// awaitNegotiation waits for the outcome of n or the end of ctx. The last waiter that stops waiting
-// cancels n.
+// awaitNegotiation waits for n's outcome or the end of ctx. The last waiter to leave cancels n.
 func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*connection, error) {
 	select {
 	case <-n.done:
@@ -169,7 +159,7 @@ func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*con
 	return nil, context.Cause(ctx)
 }
 
-// close ends the life of the client and waits until no negotiation runs.
+// close ends the client's life and waits until no negotiation runs.
 func (g *negotiator) close() {
 	g.mu.Lock() // joinNegotiation reads life under mu, so none starts after this
 	g.client.endLife(ErrClosed)
@@ -177,7 +167,7 @@ func (g *negotiator) close() {
 	g.wait.Wait()
 }
 
-// chooseEra finds out which era the server speaks and connects to it. It replaces old. If era, the
+// chooseEra finds out which era the server speaks and connects to it, replacing old. If era, the
 // last one agreed on, is Legacy, it tries initialize first.
 //
 //	server/discover ── result or modern error ───────────▶ modern
@@ -188,8 +178,8 @@ func (g *negotiator) close() {
 //	      ▼
 //	 did server/discover time out? then ask once more ────▶ modern, or an error
 //
-// Transient errors (5xx, 429, network failures) decide nothing and are returned
-// (basic/versioning, "Backward Compatibility").
+// Transient errors (5xx, 429, network failures) decide nothing and are returned (basic/versioning,
+// "Backward Compatibility").
 func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	era protocol.Era) (*connection, error) {
 	c := g.client
@@ -199,7 +189,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	if c.opts.Era == protocol.Legacy {
 		return c.openSession(ctx, g.peer)
 	}
-	var refusedFirst error // why initialize failed, if it was tried first
+	var refusedFirst error // of an initialize that was tried first
 	if era == protocol.Legacy {
 		conn, err := c.openSession(ctx, g.peer)
 		if err == nil || !isFinalRefusal(err) {
@@ -217,7 +207,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	conn, failed := c.openSession(ctx, g.peer)
 	if failed == nil {
 		c.opts.warn(ctx, errPrefix.Errorf("session of revision %s is open, because the server "+
-			"is not taken for a modern one: %w", conn.version, err))
+			"does not seem modern: %w", conn.version, err))
 	}
 	if failed == nil || !isFinalRefusal(failed) {
 		return conn, failed
@@ -253,8 +243,8 @@ func isLegacyStatus(err error) bool {
 	}
 }
 
-// probeServer asks the server which revisions it speaks (server/discover). If tryLegacy is true,
-// the caller should try initialize, and err says why the server does not seem modern.
+// probeServer asks which revisions the server speaks (server/discover). If tryLegacy is true, try
+// initialize; err says why the server does not seem modern.
 func (g *negotiator) probeServer(
 	ctx context.Context) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
@@ -290,17 +280,16 @@ func (g *negotiator) probeServer(
 	return conn, false, nil
 }
 
-// judgeRefusal returns the outcome of probeServer for a response without a result. tryLegacy is the
-// verdict of the peer.
+// judgeRefusal is probeServer for a response without a result. tryLegacy is the peer's verdict.
 func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool, error) {
 	c := g.client
 	said, isError := protocol.AsError(err)
 	switch {
 	case !isError:
-		return nil, true, err // a response, but none that a modern server gives
+		return nil, true, err // no modern server sends this response
 	case slices.Contains(said.SupportedVersions(), c.version):
-		// The server refused a version that it says it supports. The next request
-		// will show (basic/versioning, "Protocol Version Negotiation").
+		// The server refused a version that it supports (basic/versioning). The next request will
+		// show.
 		return &connection{version: c.version, peer: c.peer}, false, nil
 	case said.SupportedVersions() != nil:
 		return nil, containsLegacy(said.SupportedVersions()), err
@@ -310,16 +299,14 @@ func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool,
 	return nil, tryLegacy, err
 }
 
-// containsLegacy reports whether the list has a legacy revision of this client.
 func containsLegacy(list []protocol.Version) bool {
 	return slices.ContainsFunc(list, func(v protocol.Version) bool {
 		return v.Known() && v.Era() == protocol.Legacy
 	})
 }
 
-// recheckEra is called with the outcome of every modern request. If err may come from a legacy
-// server, it negotiates again. If it returns a legacy connection, the caller sends the request
-// again over that.
+// recheckEra checks the outcome of every modern request. If err may come from a legacy server, it
+// renegotiates. The request must be repeated over a connection that it returns.
 func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
 	if g.peer == nil || conn.isLegacy() || err == nil || !indicatesOtherEra(err) {
 		return nil
@@ -344,7 +331,6 @@ func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error
 	return found
 }
 
-// indicatesOtherEra reports whether err may come from a legacy server.
 func indicatesOtherEra(err error) bool {
 	said, isError := protocol.AsError(err)
 	switch {

@@ -23,8 +23,7 @@ const (
 	bothEras   = `"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`
 )
 
-// says answers with a status, a content type and a text, in which ID stands for
-// the id of the request.
+// says answers with a status, content type and text, in which ID is the request's id.
 func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
 	return func(w http.ResponseWriter, m legacyMessage) {
 		w.Header().Set("Content-Type", media)
@@ -37,8 +36,7 @@ func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) 
 	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
 }
 
-// The compatibility matrix over HTTP (basic/versioning): the outcome of the
-// first request, by the server's answer.
+// The compatibility matrix over HTTP (basic/versioning): the first request's outcome.
 func TestNegotiationOverHTTP(t *testing.T) {
 	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
 	tests := []struct {
@@ -207,7 +205,6 @@ func TestNegotiationOverLines(t *testing.T) {
 	}
 }
 
-// A modern server that starts slowly is still found to be modern.
 func TestSlowServerIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
 	s := &legacyServer{handle: func(m legacyMessage) string {
@@ -279,8 +276,7 @@ func TestEraOptions(t *testing.T) {
 	})
 }
 
-// A client notices that a server has been downgraded. Other errors that look
-// like it cause a new negotiation once in a while only.
+// A client notices a downgraded server. Similar errors cause a new negotiation once in a while.
 func TestServerThatChangesItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old atomic.Bool
@@ -317,7 +313,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 			}
 		}
 		wantCall(t, c, "t")
-		odd(1) // what has just been found out is not doubted
+		odd(1) // a fresh verdict is not doubted
 		time.Sleep(2 * time.Minute)
 		odd(2)
 		time.Sleep(2 * time.Minute)
@@ -351,7 +347,7 @@ func TestOneNegotiationForAll(t *testing.T) {
 	})
 }
 
-// blocking answers server/discover only when the test lets it.
+// blocking answers server/discover only when released.
 func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func()) {
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
@@ -361,7 +357,7 @@ func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func())
 		begun <- struct{}{}
 		select {
 		case <-gate:
-		case <-t.Context().Done(): // before the server is closed, which waits for what it serves
+		case <-t.Context().Done(): // before the server is closed, which waits for requests
 		}
 		w.WriteHeader(400)
 	}}, noGet: true}
@@ -411,7 +407,6 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	}
 }
 
-// refusing answers the first n requests with an error and the others with a result.
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {
 	var seen atomic.Int32
 	return answering(func(req *protocol.Request) (response, error) {
@@ -433,7 +428,7 @@ func TestRefusedVersion(t *testing.T) {
 	}{
 		{"one that is spoken after all", 1, ours, 2, ""},
 		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
-		{"twice", 2, ours, 2, "claims to speak"},
+		{"twice", 2, ours, 2, "claims to support"},
 		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
 		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
 			"only 2025-11-25, 2025-06-18"},

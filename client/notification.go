@@ -9,21 +9,19 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A notificationReceiver is the [protocol.Back] of a request: it passes notifications to their
-// handlers.
+// A notificationReceiver is the [protocol.Back] of a request, for handlers of notifications.
 type notificationReceiver struct {
 	opts         *Options
 	token        protocol.ID                               // of the request
 	progress     func(context.Context, *protocol.Progress) // nil: not wanted
-	subscription *subscription                             // nil: the request opens none
+	subscription *subscription                             // nil without a subscription
 
 	mu           sync.Mutex
 	ended        bool     // the request has ended
-	lastProgress *float64 // nil: none yet
+	lastProgress *float64 // nil before the first
 	firstErr     error    // of a notification that failed
 }
 
-// newReceiver returns nil if no handler wants notifications of the request.
 func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	*protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
@@ -33,7 +31,6 @@ func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
 	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
-// asBack returns b as an interface value, which is nil if b is.
 func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
@@ -41,8 +38,7 @@ func (b *notificationReceiver) asBack() protocol.Back {
 	return b
 }
 
-// stopReceiving refuses later notifications. A peer in the same process may
-// still hold b after the request has ended.
+// stopReceiving refuses later notifications: a peer in the same process may still hold b.
 func (b *notificationReceiver) stopReceiving() {
 	if b != nil {
 		b.mu.Lock()
@@ -69,7 +65,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 		return errPrefix.Errorf("the request has ended")
 	}
 	if failed != nil && b.subscription != nil {
-		return failed // the subscription has ended; the peer may not have noticed
+		return failed // subscription ended; the peer may not have noticed
 	}
 	if n == nil {
 		return errPrefix.Errorf("nil notification")
@@ -95,8 +91,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 	return nil
 }
 
-// dispatchNotification calls the handler for n. It drops malformed progress and
-// progress of other requests (basic/patterns/progress).
+// dispatchNotification calls n's handler. It drops malformed or foreign progress.
 func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *protocol.Notification) {
 	switch {
 	case n.Method == protocol.NotifyProgress && b.progress != nil:
@@ -115,8 +110,7 @@ func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *prot
 	}
 }
 
-// acceptProgress reports whether progress has increased. Other values are dropped
-// (basic/patterns/progress).
+// acceptProgress reports whether progress has increased, as basic/patterns/progress requires.
 func (b *notificationReceiver) acceptProgress(progress float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

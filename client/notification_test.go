@@ -84,7 +84,6 @@ func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
 	wantOnce(t, peer, nil)
 }
 
-// reporting sends the given progress with the request's token, if it has one.
 func reporting(t *testing.T, progress ...string) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (response, error) {

@@ -13,18 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Defaults of [Options].
 const (
-	// defaultMaxRounds limits the rounds of one call. It protects people from a server that never
-	// stops asking.
-	defaultMaxRounds = 10
-	// defaultTimeout limits one call, without the time of handlers. It only keeps a silent server
-	// from blocking a caller for ever.
-	defaultTimeout = 5 * time.Minute
+	defaultMaxRounds = 10              // protects users from a server that never stops asking
+	defaultTimeout   = 5 * time.Minute // without handlers: a silent server must not block a call
 )
 
-// Options configure a [Client]. The zero value, and nil, is a client that answers no questions. For
-// every limit and duration, 0 is the default.
+// Options configure a [Client]. Nil and the zero value answer no questions. For every limit and
+// duration, 0 is the default.
 //
 // The client declares exactly the capabilities that it has handlers for. Handlers may be called
 // concurrently, also for the questions of one round. They must return when their context ends: with
@@ -34,11 +29,10 @@ type Options struct {
 	// Info names the program to servers. Default: rondo-client, version 0.
 	Info protocol.Implementation
 
-	// ElicitForm asks the person to fill in a form (elicitation.form). Accepted content is
-	// completed with the defaults of the form and validated before it is sent.
+	// ElicitForm asks the user to fill in a form (elicitation.form). Accepted content is completed
+	// with the form's defaults and validated before it is sent.
 	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
-	// ElicitURL asks the person to visit a URL (elicitation.url). It must show the URL and get
-	// consent before it opens it.
+	// ElicitURL shows a URL and opens it only with the user's consent (elicitation.url).
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
@@ -47,27 +41,24 @@ type Options struct {
 	// ListRoots lists the directories that the server may work on (roots).
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
-	// AllowURL decides whether the person may be asked to visit a URL. The call fails with its
-	// error. Default: https, and http to loopback hosts. These are refused in any case: URLs with
-	// credentials, with characters that people read differently from programs, of more than 8 KiB,
-	// and with the schemes javascript, vbscript, file, data and blob.
+	// AllowURL decides whether the user may be asked to visit a URL; its error fails the call.
+	// Default: https, and http to loopback hosts. Always refused: credentials, deceptive
+	// characters, more than 8 KiB, and the schemes javascript, vbscript, file, data and blob.
 	AllowURL func(*url.URL) error
 
 	// MaxRounds limits the retries of one call. 0: 10, negative: none.
 	MaxRounds int
-	// Timeout is how long the server may take over one call in total, pauses included. Time spent
-	// in handlers, or in a login that the transport waits for, does not count. 0: 5 minutes,
-	// negative: no limit.
+	// Timeout is the server's total time for one call, pauses included. Handlers, and a login in
+	// the transport, do not count. 0: 5 minutes, negative: no limit.
 	Timeout time.Duration
 
-	// NoBusyRetry makes calls fail at once when the server is busy ([protocol.CodeBusy]). Otherwise
-	// a request is retried when the server says (retryAfterMs), at most 3 times, if the wait fits
-	// into the caller's deadline, Timeout and 30 s.
+	// NoBusyRetry fails calls at once when the server is busy ([protocol.CodeBusy]). Otherwise a
+	// request is retried as the server says (retryAfterMs), at most 3 times, within the caller's
+	// deadline, Timeout and 30 s.
 	NoBusyRetry bool
 
-	// Tasks declares the tasks extension, which [Client.BeginTask] needs. If a call becomes a task,
-	// [Client.CallTool] follows it until it has a result, without time limit, and cancels it when
-	// the context of the call ends.
+	// Tasks declares the tasks extension, which [Client.BeginTask] needs. [Client.CallTool] then
+	// follows tasks to their result, without time limit, and cancels them when its context ends.
 	Tasks bool
 
 	// Log receives log messages of LogLevel or more severe.
@@ -75,46 +66,41 @@ type Options struct {
 	// LogLevel is the level of requests that do not set one. Empty: no log messages.
 	LogLevel protocol.LoggingLevel
 	// Notification receives all other notifications but those of [WithProgress]. The three may be
-	// called concurrently, with the context of the call that the notification belongs to.
+	// called concurrently, with the context of the notification's call.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Manual are the capabilities that [Client.Begin] and [Client.Resume] declare: what their
-	// caller can answer. Nil: those of the handlers.
+	// Manual are the capabilities for [Client.Begin] and [Client.Resume]. Nil: the handlers'.
 	Manual *protocol.ClientCapabilities
 
 	// RelayElicit is for gateways. It replaces ElicitForm and ElicitURL and gets the raw parameters
 	// of each elicitation/create that a legacy server pushes. Forms and URLs that [Client.Begin]
 	// and [Client.Resume] return are not checked. Results are encoded as they came
-	// ([protocol.RelayResult]). The client declares Manual then.
+	// ([protocol.RelayResult]). The client then declares Manual.
 	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
 	// Warn receives problems that cause no error for the caller. Log them.
-	//   - A tool is left out of a list because its definition is invalid.
-	//   - A result is malformed and read all the same: an entry of a list
-	//     or a block of content is left out, or a block of text without text
-	//     is read as empty.
-	//   - The client opens a session of a legacy revision because the server
-	//     refused server/discover or did not answer it in time: a modern
-	//     server that starts slowly is taken for a legacy one
-	//     ([StreamOptions.ProbeTimeout]).
-	//   - A question of a legacy server must not be put to a handler (a
-	//     [*QuestionError]) or its handler failed (an [*AnswerError]). The
-	//     server gets an error too, without the reason why a handler failed.
-	//     With modern servers the call fails instead.
+	//   - A tool with an invalid definition is left out of a list.
+	//   - A malformed result is read all the same: an entry of a list or a block of content is left
+	//     out, or a text block without text is read as empty.
+	//   - The client opens a session of a legacy revision because the server refused
+	//     server/discover or did not answer it in time: a modern server that starts slowly is taken
+	//     for a legacy one ([StreamOptions.ProbeTimeout]).
+	//   - A legacy server's question must not reach a handler (a [*QuestionError]) or its handler
+	//     failed (an [*AnswerError]). The server gets an error too, without the reason why a
+	//     handler failed. With modern servers the call fails instead.
 	//
 	// Calls wait until it returns. It may be called concurrently. Its panics are ignored.
 	Warn func(context.Context, error)
 
 	// Era limits the client to one era. By default it negotiates, modern first, if the peer is a
-	// [protocol.LegacyPeer]. With Modern it opens no session; with Legacy it opens one without
-	// asking. A server in the same process is no LegacyPeer: [New] fails with Legacy then.
+	// [protocol.LegacyPeer]. Modern opens no session; Legacy opens one without asking. A server in
+	// the same process is no LegacyPeer: [New] then fails with Legacy.
 	Era protocol.Era
 
 	// Extensions are declared with the capabilities: JSON objects by name.
 	Extensions map[string]json.RawMessage
 }
 
-// withDefaults returns a checked copy of o with effective values.
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
@@ -155,7 +141,6 @@ func (o *Options) checkFields() error {
 		checkSettings("Manual.Extensions", o.Manual.Extensions))
 }
 
-// checkSettings checks that the settings of capabilities are JSON objects.
 func checkSettings(field string, settings map[string]json.RawMessage) error {
 	for name, value := range settings {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {

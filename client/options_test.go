@@ -90,7 +90,7 @@ func TestTimeoutLeavesOutPeople(t *testing.T) {
 	opts := &client.Options{
 		Timeout: time.Minute,
 		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (elicited, error) {
-			time.Sleep(time.Hour) // of fake time: a person at lunch
+			time.Sleep(time.Hour) // of fake time: a user at lunch
 			if _, ok := ctx.Deadline(); ok {
 				t.Error("the handler has a deadline")
 			}

@@ -12,18 +12,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Pending is a call that waits for answers: [Client.Begin] returns it, [Client.Resume] continues
-// it.
+// A Pending is a call that waits for answers, from [Client.Begin], for [Client.Resume].
 //
-// It can be stored and sent elsewhere as JSON, answers included. Protect it: it holds the arguments
-// of the call, people's answers, and the server's state, which is enough to continue the call over
-// connections without authentication. Anyone who can change it decides what people are asked.
-// Printing and logging show none of that.
+// It can be stored and sent as JSON, answers included. Protect it: it holds arguments, users'
+// answers, and the server's state, enough to continue the call over unauthenticated connections. A
+// manipulated Pending asks users manipulated questions. Printing and logging show none of that.
 //
 // Its methods are not safe for concurrent use.
 type Pending struct {
-	// call is a pointer, so that no verb of package fmt shows the contents, even within other
-	// structs.
+	// A pointer, so that no verb of package fmt shows the contents, even within other structs.
 	call *pendingCall
 }
 
@@ -53,7 +50,6 @@ func newPending(l leg, round int, lastID int64,
 	return &Pending{call}, nil
 }
 
-// loadCall returns the contents, empty for a zero Pending.
 func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
@@ -73,16 +69,14 @@ func (p *Pending) Questions() protocol.InputRequests {
 }
 
 // State returns the state that came with the questions, for programs that store less than the
-// Pending: a request with this state and the answers continues the call, too.
+// Pending: a request with this state and the answers continues the call too.
 func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
 
 // Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
-// or a URL, as [Accept], [Decline] and [Cancel] return, a [*protocol.CreateMessageResult] for
-// sampling, a [*protocol.ListRootsResult] for roots, or a [json.RawMessage] with the JSON text of
-// one of them. Content of a form is completed with its defaults and validated, that of a URL left
-// out.
-//
-// An answer that may not be sent is an [*AnswerError], and changes nothing.
+// or URL (see [Accept], [Decline] and [Cancel]), a [*protocol.CreateMessageResult] for sampling, a
+// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] of one of them. A form's content is
+// completed with its defaults and validated, a URL's dropped. Invalid answers are an
+// [*AnswerError].
 func (p *Pending) Answer(key string, result json.Marshaler) error {
 	for _, q := range p.Questions() {
 		if q.Key != key {
@@ -101,7 +95,6 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
-// encodeAnswer checks an answer to q and returns it as it is sent.
 func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -130,7 +123,6 @@ func recode[R any](raw json.RawMessage, decode func([]byte) (R, error),
 	return encode(r)
 }
 
-// collectResponses returns the answers in the order of the questions.
 func collectResponses(questions protocol.InputRequests,
 	answers map[string]json.RawMessage) (responses protocol.InputResponses) {
 	for _, q := range questions {
@@ -151,11 +143,9 @@ func (p Pending) String() string {
 // LogValue keeps the contents out of logs.
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// pendingFormat is the version of the JSON text of a [Pending].
-const pendingFormat = 1
+const pendingFormat = 1 // version of the JSON text
 
-// maxPendingID limits the ids of stored calls: not every JSON reader keeps higher ones exactly.
-const maxPendingID = 1 << 52
+const maxPendingID = 1 << 52 // not every JSON reader keeps higher ids exactly
 
 type pendingText struct {
 	Format  int                        `json:"format"`
@@ -167,8 +157,7 @@ type pendingText struct {
 	Answers map[string]json.RawMessage `json:"answers"`
 }
 
-// MarshalJSON returns everything that [Client.Resume] needs. Later versions of this package will
-// read it.
+// MarshalJSON returns everything that [Client.Resume] needs, also in later versions.
 func (p Pending) MarshalJSON() ([]byte, error) {
 	call := p.call
 	if call == nil {
@@ -183,8 +172,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the text of MarshalJSON. An invalid text, or one with answers that
-// [Pending.Answer] would refuse, is an error and changes nothing.
+// UnmarshalJSON reads MarshalJSON's text. After an error, also of [Pending.Answer], p is unchanged.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// storedCall is the JSON text of a pending call with one answer.
 func storedCall(t testing.TB) string {
 	t.Helper()
 	c, err := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+
@@ -99,7 +98,7 @@ func TestHostilePendingText(t *testing.T) {
 }
 
 // A resumed call has an id above the highest that may be stored, and sends no answers or state that
-// somebody has added to the stored parameters. It does not alias its text.
+// were added to the stored parameters. It does not alias its text.
 func TestResumedText(t *testing.T) {
 	text := []byte(strings.NewReplacer(`"lastId":1`, `"lastId":4503599627370496`, `"name":"greet"`,
 		`"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`).Replace(storedCall(t)))
@@ -153,8 +152,7 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 		`pending tools/call "greet", round 1, 2 questions`)
 }
 
-// FuzzPending reads hostile texts. An accepted text must be stored as a text
-// that is accepted too, and give a request that a server can read.
+// FuzzPending reads hostile texts. Accepted ones must be stored readably and make valid requests.
 func FuzzPending(f *testing.F) {
 	seeds := []string{
 		storedCall(f),

@@ -12,55 +12,49 @@ import (
 )
 
 const (
-	// defaultExitGrace is how long a process may take to exit after its input is closed, and again
-	// after SIGTERM. Some servers do not notice the end of their input.
+	// defaultExitGrace is a process's time to exit after its input is closed, and again after
+	// SIGTERM. Some servers do not notice the end of their input.
 	defaultExitGrace = 2 * time.Second
-	// maxStderrTail is how much of the end of standard error an [ExitError] keeps.
-	maxStderrTail = 4 << 10
-	// exitDelay is the longest time between the exit of a process and the end of its output. After
-	// that, another process holds the output open, such as a child of the server.
+	maxStderrTail    = 4 << 10 // kept by an [ExitError]
+	// exitDelay is the longest time between a process's exit and the end of its output. After that,
+	// another process, such as a child, holds the output open.
 	exitDelay = time.Second
 )
 
 // CommandOptions configure a [Process]. The zero value works.
 type CommandOptions struct {
-	// Stream configures the stream of messages.
 	Stream StreamOptions
-	// Grace is how long [Process.Close] waits for the process to exit, after closing its input and
-	// again after SIGTERM. 0: 2 s, negative: no wait.
+	// Grace is how long [Process.Close] waits for the exit, after closing the input and again after
+	// SIGTERM. 0: 2 s, negative: no wait.
 	Grace time.Duration
 	// OwnGroup starts the process in its own process group, so that its children end with it: they
-	// get the signals of [Process.Close], and those left after its exit are killed. A terminal's
-	// interrupt does not reach the group. It has no effect on Windows.
+	// get [Process.Close]'s signals, and those left after its exit are killed. A terminal's
+	// interrupt does not reach the group. No effect on Windows.
 	OwnGroup bool
 }
 
 // A Process is a server that runs as a child process: a [Stream] over its standard input and output
 // (basic/transports/stdio). After its exit, Handle returns an [*ExitError].
 type Process struct {
-	*stream   // Close, Done and Err of the process are its own
+	*stream   // except Close, Done and Err
 	cmd       *exec.Cmd
 	ownGroup  bool
 	grace     time.Duration
 	stderr    *stderrTail
 	stdin     io.Closer
 	stdout    io.Closer
-	exited    chan struct{} // closed when the process has been waited for
+	exited    chan struct{} // closed after the wait for the process
 	status    *ExitError    // set before exited is closed
 	closeOnce sync.Once
-	// signalled: Close has sent a signal, so the exit status does not matter.
-	signalled atomic.Bool
+	signalled atomic.Bool // by Close: the exit status does not matter
 }
 
 type stream = Stream
 
-// Command starts cmd and returns the server that it runs. Nil options mean defaults. Standard input
-// and output of cmd must not be set. Standard error goes to cmd.Stderr if that is set; its end is
-// kept for [ExitError]. The end of the context of cmd, if any, kills the process. A WaitDelay of
-// zero is set to half a second, so that a process which inherited standard error cannot hide the
-// exit.
-//
-// [Process.Close] ends the process.
+// Command starts cmd and returns the server that it runs, which [Process.Close] ends. opts may be
+// nil. Standard input and output of cmd must not be set. Standard error goes to cmd.Stderr, if set,
+// and its end to [ExitError]. The end of cmd's context kills the process. A WaitDelay of zero
+// becomes half a second: a child that inherited standard error must not hide the exit.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	var o CommandOptions
 	if opts != nil {
@@ -88,7 +82,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
 	if cmd.WaitDelay == 0 {
-		// else Wait blocks while a child of the server holds stderr open
+		// Otherwise Wait blocks while a child of the server holds stderr open.
 		cmd.WaitDelay = exitDelay / 2
 	}
 	if p.ownGroup {
@@ -108,8 +102,8 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 // Done is closed when the process has exited and been waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
-// Err returns nil while the process runs, when it has exited with status 0, and
-// when [Process.Close] had to signal it, else the [*ExitError].
+// Err returns the [*ExitError], nil while the process runs, after status 0, and after a signal of
+// Close.
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:
@@ -123,11 +117,9 @@ func (p *Process) Err() error {
 }
 
 // Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. It closes
-// the input of the process, which tells a server to exit, sends SIGTERM after Grace, and kills the
-// process after another Grace. Windows has no SIGTERM: there it is killed after the first wait.
-//
-// The error is an [*ExitError] if the process exited by itself with a status other than 0.
-// Concurrent calls return the same.
+// the process's input, which tells a server to exit, sends SIGTERM after Grace (not on Windows),
+// and kills the process after another Grace. The error is an [*ExitError] if the process exited by
+// itself with a status other than 0. Concurrent calls return the same.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)
@@ -165,11 +157,11 @@ func (p *Process) exitsWithin(limit time.Duration) bool {
 	}
 }
 
-// awaitExit waits for the process. Its output is still read, for exitDelay at most.
+// awaitExit waits for the process, and up to exitDelay for its output to be read.
 func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
 	if p.ownGroup {
-		_ = signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // what is left of it
+		_ = signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // its remaining children
 	}
 	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
 	if p.status.State == nil {
@@ -195,7 +187,7 @@ func (p *Process) explainEnd(err error) error {
 
 // A stderrTail forwards what is written to it and keeps the end.
 type stderrTail struct {
-	next io.Writer // nil: nowhere
+	next io.Writer // may be nil
 
 	mu   sync.Mutex
 	kept []byte

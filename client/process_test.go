@@ -23,8 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// childEnv is the variable that makes the test binary a server. Its value is
-// the behaviour; see [TestChild].
+// childEnv makes the test binary a server. Its value is the behaviour; see [TestChild].
 const childEnv = "RONDO_CLIENT_CHILD"
 
 // TestChild is no test: it runs the server that the others start.
@@ -91,7 +90,7 @@ func TestChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// ready is what a child writes when it starts, if it writes nothing else.
+// ready is what a child writes at its start, if nothing else.
 const ready = `{"jsonrpc":"2.0","method":"ready"}`
 
 type (
@@ -106,7 +105,7 @@ type (
 	}
 )
 
-// wizard asks three times, each question depending on the answer before.
+// wizard asks three times, each question depending on the previous answer.
 func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	first, ok := roundtrip.AcceptedContent[where](ctx, "where")
 	if !ok {
@@ -131,7 +130,6 @@ func childCommand(mode string) *exec.Cmd {
 	return cmd
 }
 
-// startChild starts a server and fails t when its process outlives the test.
 func startChild(t *testing.T, cmd *exec.Cmd, opts *client.CommandOptions) *client.Process {
 	t.Helper()
 	testkit.CheckLeaks(t)
@@ -181,7 +179,7 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 func TestNoisyProcess(t *testing.T) {
 	for _, test := range []struct {
 		mode     string
-		isBroken bool // where standard error goes
+		isBroken bool // destination of standard error
 	}{{"garbage", false}, {"flood", false}, {"flood", true}} {
 		t.Run(fmt.Sprint(test.mode, test.isBroken), func(t *testing.T) {
 			var reports []string
@@ -279,7 +277,6 @@ type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }
 
-// The process keeps running after it has closed its output.
 func TestProcessThatClosesItsOutput(t *testing.T) {
 	p := startChild(t, childCommand("mute"), nil)
 	_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
@@ -318,7 +315,7 @@ func TestProcessThatStays(t *testing.T) {
 			for range 2 {
 				go func() { errs <- p.Close() }()
 			}
-			// How it ended was Close's own doing.
+			// Close itself caused this end.
 			if first, second := <-errs, <-errs; first != nil || second != nil || p.Err() != nil {
 				t.Errorf("close: got %v and %v, and afterwards %v, want no error", first, second,
 					p.Err())
@@ -338,7 +335,6 @@ func closeOnProgress(t *testing.T, heard chan struct{}) context.Context {
 		func(context.Context, *protocol.Progress) { close(heard) })
 }
 
-// The end of the command's context kills the process.
 func TestContextKillsChild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	plain := childCommand("serve")

@@ -7,7 +7,6 @@ import (
 	"syscall"
 )
 
-// startOwnGroup has a process begin a group, to which its children belong.
 func startOwnGroup(cmd *exec.Cmd) {
 	attr := syscall.SysProcAttr{}
 	if cmd.SysProcAttr != nil {
@@ -17,5 +16,4 @@ func startOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &attr
 }
 
-// signalGroup sends a signal to a process that began a group, and to its children.
 func signalGroup(pid int, s syscall.Signal) error { return syscall.Kill(-pid, s) }

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 )
 
-// TestAGroupEndsWithItsProcess holds that children of a server end with it, whether it is closed or
-// exits by itself.
+// TestAGroupEndsWithItsProcess: a server's children end with it, whether it is closed or exits.
 func TestAGroupEndsWithItsProcess(t *testing.T) {
 	for name, script := range map[string]string{
 		"closed":          "sleep 1000 & echo $! >pid; cat >/dev/null",

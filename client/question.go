@@ -17,41 +17,38 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionOrigin is the call that a question belongs to, to be shown to the person. The
-// QuestionOrigin of package elicitation is the request of a client that a gateway passes on.
+// A QuestionOrigin is the call that a question belongs to, to be shown to the user. Package
+// elicitation's QuestionOrigin is the client request that a gateway forwards.
 type QuestionOrigin struct {
 	// Key is the server's name for the question, unique within its round. With a legacy server it
 	// is the id of the server's request, or the elicitationId of a URL.
 	Key string
-	// Method and Target name the request that waits for the answer: its method, and the tool,
-	// prompt or resource URI. Both are empty if a legacy server does not say.
+	// Method and Target name the waiting request: its method, and the tool, prompt or resource URI.
+	// Both are empty if a legacy server does not say.
 	Method, Target string
-	// Round counts the rounds of the call from 1. With a legacy server it counts the questions of
-	// the request, and is 0 if the request is not known.
+	// Round is the round of the call, from 1. With a legacy server it is the number of the
+	// request's question, 0 if the request is not known.
 	Round int
 }
 
-// A FormQuestion asks the person to fill in a form.
+// A FormQuestion asks the user to fill in a form.
 type FormQuestion struct {
 	QuestionOrigin
-	// Message is the server's text and not to be trusted.
-	Message string
-	// Schema is the form: a flat JSON Schema object, which has been checked. What a server spells
-	// in another way is brought into that shape, if it has one plain reading.
+	Message string // untrusted text of the server
+	// Schema is the form: a flat, checked JSON Schema object, normalized if spelled differently.
 	Schema json.RawMessage
 
 	form *form.Form
 }
 
-// Check reports why content, a JSON object, is no valid answer; the error names the field. Defaults
-// replace absent fields. Optional fields may have the values of an input: null, or "" that the
-// schema refuses, is left out, and a string that spells a number or a boolean is converted.
+// Check reports why content, a JSON object, is not a valid answer; the error names the field.
+// Defaults replace absent fields. In optional fields null, or "" that the schema refuses, is
+// dropped, and a number or boolean sent as a string is converted.
 func (q *FormQuestion) Check(content json.RawMessage) error {
 	_, err := q.completeContent(content)
 	return err
 }
 
-// completeContent adds the form's defaults to content and validates it.
 func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage, error) {
 	if len(content) == 0 {
 		content = json.RawMessage(`{}`)
@@ -65,16 +62,14 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 	return q.form.Accept(content)
 }
 
-// A URLQuestion asks the person to visit a URL. The answer reports whether the person agreed, not
-// what happened there. Servers of revision 2025-11-25 may refuse a request until the person has
-// visited a URL (-32042). The client sends that request again as soon as the handler accepts, once
-// for each visit, so a handler should return when the visit is complete, if it can tell.
+// A URLQuestion asks the user to visit a URL. The answer reports consent, not the outcome of the
+// visit. Servers of revision 2025-11-25 may refuse a request until the user has visited a URL
+// (-32042). The client repeats that request as soon as the handler accepts, once per visit, so a
+// handler should return when the visit is complete, if it can tell.
 type URLQuestion struct {
 	QuestionOrigin
-	// Message is the server's text and not to be trusted.
-	Message string
-	// URL has passed [Options.AllowURL].
-	URL string
+	Message string // untrusted text of the server
+	URL     string // has passed [Options.AllowURL]
 	// ElicitationID names the visit in notifications/elicitation/complete of revision 2025-11-25.
 	ElicitationID string
 }
@@ -82,15 +77,14 @@ type URLQuestion struct {
 // A SamplingQuestion asks for a message of a model.
 type SamplingQuestion struct {
 	QuestionOrigin
-	// The IncludeContext of Request is empty unless [Options.Sampling] has Context.
+	// Request has no IncludeContext unless [Options.Sampling] has Context.
 	Request protocol.CreateMessage
 }
 
 // A RootsQuestion asks which directories the server may work on.
 type RootsQuestion struct{ QuestionOrigin }
 
-// Accept returns the answer of a person who agreed. Content is a struct, a map or JSON text that
-// encodes as an object, nil for none.
+// Accept returns a user's agreement. content encodes as an object, or is nil.
 func Accept(content any) (*protocol.ElicitResult, error) {
 	data, err := objectOf(content)
 	if err != nil {
@@ -99,18 +93,17 @@ func Accept(content any) (*protocol.ElicitResult, error) {
 	return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: data}, nil
 }
 
-// Decline returns the answer of a person who said no.
+// Decline returns the answer of a user who said no.
 func Decline() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionDecline}
 }
 
-// Cancel returns the answer of a person who dismissed the question.
+// Cancel returns the answer of a user who dismissed the question.
 func Cancel() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionCancel}
 }
 
-// objectOf encodes a value as a JSON object. Nil, also a nil map or pointer, gives nil. A
-// json.RawMessage is checked and returned as it is.
+// objectOf encodes a value as a JSON object, nil for nil. A json.RawMessage is checked, unchanged.
 func objectOf(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -141,16 +134,15 @@ func requireObject(data json.RawMessage) error {
 	return nil
 }
 
-// questionHandlers checks questions and passes them to the handlers of Options, for rounds and for
-// pushed questions.
+// questionHandlers checks questions, of rounds and pushed, and calls the handlers of Options.
 type questionHandlers struct {
 	opts *Options
 	caps *protocol.ClientCapabilities // what the handlers can answer
 }
 
-// maxQuestions limits the questions of one round, and the open questions of a legacy server: as
-// many as a form may have fields. Each of them interrupts a person. The rest of
-// protocol.MaxBackCalls is for refusals: a transport that runs out of it stops reading.
+// maxQuestions limits the questions of one round, and a legacy server's open questions, which each
+// interrupt a user: as many as a form may have fields. The rest of protocol.MaxBackCalls is for
+// refusals: a transport that runs out of it stops reading.
 const maxQuestions = 100
 
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
@@ -162,9 +154,8 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	return nil
 }
 
-// answerQuestions answers the questions of one round. It checks all of them, then calls the
-// handlers concurrently. The first failure cancels the others. It returns when every handler has
-// returned.
+// answerQuestions answers one round. It checks all questions, then calls the handlers concurrently.
+// The first failure cancels the others. It returns when every handler has returned.
 func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionOrigin,
 	questions protocol.InputRequests) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
@@ -205,15 +196,13 @@ func (h *questionHandlers) answerQuestions(ctx context.Context, origin QuestionO
 	return answers, failed
 }
 
-// A questionTask is a question that has passed all checks, with its handler.
 type questionTask struct {
 	origin QuestionOrigin
 	kind   protocol.InputKind
 	ask    func(context.Context) (json.RawMessage, error)
 }
 
-// runHandler calls the handler, and report exactly once, even if the handler panics or ends its
-// goroutine (as testing.T.FailNow does).
+// runHandler calls report exactly once, even if the handler panics or ends its goroutine.
 func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessage, error)) {
 	result, err := json.RawMessage(nil), errors.New("handler did not return")
 	defer func() {
@@ -228,7 +217,6 @@ func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessa
 	result, err = t.ask(ctx)
 }
 
-// prepareQuestion checks one question and binds it to its handler.
 func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	req protocol.InputRequest) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
@@ -257,7 +245,6 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	return t, nil
 }
 
-// bindHandler returns a function that calls handler with q and encodes the answer.
 func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
 	encode func(R) (json.RawMessage, error)) func(context.Context) (json.RawMessage, error) {
 	return func(ctx context.Context) (json.RawMessage, error) {
@@ -269,8 +256,7 @@ func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
 	}
 }
 
-// checkQuestion checks that a client with caps may ask a person. It returns the question as it may
-// be shown, and its form, if any.
+// checkQuestion checks that caps allow a question. It returns the question to show, and its form.
 func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
@@ -309,14 +295,12 @@ func (q *FormQuestion) encodeAnswer(r *protocol.ElicitResult) (json.RawMessage, 
 	return encodeElicitResult(r, q.completeContent)
 }
 
-// encodeVisit encodes the answer to a URL, which has no content: the client does not learn what
-// the person does there.
+// encodeVisit encodes the answer to a URL. It has no content: the client does not see the visit.
 func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// encodeElicitResult encodes an answer without changing it. Only an accept has content, which
-// complete returns.
+// encodeElicitResult encodes an answer unchanged. Only an accept has content, from complete.
 func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
 	error)) (json.RawMessage, error) {
 	if r == nil {
@@ -336,7 +320,6 @@ func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage)
 	return out.MarshalJSON()
 }
 
-// encodeMessage encodes and checks a model's message.
 func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
@@ -345,14 +328,12 @@ func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Read it as the server will.
 	if _, err := protocol.DecodeCreateMessageResult(data); err != nil {
 		return nil, err
 	}
 	return data, nil
 }
 
-// encodeRoots checks and encodes a list of directories.
 func encodeRoots(roots []protocol.Root) (json.RawMessage, error) {
 	for i, root := range roots {
 		// client/roots: a root is a file:// URI.

@@ -260,7 +260,6 @@ func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 	}
 }
 
-// both are the features of sampling that a client may declare.
 var both = protocol.SamplingCapability{Tools: true, Context: true}
 
 func TestDeclaredCapabilities(t *testing.T) {
@@ -296,8 +295,7 @@ func TestDeclaredCapabilities(t *testing.T) {
 	}
 }
 
-// A response of a few megabytes can hold a hundred thousand questions, each of
-// which would be put to a person.
+// A response of a few megabytes can hold a hundred thousand questions for the user.
 func TestTooManyQuestions(t *testing.T) {
 	for _, n := range []int{100, 101} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -328,7 +326,7 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 }
 
-// What an input gives for a field that need not be filled in is sent as the form has it.
+// An input's value for an optional field is sent in the form's type.
 func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 	const who = `{"method":"elicitation/create","params":{"mode":"form","message":"?",` +
 		`"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":7},` +

@@ -14,14 +14,13 @@ import (
 // A leg is one of the requests of a call.
 type leg struct {
 	method       string
-	target       string // tool, prompt or URI; empty where the method has none
+	target       string // tool, prompt or URI, if any
 	params       protocol.Params
-	caps         *protocol.ClientCapabilities // capabilities to declare; nil: those of the handlers
+	caps         *protocol.ClientCapabilities // to declare; nil: those of the handlers
 	subscription *subscription                // of subscriptions/listen only
 }
 
-// sendNegotiated sends one leg over the negotiated connection, and once more over a new one if it
-// did not run because the server has lost the session.
+// sendNegotiated sends one leg, and again over a new connection if a lost session did not run it.
 func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
@@ -41,7 +40,6 @@ func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	return c.sendOrEmpty(ctx, conn, l, mirrored)
 }
 
-// sendOrEmpty sends one leg over conn. A list that the server does not have is empty.
 func (c *Client) sendOrEmpty(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	if empty := undeclaredList(conn, l.method); empty != nil {
@@ -55,7 +53,7 @@ func (c *Client) sendOrEmpty(ctx context.Context, conn *connection, l leg,
 }
 
 // sendOverConnection sends one leg over conn, and once more under a new id if the server refused it
-// before it did anything: because of its version, although it names one that this client speaks
+// unprocessed: because of its version, although it names one that this client speaks
 // (basic/versioning), or because it speaks the other era.
 func (c *Client) sendOverConnection(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
@@ -118,7 +116,6 @@ func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg,
 	return result, nil
 }
 
-// fillMetadata sets version, name and capabilities, also over those that the caller set.
 func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info

@@ -21,7 +21,7 @@ func TestPeerErrors(t *testing.T) {
 	lost := func(cause error) func(error) bool {
 		return func(err error) bool {
 			_, ok := errors.AsType[*client.TransportError](err)
-			_, said := protocol.AsError(err) // as if the server had said it
+			_, said := protocol.AsError(err) // as if from the server
 			return ok && !said && (cause == nil || errors.Is(err, cause))
 		}
 	}
@@ -120,9 +120,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzResult feeds the driver responses of a hostile server. The call must
-// return a result or an error, must not call a handler for a round that it
-// refuses before the retry, and must not send more than one retry here.
+// FuzzResult feeds the driver responses of a hostile server. The call must end, must not call
+// handlers for a refused round, and must send one retry at most.
 func FuzzResult(f *testing.F) {
 	seeds := []string{
 		done,

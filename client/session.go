@@ -13,7 +13,7 @@ import (
 )
 
 // A session is a connection of a legacy revision (basic/lifecycle of revision 2025-11-25). As the
-// [protocol.BackCaller] of the peer it receives what belongs to no request.
+// peer's [protocol.BackCaller] it receives what belongs to no request.
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
@@ -25,9 +25,8 @@ type session struct {
 	running map[protocol.ID]runningLeg // by the id of the request
 }
 
-// A runningLeg has been sent and not been answered.
 type runningLeg struct {
-	ctx      context.Context // of the call, for progress that arrives on another stream
+	ctx      context.Context // of the call, for progress on another stream
 	receiver *sessionReceiver
 }
 
@@ -39,8 +38,7 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 	s.pushes.session = s
 	s.subscribers = subscribers{session: s, uriCounts: map[string]int{}}
 	caps := c.caps
-	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ in
-	// these revisions.
+	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ.
 	caps.Extensions = maps.Clone(caps.Extensions)
 	if delete(caps.Extensions, protocol.ExtensionTasks); len(caps.Extensions) == 0 {
 		caps.Extensions = nil
@@ -102,7 +100,6 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	return err
 }
 
-// agreedVersion returns the revision, empty until the server has chosen one.
 func (s *session) agreedVersion() protocol.Version {
 	if agreed := s.agreed.Load(); agreed != nil {
 		return agreed.ProtocolVersion
@@ -110,8 +107,7 @@ func (s *session) agreedVersion() protocol.Version {
 	return ""
 }
 
-// sendLeg sends one request in the form of legacy revisions. A nil back means no handlers for
-// notifications.
+// sendLeg sends one request in legacy form. A nil back handles no notifications.
 func (s *session) sendLeg(ctx context.Context, l leg,
 	back *sessionReceiver) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
@@ -144,8 +140,8 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
-// soleOrigin returns the origin of a question that arrives outside of any request: the only running
-// request; empty if there are several.
+// soleOrigin returns the only running request, for questions outside any; empty if there are
+// several.
 func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +153,7 @@ func (s *session) soleOrigin() (o QuestionOrigin) {
 	return o
 }
 
-// findByProgress returns the running leg that n reports the progress of. Some servers send progress
-// on the stream of the session.
+// findByProgress returns the leg of a progress notification. Some arrive on the session's stream.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
@@ -175,8 +170,7 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 	return runningLeg{}, false
 }
 
-// sendInSession sends one leg in a session. If the server requires a visit to a URL first (-32042),
-// it asks for the visit and sends the leg again.
+// sendInSession sends one leg, and again after a visit to a URL that the server requires (-32042).
 func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	l leg) (protocol.Result, error) {
 	s := conn.session
@@ -215,10 +209,9 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	}
 }
 
-// visitURLs asks the person for the visits that the server requires (-32042; client/elicitation of
-// revision 2025-11-25, "URL Elicitation Required Error"). It returns said if the server requires a
-// visit in visited, those of the call so far: the person did not complete it, and the caller must
-// call again.
+// visitURLs asks for the visits that the server requires (-32042; client/elicitation of revision
+// 2025-11-25, "URL Elicitation Required Error"). If one of them is in visited, the call's earlier
+// visits, the user did not complete it: said is returned, and the caller must call again.
 func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
 	visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
@@ -242,13 +235,12 @@ func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []
 	for _, a := range answers {
 		r, err := protocol.DecodeElicitResult(a.Result)
 		if err != nil || r.Action != protocol.ActionAccept {
-			return errPrefix.Errorf("person would not visit a URL: %w", said)
+			return errPrefix.Errorf("user did not visit a URL: %w", said)
 		}
 	}
 	return nil
 }
 
-// stripModernFields removes what legacy revisions do not have, and refuses retries.
 func (s *session) stripModernFields(p protocol.Params) error {
 	if retry := protocol.RetryOf(p); retry != nil {
 		if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
@@ -261,7 +253,6 @@ func (s *session) stripModernFields(p protocol.Params) error {
 	return nil
 }
 
-// discoverResult returns the result of initialize as one of server/discover.
 func (s *session) discoverResult() *protocol.DiscoverResult {
 	a := s.agreed.Load()
 	meta, _ := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
@@ -292,9 +283,8 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return back.Notify(ctx, n)
 }
 
-// handleOwnNotification handles the notifications of the session, on whichever stream they arrive:
-// withdrawn questions and changes. It reports false for others, and for changes without a
-// subscriber.
+// handleOwnNotification handles the session's notifications on any stream: withdrawn questions and
+// changes. False: another kind, or a change without a subscriber.
 func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
@@ -312,19 +302,17 @@ func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Re
 	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
 }
 
-// A sessionReceiver receives the notifications and pushed questions for one request.
 type sessionReceiver struct {
 	session       *session
 	leg           leg
-	notifications *notificationReceiver // nil: no handler wants any
+	notifications *notificationReceiver // nil without handlers
 
 	mu        sync.Mutex
-	questions int // how many the server has pushed
+	questions int // pushed so far
 }
 
 var _ protocol.BackCaller = (*sessionReceiver)(nil)
 
-// Notify implements [protocol.Back].
 func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n != nil && b.session.handleOwnNotification(n) {
 		return nil
@@ -335,7 +323,6 @@ func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) 
 	return b.notifications.Notify(ctx, n)
 }
 
-// Call implements [protocol.BackCaller].
 func (b *sessionReceiver) Call(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	b.mu.Lock()

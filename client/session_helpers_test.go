@@ -20,14 +20,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// overEach runs a test over each transport in legacyTransports.
 func overEach(t *testing.T, test func(t *testing.T, way string)) {
 	for _, way := range legacyTransports {
 		t.Run(way, func(t *testing.T) { test(t, way) })
 	}
 }
 
-// pushed returns a pushed request with the given id, method and params.
 func pushed(id, method, params string) string {
 	if params != "" {
 		params = `,"params":` + params
@@ -40,7 +38,6 @@ const (
 	askedModel = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`
 )
 
-// allHandlers returns options that answer every question.
 func allHandlers() *client.Options {
 	return &client.Options{
 		ElicitForm: acceptName,
@@ -60,7 +57,7 @@ func allHandlers() *client.Options {
 	}
 }
 
-// A legacyMessage is any message, as a server written by hand reads it.
+// A legacyMessage is any message, as a handwritten server reads it.
 type legacyMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -72,8 +69,7 @@ type legacyMessage struct {
 	} `json:"error"`
 }
 
-// answer returns the client's answer to a pushed request in short: the result,
-// or the code of the error.
+// answer returns the client's answer to a pushed request: the result, or the error's code.
 func (m legacyMessage) answer() string {
 	if m.Error != nil {
 		return fmt.Sprint(m.Error.Code)
@@ -81,21 +77,19 @@ func (m legacyMessage) answer() string {
 	return string(m.Result)
 }
 
-// A pusher sends a message on the stream of a call, and returns what the client answers if it
-// is a request, or nothing when the client has gone.
+// A pusher sends a message on a call's stream, and returns the client's answer to a request, if
+// any.
 type pusher = func(message string) legacyMessage
 
-// A legacyServer is a server of a legacy revision whose behaviour the test
-// chooses, independent of the transport.
+// A legacyServer is a legacy server under the test's control, independent of the transport.
 type legacyServer struct {
-	version string // of initialize; 2025-11-25 when empty
+	version string // of initialize; empty: 2025-11-25
 	caps    string // JSON
 	// inMemory has HTTP over pipes instead of sockets, for a test in a bubble.
 	inMemory bool
-	// refuse answers server/discover, by itself as a legacy server would.
+	// refuse answers server/discover, by default as a legacy server.
 	refuse func(w http.ResponseWriter, m legacyMessage)
-	// call answers tools/call.
-	call func(m legacyMessage, push pusher) (result string)
+	call   func(m legacyMessage, push pusher) (result string) // answers tools/call
 	// handle, if it returns a text, is the answer to a request.
 	handle func(m legacyMessage) string
 
@@ -128,7 +122,6 @@ func (s *legacyServer) methods() (list []string) {
 	return list
 }
 
-// params returns the parameters of the last message with the method.
 func (s *legacyServer) params(method string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +134,7 @@ func (s *legacyServer) params(method string) string {
 }
 
 // ask sends a request with write and waits for the answer; without an id it only sends. It ends
-// with ctx, that of the call in which it asks: a client that has given up answers nothing any more.
+// with its call's ctx: a client that has given up no longer answers.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage
 	_ = json.Unmarshal([]byte(message), &m)
@@ -165,7 +158,6 @@ func (s *legacyServer) ask(ctx context.Context, message string, write func(strin
 	}
 }
 
-// reply returns the answer to a request other than tools/call.
 func (s *legacyServer) reply(m legacyMessage) string {
 	body := `"result":{}`
 	if s.handle != nil {
@@ -207,7 +199,6 @@ func (s *legacyServer) result(m legacyMessage, push pusher) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// onLines serves a line stream and returns the client's end of it.
 func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -248,13 +239,12 @@ func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client
 	return client.NewStream(fromServer, toServer, opts)
 }
 
-// A legacyHTTP is a legacyServer over Streamable HTTP.
 type legacyHTTP struct {
 	*legacyServer
 	session string // id; empty: none
 	noGet   bool
 	plain   bool        // answers calls as JSON
-	gets    chan string // what goes out on the stream of the session
+	gets    chan string // output of the session's stream
 }
 
 func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -327,11 +317,9 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The transports of a legacyServer. Its questions come over the stream of the
-// call, over that of the session, or over the only stream there is.
+// Transports of a legacyServer: questions on a call's, the session's or the only stream.
 var legacyTransports = []string{"post stream", "get stream", "lines"}
 
-// reach returns a client of s that negotiates first.
 func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
 	t.Helper()
 	if way == "lines" {
@@ -377,7 +365,6 @@ func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	return m
 }
 
-// on returns a handler of a legacyServer that answers one method.
 func on(method, answer string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		if m.Method == method {

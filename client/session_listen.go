@@ -9,11 +9,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome does not matter.
-const unsubscribeLimit = 5 * time.Second
+const unsubscribeLimit = 5 * time.Second // the outcome does not matter
 
-// subscribers are the calls of Listen in a session. Legacy servers announce changes once a session,
-// and the client distributes them.
+// subscribers distributes changes, which legacy servers announce once per session, to calls of
+// Listen.
 type subscribers struct {
 	session *session
 
@@ -22,15 +21,13 @@ type subscribers struct {
 	uriCounts map[string]int // number of listeners by resource
 }
 
-// A subscriber is one call of Listen.
 type subscriber struct {
 	honoured   protocol.SubscriptionFilter
 	events     chan ListenEvent
-	overflowed chan struct{} // closed when an event found no room in events
+	overflowed chan struct{} // closed when events was full
 }
 
-// listenInSession is Listen in a session (server/resources of revision
-// 2025-11-25, "Subscriptions").
+// listenInSession is Listen in a session (server/resources of revision 2025-11-25).
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
 	me := &subscriber{
 		events: make(chan ListenEvent, maxQueuedNotifications), overflowed: make(chan struct{}),
@@ -112,7 +109,6 @@ func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	return err
 }
 
-// releaseURI removes a listener of a resource and reports whether it was the last.
 func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +119,7 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribeURI removes a listener of a resource. If it was the last and the session still runs,
-// it tells the server. Failure does no harm: updates are ignored.
+// unsubscribeURI removes a listener, and the last one on the server too. Failure does no harm.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return
@@ -135,8 +130,8 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 		params: &protocol.SubscribeParams{URI: uri}}, nil)
 }
 
-// publishNotification queues an event for the listeners that want it, and reports false if none
-// does. It does not block: a listener without room ends with errOverrun.
+// publishNotification queues an event for interested listeners, and reports whether there are any.
+// It never blocks: a listener whose queue is full ends with errOverrun.
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := eventOf(n)
 	if event == nil {

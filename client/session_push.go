@@ -12,11 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errQuestionWithdrawn ends the context of a handler when the server withdraws its question.
+// errQuestionWithdrawn ends a handler's context.
 var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
-// A pushHandler answers the questions that a legacy server pushes: requests of its own, while a
-// call runs.
+// A pushHandler answers the requests that a legacy server pushes while a call runs.
 type pushHandler struct {
 	session *session
 
@@ -73,8 +72,7 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// errorForServer returns the error that the server gets for a question without an answer. Errors of
-// handlers are not sent, except protocol errors.
+// errorForServer returns the error for an unanswered question. It only passes on protocol errors.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
@@ -126,16 +124,15 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
-		// Undeclared modes and questions that must not be shown are invalid parameters
-		// (client/elicitation, "Error Handling").
+		// For undeclared modes and forbidden questions (client/elicitation, "Error Handling").
 		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
 			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
 	}
 	return t, nil, nil
 }
 
-// declaresMethod reports whether the client has declared the capability for a method that v has. An
-// empty v, before the server has chosen one, has none.
+// declaresMethod reports whether the client declared the capability for a method of revision v,
+// which may be empty.
 func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
@@ -148,8 +145,7 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 	return false
 }
 
-// beginPush counts a request as running. The returned function must be called when it has been
-// answered.
+// beginPush counts a request as running. Call the returned function after the answer.
 func (p *pushHandler) beginPush(ctx context.Context,
 	id protocol.ID) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
@@ -169,7 +165,6 @@ func (p *pushHandler) beginPush(ctx context.Context,
 	}, nil
 }
 
-// addPush registers a running request, or says why not.
 func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +174,7 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	}
 	if p.early.Take(id.Value()) {
 		p.running.End(id.Value(), push)
-		// The server gets a response, in case it uses ids more than once and waits.
+		// The server gets a response, in case it reuses ids and waits.
 		return protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: it was cancelled before it began")
 	}
@@ -191,7 +186,6 @@ func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.
 	return nil
 }
 
-// cancelPush cancels the handler of a question that the server withdraws.
 func (p *pushHandler) cancelPush(params []byte) {
 	var said protocol.Cancelled
 	if jsonx.Decode(params, &said) != nil {

@@ -245,8 +245,8 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	})
 }
 
-// The client does not ask a question that the server has withdrawn before it arrived, as happens
-// on transports where requests wait for a free slot and notifications do not.
+// The client does not ask a question that was withdrawn before it arrived, as happens on transports
+// where requests wait for a free slot and notifications do not.
 func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 	for withdrawn, wantAsked := range map[string]int32{`"q"`: 0, `"p"`: 1} {
 		t.Run(withdrawn, func(t *testing.T) {

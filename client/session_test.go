@@ -86,7 +86,7 @@ func TestLegacyHasNoRounds(t *testing.T) {
 	})
 }
 
-// The timeout does not count the time in which people answer, and counts all other time.
+// The timeout excludes the time in which users answer, and counts all other time.
 func TestLegacyTimeout(t *testing.T) {
 	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
@@ -124,7 +124,7 @@ func TestLegacyTimeout(t *testing.T) {
 	})
 }
 
-// When the caller gives up during a question, no goroutine stays that waits for the answer.
+// When the caller gives up during a question, no goroutine waits for the answer any longer.
 func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,8 +172,8 @@ func TestURLElicitationRequired(t *testing.T) {
 		}, "accept", 3, 2, ""},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
 		{"for ever", always, "accept", 4, 3, "-32042"},
-		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
-		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
+		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "did not visit"},
+		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "did not visit"},
 		{"hostile URL", func(int) string {
 			return strings.ReplaceAll(need("a"), "https:", "javascript:")
 		}, "accept", 1, 0, "javascript"},
@@ -256,8 +256,8 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	})
 }
 
-// Calls that a lost session did not run (404) share one new session and are sent once more, and
-// only once. A call that may have run is not sent again.
+// Calls that a lost session did not run (404) share a new one and are repeated once; others are
+// not.
 func TestLegacySessionGone(t *testing.T) {
 	notFound := func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }
 	for name, test := range map[string]struct {
@@ -265,7 +265,7 @@ func TestLegacySessionGone(t *testing.T) {
 		lost    string                      // sessions that are refused
 		calls   int
 		inits   int
-		failure string // in the error of the call; empty: none
+		failure string // in the call's error; empty: none
 		text    string
 	}{
 		"one call":      {notFound, "s1", 1, 2, "", ""},

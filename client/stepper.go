@@ -8,16 +8,12 @@ import (
 )
 
 // Begin sends a request and returns the first questions instead of calling handlers, for programs
-// that cannot block while a person thinks: web servers, queues, jobs. P is a
-// [*protocol.CallToolParams], [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is
-// not changed.
+// that cannot block on a user: web servers, queues, jobs. p is a [*protocol.CallToolParams],
+// [*protocol.GetPromptParams] or [*protocol.ReadResourceParams]; it is not changed.
 //
-// Without an error, either the result or the pending call is not nil. The result has the type of
-// the method, for example [*protocol.CallToolResult]. Answer a pending call with [Pending.Answer]
-// and continue it with [Client.Resume], in this process or in another.
-//
-// The questions have been checked as in [Client.CallTool], against the capabilities in
-// [Options.Manual]. Errors are those of [Client.CallTool].
+// Without an error, either the result, such as a [*protocol.CallToolResult], or the pending call is
+// not nil. Answer that with [Pending.Answer] and continue with [Client.Resume], in any process.
+// Questions are checked against [Options.Manual]. Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {
@@ -27,7 +23,7 @@ func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result,
 }
 
 // Resume sends a pending call again with its answers, its state and a new id, and returns what
-// [Client.Begin] does. Every question must be answered. P is not changed. Whether it may be resumed
+// [Client.Begin] does. Every question must be answered. p is not changed. Whether it may be resumed
 // twice, for example after a [*TransportError], is up to the server.
 //
 // The questions are checked again, because p may come from another process. [Options.MaxRounds]
@@ -54,8 +50,7 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 	if err != nil {
 		return nil, nil, errPrefix.Errorf("pending call: %w", err)
 	}
-	// The ids of a call must differ, even if several processes send its requests
-	// (basic/patterns/mrtr).
+	// The ids of a call must differ, even across processes (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
 	k := c.newCall(leg{method: call.method, target: call.target, params: params})
 	k.round = call.round
@@ -91,7 +86,6 @@ func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 	return &c.caps
 }
 
-// checkQuestion checks a question and returns it as it may be shown.
 func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
 	if c.opts.RelayElicit != nil && q.Request.Kind().Method() == protocol.MethodElicit {
 		return q.Request, nil
@@ -103,7 +97,6 @@ func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, 
 	return shown, nil
 }
 
-// skipIDs makes the ids of all later requests higher than n.
 func (c *Client) skipIDs(n int64) {
 	for {
 		last := c.lastID.Load()
@@ -113,7 +106,6 @@ func (c *Client) skipIDs(n int64) {
 	}
 }
 
-// newLeg returns the request with the parameters p.
 func newLeg(p protocol.Params) (leg, error) {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:

@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// byHand declares everything that a caller of Begin can answer.
 func byHand() *client.Options {
 	return &client.Options{Manual: &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
@@ -40,7 +39,6 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	return &q
 }
 
-// begin starts a call that must turn out to be pending.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
 	result, p, err := c.Begin(t.Context(),
@@ -51,7 +49,6 @@ func begin(t *testing.T, c *client.Client) *client.Pending {
 	return p
 }
 
-// resume goes on with a call, which must not fail.
 func resume(t *testing.T, c *client.Client, p *client.Pending) {
 	t.Helper()
 	_, _, err := c.Resume(t.Context(), p)
@@ -168,7 +165,6 @@ func TestStepperThroughAllKinds(t *testing.T) {
 	}
 }
 
-// The state of a stored call is sent byte for byte, and an absent one stays absent.
 func TestStoredStateIsExact(t *testing.T) {
 	for name, state := range map[string]string{
 		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`,
@@ -201,8 +197,8 @@ func TestStoredStateIsExact(t *testing.T) {
 	}
 }
 
-// The arguments of a retry are spelled as in the first leg, even if the call
-// was stored between them: servers bind states to the spelling. The caller's metadata stays too.
+// A retry's arguments are spelled as in the first leg, even if the call was stored in between:
+// servers bind states to the spelling. The caller's metadata stays too.
 func TestRetriesSayTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
@@ -393,7 +389,7 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// A client that runs for long keeps no contexts of the calls that it has begun and resumed.
+// A long-running client keeps no contexts of the calls that it has begun and resumed.
 func TestStepperKeepsNoContexts(t *testing.T) {
 	const calls = 1000
 	type key struct{}
@@ -419,7 +415,7 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 			kept++
 		}
 	}
-	if kept > 10 { // what the stack may still hold
+	if kept > 10 { // the stack may still hold some
 		t.Errorf("%d of %d contexts are kept", kept, len(contexts))
 	}
 	runtime.KeepAlive(c)
@@ -540,7 +536,7 @@ func ExampleClient_Begin() {
 			Elicitation: &protocol.ElicitationCapability{Form: true}},
 	}
 
-	// A web server takes the order and stores what there is to ask.
+	// A web server takes the order and stores the questions.
 	first, err := client.New(s, opts)
 	if err != nil {
 		fmt.Println(err)

@@ -15,13 +15,11 @@ import (
 )
 
 const (
-	// defaultMaxLineBytes is the limit of a message, the same as over HTTP.
-	defaultMaxLineBytes = 16 << 20
-	// maxQueuedNotifications limits the queue of one receiver, and [StreamOptions.MaxLineBytes] its
-	// bytes.
+	defaultMaxLineBytes = 16 << 20 // as over HTTP
+	// maxQueuedNotifications limits a receiver's queue, [StreamOptions.MaxLineBytes] its bytes.
 	maxQueuedNotifications = 1024
-	// resultGrace is how long a subscription that the server cancelled waits for its result, which
-	// follows at once if at all.
+	// resultGrace is a cancelled subscription's wait for its result, which follows at once or
+	// never.
 	resultGrace = time.Second
 )
 
@@ -29,16 +27,14 @@ const (
 type StreamOptions struct {
 	// MaxLineBytes limits one message of the server. 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
-	// ProbeTimeout is how long the server may take to answer server/discover before it is taken for
-	// a legacy one ([Options.Warn]). The time includes its start: a modern server that is
-	// downloaded first (npx, uvx) needs more. 0: 5 s, negative: no limit, so that a legacy server
-	// must answer.
+	// ProbeTimeout is the server's time to answer server/discover, before it counts as legacy
+	// ([Options.Warn]). It includes the server's start: a modern server that is downloaded first
+	// (npx, uvx) needs more. 0: 5 s, negative: no limit; a legacy server must then answer.
 	ProbeTimeout time.Duration
 	// Violation reports messages that the server must not send or that have no receiver, and how
-	// they were handled: invalid or too long lines, requests, floods, notifications that belong to
-	// no request, other than progress. A log message does not name its request: if it may belong to
-	// several, it is dropped and reported. The stream continues. Violation is called by the
-	// goroutine that reads and must be quick.
+	// they were handled: invalid or too long lines, requests, floods, notifications of no request
+	// other than progress. A log message that may belong to several requests is dropped and
+	// reported. The stream continues. Violation blocks reading, so it must return quickly.
 	Violation func(error)
 }
 
@@ -52,14 +48,14 @@ type StreamOptions struct {
 type Stream struct {
 	opts  StreamOptions
 	lines *lineio.Stream
-	life  context.Context // ends, under mu, with why the stream has ended
+	life  context.Context // ended under mu, with the stream's error as cause
 	end   context.CancelCauseFunc
-	// explainEnd, if not nil, replaces the error of reading or writing by one that says more.
+	// explainEnd, if not nil, replaces an error of reading or writing by a more helpful one.
 	explainEnd func(error) error
 
 	mu             sync.Mutex
-	requests       map[protocol.ID]*streamRequest // that run
-	session        *streamSession                 // of a legacy revision; nil: none
+	requests       map[protocol.ID]*streamRequest // running ones
+	session        *streamSession                 // of a legacy revision, or nil
 	initialization *initialization                // nil: none was sent, or the last was refused
 
 	sessionSlot chan struct{} // holds one while there is a session
@@ -68,7 +64,7 @@ type Stream struct {
 
 var _ protocol.Peer = (*Stream)(nil)
 
-// NewStream returns the server that reads w and writes r. Nil options mean defaults. [Stream.Close]
+// NewStream returns the server that reads w and writes r. Nil opts mean defaults. [Stream.Close]
 // closes r and w if they are an [io.Closer]. If r is not, one goroutine stays until r ends.
 func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 	return newStream(r, w, opts, nil)
@@ -100,11 +96,11 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 }
 
 // Handle implements [protocol.Peer]. If ctx ends first, it returns at once and cancels the request
-// on the server. The id of the request must differ from those of running requests.
+// on the server. The request's id must differ from those of running requests.
 //
 // Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded], a [*ResponseError], and the error of
 // back, which abandons the request. A message that is too long fails all running requests. A
-// subscription ends if the server sends notifications faster than back handles them.
+// subscription ends if notifications arrive faster than back handles them.
 func (s *Stream) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	line, err := encodeLine(req)
@@ -148,8 +144,8 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 	return s.sendLine(ctx, line)
 }
 
-// Close ends the stream. Running requests fail with [ErrClosed]. The error is that of closing r and
-// w; further calls return the same.
+// Close ends the stream and returns the error of closing r and w. Running requests fail with
+// [ErrClosed]. Further calls return the same.
 func (s *Stream) Close() error {
 	s.endStream(ErrClosed)
 	return s.closeEnds()
@@ -161,7 +157,6 @@ func (s *Stream) Done() <-chan struct{} { return s.life.Done() }
 // Err returns why the stream has ended, nil while it has not.
 func (s *Stream) Err() error { return context.Cause(s.life) }
 
-// encodeLine checks a message, whose parameters may come from the user, and returns its line.
 func encodeLine(m protocol.Message) ([]byte, error) {
 	line, err := lineio.Encode(m)
 	if err != nil {
@@ -170,7 +165,6 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// sendLine passes a line to the writer, unless ctx or the stream ends first.
 func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -186,7 +180,6 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	}
 }
 
-// failStream ends the stream after the end of reading, or after an error.
 func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
@@ -202,7 +195,6 @@ func (s *Stream) failStream(err error) {
 	s.endStream(err)
 }
 
-// endStream ends the stream, once, and fails all running requests.
 func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,9 +219,9 @@ func closeIfCloser(end any) error {
 type streamRequest struct {
 	id        protocol.ID
 	method    string
-	token     protocol.ID           // zero: wants no progress
-	level     protocol.LoggingLevel // empty: wants no log messages
-	back      protocol.Back         // nil: wants no notifications
+	token     protocol.ID           // zero: no progress
+	level     protocol.LoggingLevel // empty: no log messages
+	back      protocol.Back         // nil: no notifications
 	queue     *notificationQueue
 	sent      bool          // the server may have read it
 	cancelled bool          // abandoned; the server is told once it is sent
@@ -271,7 +263,6 @@ func readWanted(params []byte) (token protocol.ID, level protocol.LoggingLevel) 
 	return token, level
 }
 
-// metadataOf returns the _meta of parameters, nil for none.
 func metadataOf(params []byte) (meta protocol.Meta) {
 	if params == nil {
 		return nil
@@ -300,7 +291,6 @@ func (e *streamRequest) deliverQueued(ctx context.Context) error {
 	}
 }
 
-// finishRequestLocked sets the outcome of a request, once.
 func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {
 	e := s.requests[id]
 	if e == nil {
@@ -335,8 +325,8 @@ func (s *Stream) abandonRequest(e *streamRequest) {
 	s.cancelRequestLocked(e)
 }
 
-// cancelRequestLocked sends the cancellation of a request, which markSent does later if the request
-// is not sent yet. It does not wait for the writer. An initialize request cannot be cancelled.
+// cancelRequestLocked sends a request's cancellation without waiting for the writer; if the request
+// is not sent yet, markSent does so later. An initialize request cannot be cancelled.
 func (s *Stream) cancelRequestLocked(e *streamRequest) {
 	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
 		return

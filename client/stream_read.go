@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// receiveLine routes a line. Nil is one that was too long.
+// receiveLine routes a line, nil for one that was too long.
 func (s *Stream) receiveLine(line []byte) error {
 	if line == nil {
 		s.failAfterLongLine()
@@ -18,8 +18,7 @@ func (s *Stream) receiveLine(line []byte) error {
 	return nil
 }
 
-// failAfterLongLine fails all running requests except subscriptions, whose results are short: the
-// line was probably the response to one of them.
+// failAfterLongLine fails all running requests except subscriptions, whose results are short.
 func (s *Stream) failAfterLongLine() {
 	err := errPrefix.Errorf("%w: longer than %d bytes", errMessageTooLong, s.opts.MaxLineBytes)
 	s.mu.Lock()
@@ -39,7 +38,6 @@ func (s *Stream) reportViolation(err error) {
 	}
 }
 
-// routeLine passes one message to its receiver.
 func (s *Stream) routeLine(line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
@@ -103,7 +101,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 		s.finishRequestLocked(r.ID, r, nil)
 		return
 	}
-	// The server could not read the id. Only if one request runs, the response can be assigned.
+	// The server could not read the id. A single running request must be meant.
 	if len(s.requests) == 1 {
 		for id := range s.requests {
 			s.finishRequestLocked(id, r, nil)
@@ -111,8 +109,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification for the session or its requests, and reports one that
-// belongs to none, unless it is progress.
+// routeNotification queues a notification, and reports one of no request, unless it is progress.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -132,8 +129,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification for requests. If a queue is full, the notification
-// is lost, which ends a subscription, but no other request.
+// queueNotificationLocked queues a notification. A full queue drops it, which ends subscriptions
+// only.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {
@@ -149,7 +146,6 @@ func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol
 	return report
 }
 
-// findReceiversLocked returns the requests that a notification belongs to.
 func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
 	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
 		id, err := protocol.ParseID(raw)
@@ -189,8 +185,8 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 	return receivers
 }
 
-// handleCancelledLocked ends a subscription that the server has cancelled, unless its result, which
-// means a graceful end, arrives within resultGrace.
+// handleCancelledLocked ends a cancelled subscription, unless its result arrives within
+// resultGrace.
 func (s *Stream) handleCancelledLocked(params []byte) error {
 	var c protocol.Cancelled
 	if err := jsonx.Decode(params, &c); err != nil {
@@ -213,8 +209,7 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	return nil
 }
 
-// A notificationQueue decouples a receiver, which may itself wait for a response, from receiveLine,
-// which must not block.
+// A notificationQueue decouples a receiver, which may block, from receiveLine, which must not.
 type notificationQueue struct {
 	maxBytes int           // bytes
 	wake     chan struct{} // holds one: the queue is not empty
@@ -249,7 +244,6 @@ func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
 	return true
 }
 
-// dequeue returns the oldest notification, nil for none.
 func (b *notificationQueue) dequeue() *protocol.Notification {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// defaultProbeTimeout limits the start of a server and its answer to server/discover. Every
-// connection to a legacy server that does not answer takes that long, unless [Options.Era] is set.
+// defaultProbeTimeout limits a server's start and its answer to server/discover. Every connection
+// to a legacy server that does not answer takes that long, unless [Options.Era] is set.
 const defaultProbeTimeout = 5 * time.Second
 
 var (
@@ -47,8 +47,7 @@ func (s *Stream) Probe(ctx context.Context,
 	return nil, garbled, err
 }
 
-// OpenSession implements [protocol.LegacyPeer]. It waits until an earlier session of the stream is
-// closed.
+// OpenSession implements [protocol.LegacyPeer]. It waits for the end of the stream's last session.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
@@ -76,7 +75,6 @@ func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	return x, resp, nil
 }
 
-// An initialization is an initialize request in flight, or its result.
 type initialization struct {
 	params   []byte
 	done     chan struct{} // closed once response and err are set
@@ -84,9 +82,9 @@ type initialization struct {
 	err      error
 }
 
-// sendInitialize returns the response to an initialize request. If one with the same parameters was
-// sent before, it returns the response to that: initialize cannot be cancelled (basic/lifecycle),
-// so the server may already have opened the session for a caller that has given up.
+// sendInitialize returns the response to an initialize request, or to an earlier one with the same
+// parameters: initialize cannot be cancelled (basic/lifecycle), so the server may already have
+// opened the session for a caller that has given up.
 func (s *Stream) sendInitialize(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
@@ -110,8 +108,7 @@ func (s *Stream) sendInitialize(ctx context.Context,
 	return &resp, nil
 }
 
-// awaitInitialize waits for the response. After an error the next sendInitialize sends a new
-// request.
+// awaitInitialize waits for the response. An error lets sendInitialize start over.
 func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
@@ -124,18 +121,17 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	close(o.done)
 }
 
-// A streamSession is the session of a stream. It receives all requests of the server, which do not
-// say to which request of the client they relate.
+// A streamSession is the session of a stream. It receives all server requests, which name no
+// origin.
 type streamSession struct {
 	stream *Stream
 	back   protocol.BackCaller
-	slots  chan struct{} // holds one for each request of the server that runs
+	slots  chan struct{} // one per running request of the server
 	queue  *notificationQueue
 	life   context.Context // of the session; answers to the server end with it
 	end    context.CancelCauseFunc
 }
 
-// Handle implements [protocol.Peer].
 func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := x.Err(); err != nil {
@@ -144,7 +140,6 @@ func (x *streamSession) Handle(ctx context.Context, req *protocol.Request,
 	return x.stream.Handle(ctx, req, back)
 }
 
-// Notify implements [protocol.Peer].
 func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err := x.Err(); err != nil {
 		return err
@@ -152,8 +147,7 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 	return x.stream.Notify(ctx, n)
 }
 
-// Close ends the session, not the stream, and sends nothing. It does not wait for handlers, which
-// may call it.
+// Close ends the session, not the stream, sends nothing, and does not wait for handlers.
 func (x *streamSession) Close() error {
 	x.end(ErrClosed)
 	x.stream.mu.Lock()
@@ -169,8 +163,7 @@ func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
 func (x *streamSession) Err() error { return context.Cause(x.life) }
 
-// deliverNotifications passes queued notifications to back, on its own goroutine, so that handlers
-// do not block the reader.
+// deliverNotifications passes queued notifications to back, so that the reader is not blocked.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -198,7 +191,6 @@ func (x *streamSession) queueNotification(n *protocol.Notification, size int) er
 	return nil
 }
 
-// answerRequest answers a request of the server in a slot.
 func (x *streamSession) answerRequest(req *protocol.Request) {
 	x.runInSlot(func() {
 		if resp, err := x.back.Call(x.life, req); err == nil {
@@ -207,8 +199,7 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine. It blocks the reader while protocol.MaxBackCalls of
-// them run.
+// runInSlot calls run on another goroutine. It blocks the reader while MaxBackCalls of them run.
 func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
@@ -223,17 +214,15 @@ func (x *streamSession) runInSlot(run func()) {
 	}()
 }
 
-// sendResponse sends a response, unless the session ends first.
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
-	if err != nil { // what replaces it is an internal error
+	if err != nil { // replaced by an internal error
 		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request in a slot. It reports false if line names no method
-// and is no request.
+// refuseMalformed refuses an invalid request in a slot. False: line is no request.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {
@@ -243,7 +232,6 @@ func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) 
 	return true
 }
 
-// currentSession returns the session of the stream, nil for none.
 func (s *Stream) currentSession() *streamSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,8 +90,7 @@ func (s *lineServer) expectCancelled(id string) {
 	}
 }
 
-// violations waits until the client is idle, and returns the violations that it
-// has reported since the last call.
+// violations waits until the client is idle, and returns the violations since the last call.
 func (s *lineServer) violations() (reported []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -100,7 +99,6 @@ func (s *lineServer) violations() (reported []string) {
 	return reported
 }
 
-// An inFlight is a running request and the notifications that it has received.
 type inFlight struct {
 	s    *lineServer
 	done chan struct{}
@@ -109,7 +107,7 @@ type inFlight struct {
 
 	mu  sync.Mutex
 	got []string
-	// hold, if not nil, keeps every notification waiting.
+	// hold, if not nil, blocks every notification.
 	hold chan struct{}
 	fail error
 }
@@ -134,7 +132,6 @@ func (r *inFlight) told() []string {
 	return slices.Clone(r.got)
 }
 
-// request returns a request with members of _meta.
 func request(id int64, method, meta string) *protocol.Request {
 	return &protocol.Request{
 		ID: protocol.IntID(id), Method: method, Params: json.RawMessage(`{"_meta":{` + meta + `}}`),
@@ -217,7 +214,7 @@ func TestStreamRoutes(t *testing.T) {
 	const level = `"` + protocol.MetaLogLevel + `":"info"`
 	tests := []struct {
 		name, meta1, meta2, line string
-		want                     int // who gets it: request 1, 2, 3, 0: Violation, or -1: nobody
+		want                     int // receiver: request 1, 2, 3, 0: Violation, or -1: none
 	}{
 		{"progress of the first", `"progressToken":"a"`, `"progressToken":"b"`, progress(`"a"`), 1},
 		{"progress of the second", `"progressToken":"1"`, `"progressToken":1`, progress(`1`), 2},
@@ -279,7 +276,6 @@ func TestStreamOrder(t *testing.T) {
 	})
 }
 
-// A receiver of notifications may send requests on the stream.
 func TestBackMayCall(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		inner := &inFlight{}
@@ -441,7 +437,6 @@ func TestUnreadableResponses(t *testing.T) {
 	})
 }
 
-// The server answers a request whose id it could not read.
 func TestErrorWithoutID(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		const line = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`
@@ -649,7 +644,6 @@ func TestNotificationsOfAStreamWithoutListeners(t *testing.T) {
 	s.Close()
 }
 
-// streamTo returns a client of srv over pipes.
 func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Client {
 	t.Helper()
 	inR, inW := io.Pipe()

@@ -13,15 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged],
-// [PromptsChanged], [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
+// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged], [PromptsChanged],
+// [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
 type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	// Filter is the part of the requested filter that the server honours.
-	// Changes outside of it are not reported.
-	Filter protocol.SubscriptionFilter
+	Filter protocol.SubscriptionFilter // honoured part of the requested one: all reported changes
 }
 
 // ToolsChanged means that the result of tools/list has changed.
@@ -35,14 +33,12 @@ type ResourcesChanged struct{}
 
 // ResourceUpdated means that the contents of a resource changed.
 type ResourceUpdated struct {
-	// URI may name a part of a resource of the filter.
-	URI string
+	URI string // may name a part of a resource of the filter
 }
 
 // TaskChanged means that a task of this client has changed.
 type TaskChanged struct {
-	// Task is its current state; its questions have not been checked.
-	Task *protocol.Task
+	Task *protocol.Task // current state; questions are unchecked
 }
 
 func (TaskChanged) isEvent()      {}
@@ -53,17 +49,15 @@ func (ResourcesChanged) isEvent() {}
 func (ResourceUpdated) isEvent()  {}
 
 // Listen opens a subscription and reports changes to handler, which may be nil, until the server or
-// ctx ends it (basic/patterns/subscriptions).
-//
-// Calls of handler do not overlap. The handler may call the client. If it panics, the subscription
-// ends. Its context ends with the subscription.
+// ctx ends it (basic/patterns/subscriptions). Calls of handler do not overlap, and may call the
+// client. A panic ends the subscription. Its context ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription gracefully. Errors are the cause of ctx,
-// a [*TransportError] if the connection is lost, a [*protocol.Error] if the server refuses, a
-// [*ResponseError] if it breaks the rules, a [context.DeadlineExceeded] if it does not acknowledge
-// within [Options.Timeout] (which limits nothing else here), and [ErrClosed]. It does not subscribe
-// again, because changes in the meantime would be lost. A caller that does should back off and,
-// once acknowledged, read again what it relies on.
+// a [*TransportError] for a lost connection, a [*protocol.Error] for a refusal, a [*ResponseError]
+// for a broken rule, a [context.DeadlineExceeded] without acknowledgment within [Options.Timeout]
+// (which limits nothing else here), and [ErrClosed]. Listen does not resubscribe, because changes
+// in the meantime would be lost. Callers that do should back off and, once acknowledged, reread
+// everything.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
@@ -106,7 +100,6 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	return err
 }
 
-// A subscription is the state of one subscriptions/listen request.
 type subscription struct {
 	client  *Client
 	wanted  protocol.SubscriptionFilter
@@ -114,13 +107,12 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *waiting.Timer // ends the wait for the acknowledgment; may be nil
 
-	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
+	handling sync.Mutex // held while an event is handled: handler calls do not overlap
 	mu       sync.Mutex
 	id       protocol.ID                  // of the request
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
-// startRequest notes that the request is sent under id.
 func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,16 +125,15 @@ func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	return s.honoured
 }
 
-// changeParams are the parameters of notifications of a subscription.
 type changeParams struct {
 	Meta          protocol.Meta                `json:"_meta"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications"`
 	URI           string                       `json:"uri"`
 }
 
-// handleNotification handles a notification of a subscription. It reports false if n is of another
-// kind. It drops notifications without the subscription id, before the acknowledgment, or outside
-// the filter. An error ends the subscription.
+// handleNotification handles a subscription's notification; false for other kinds. It drops those
+// without the subscription id, before the acknowledgment, or outside the filter. An error ends the
+// subscription.
 func (s *subscription) handleNotification(ctx context.Context,
 	n *protocol.Notification) (bool, error) {
 	switch n.Method {
@@ -167,8 +158,8 @@ func (s *subscription) handleNotification(ctx context.Context,
 	return true, s.callHandler(ctx, event)
 }
 
-// callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; it
-// cancels the request here because the peer need not do so.
+// callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; the
+// request is cancelled here because the peer need not do so.
 func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	if s.handler == nil {
 		return nil
@@ -194,7 +185,6 @@ func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	return err == nil && id == s.id
 }
 
-// readEvent returns the event of a notification, nil for none.
 func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
@@ -258,8 +248,6 @@ func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	return false
 }
 
-// acknowledgeFilter notes the part of the wanted filter that the server honours, and returns its
-// event.
 func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) ListenEvent {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -281,7 +269,6 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) List
 	return Acknowledged{copied}
 }
 
-// intersect returns the elements of wanted that said has too, nil for none.
 func intersect(wanted, said []string) (both []string) {
 	has := make(map[string]bool, len(said))
 	for _, s := range said {

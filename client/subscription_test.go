@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// everything is a filter for all events.
 func everything() protocol.SubscriptionFilter {
 	return protocol.SubscriptionFilter{
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
@@ -27,8 +26,7 @@ func everything() protocol.SubscriptionFilter {
 	}
 }
 
-// A frame is one notification of a scripted subscription. ID in its
-// parameters stands for the id of the request.
+// A frame is one notification of a scripted subscription. ID in its parameters is the request's id.
 type frame struct{ method, params string }
 
 func (f frame) send(ctx context.Context, back protocol.Back) error {
@@ -45,15 +43,14 @@ const (
 	bare   = `{` + own + `}`
 )
 
-// listening sends frames for a subscription. Then it ends the subscription with
-// end, or in good order if end is nil.
+// listening sends frames for a subscription, then ends it with end, or gracefully if end is nil.
 func listening(end func(ctx context.Context, req *protocol.Request) (response, error),
 	frames ...frame) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (response, error) {
 		for _, f := range frames {
 			f.params = strings.ReplaceAll(f.params, "ID", req.ID.String())
-			_ = f.send(ctx, back) // whether or not anybody listens any more
+			_ = f.send(ctx, back) // whether or not the client still listens
 		}
 		if end != nil {
 			return end(ctx, req)
@@ -62,7 +59,6 @@ func listening(end func(ctx context.Context, req *protocol.Request) (response, e
 	}}
 }
 
-// listen collects the events of one subscription.
 func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.ListenEvent, error) {
 	t.Helper()
 	var got []client.ListenEvent
@@ -214,7 +210,6 @@ func isResponseError(err error) bool {
 	return ok
 }
 
-// untilDone answers a request when its context ends.
 func untilDone(ctx context.Context, _ *protocol.Request) (response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -440,7 +435,7 @@ func ExampleClient_Listen() {
 		switch e := e.(type) {
 		case client.Acknowledged:
 			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
-			addTool(s, "deploy") // somebody does, on the server
+			addTool(s, "deploy") // elsewhere, on the server
 		case client.ToolsChanged:
 			for tool, err := range c.Tools(ctx) {
 				fmt.Println(tool.Name, err)

@@ -17,35 +17,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrTaskCancelled is the error of a call whose task was cancelled, by whichever side.
+// ErrTaskCancelled is the error of a call whose task was cancelled, by either side.
 var ErrTaskCancelled = errors.New("client: the task was cancelled")
 
 const (
-	// defaultTaskPoll is the poll interval; minTaskPoll and maxTaskPoll bound that of the server.
+	// defaultTaskPoll is the poll interval; minTaskPoll and maxTaskPoll bound the server's.
 	defaultTaskPoll = time.Second
 	minTaskPoll     = 100 * time.Millisecond
 	maxTaskPoll     = time.Minute
-	// maxTaskFailures limits failed polls in a row: with pauses that grow to maxTaskPoll, a server
-	// may be away for a quarter of an hour.
-	maxTaskFailures = 20
-	// maxTaskRepeats limits the polls in a row that show only questions that have been answered and
-	// acknowledged.
-	maxTaskRepeats = 60
-	// After each resendTaskAnswers of these polls the answer is sent again: a server whose store
-	// was restored from a backup has lost it.
+	maxTaskFailures = 20 // in a row: about a quarter of an hour
+	maxTaskRepeats  = 60 // polls in a row that show only answered questions
+	// Every resendTaskAnswers of these polls answers are resent: a restored backup has lost them.
 	resendTaskAnswers = 10
-	// maxTaskQuestions limits the questions of one task.
-	maxTaskQuestions = 1024
-	// taskCancelTime limits the cancellation of the task of an abandoned call.
-	taskCancelTime = 2 * time.Second
+	maxTaskQuestions  = 1024            // per task
+	taskCancelTime    = 2 * time.Second // for an abandoned call
 )
 
 // A Task is the handle of a call that has become a task (the tasks extension): [Client.BeginTask]
 // returns it, [Client.FollowTask] follows it.
 //
-// It can be stored as JSON and followed in another process. Protect it: it holds people's answers
-// until they are sent, and for servers without authentication the id suffices to read and cancel
-// the task. It holds no credentials. Printing and logging show neither.
+// It can be stored as JSON and followed in another process. Protect it: it holds users' answers
+// until they are sent, and on servers without authentication the id suffices to read and cancel the
+// task. It holds no credentials. Printing and logging show neither.
 //
 // While it is followed, its methods may be called from the keep function only.
 type Task struct{ state *taskState }
@@ -97,7 +90,7 @@ func (t *Task) UnmarshalJSON(data []byte) error {
 		return errPrefix.Errorf("task: %w", err)
 	}
 	if s.Format != taskFormat || s.ID == "" || s.Created.IsZero() {
-		return errors.New("client: task: the text is not that of a task")
+		return errors.New("client: task: the text is not a stored task")
 	}
 	t.state = s
 	return nil
@@ -105,7 +98,7 @@ func (t *Task) UnmarshalJSON(data []byte) error {
 
 // BeginTask calls a tool, answers its first questions, and returns a result, or a handle once the
 // call has become a task. Unlike with [Client.CallTool], only [Client.CancelTask] cancels the task.
-// [Options.Tasks] must be set. Errors are those of CallTool. P is not changed.
+// [Options.Tasks] must be set. Errors are those of CallTool. p is not changed.
 func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	*protocol.CallToolResult, *Task, error) {
 	if !c.opts.Tasks {
@@ -141,13 +134,12 @@ func (c *Client) serverName() string {
 }
 
 // FollowTask waits until a task has a result, and answers its questions: handlers see each once,
-// however often the server shows it. keep, which may be nil, is called with the task before an
-// answer is sent, so that another process can continue from there; its error ends the call.
+// even if the server repeats it. keep, which may be nil, is called with the task before an answer
+// is sent, so that another process can continue from there; its error ends the call.
 //
-// The end of ctx, of the client or of the process does not cancel the task. The error of a failed
-// task is a [*protocol.Error], of a cancelled one [ErrTaskCancelled]. Other errors are those of
-// [Client.CallTool]; a handle for another server is refused. Failed polls are repeated for about a
-// quarter of an hour.
+// Only [Client.CancelTask] cancels the task. A failed task's error is a [*protocol.Error], a
+// cancelled one's [ErrTaskCancelled]. Other errors are those of [Client.CallTool]; a handle for
+// another server is refused. Failed polls are repeated for about a quarter of an hour.
 func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
 	*protocol.CallToolResult, error) {
 	if err := c.checkTask(t); err != nil {
@@ -182,8 +174,7 @@ func (c *Client) CancelTask(ctx context.Context, t *Task) error {
 	return preferClosed(ctx, err)
 }
 
-// driveTask follows the task of a call, and cancels it if the call is abandoned: nobody else has
-// the handle.
+// driveTask follows a call's task, and cancels it with the call: nobody else has the handle.
 func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.CreateTaskResult) (
 	protocol.Result, error) {
 	t := c.newTask(tool, handle)
@@ -200,7 +191,6 @@ func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.Cr
 	return nil, err
 }
 
-// A taskEndError is the error of a task that has ended on the server.
 type taskEndError struct{ error }
 
 func (e *taskEndError) Unwrap() error { return e.error }
@@ -212,7 +202,7 @@ type taskPoll struct {
 	wake     chan struct{} // the server has announced a change
 	heard    atomic.Bool   // the server announces changes
 	polled   time.Time
-	failures int  // polls in a row
+	failures int  // in a row
 	repeats  int  // polls in a row that showed answered questions only
 	received bool // the server has acknowledged the answers
 }
@@ -254,7 +244,7 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	}
 }
 
-// pause waits until the next poll, at least minTaskPoll also after announced changes.
+// pause waits until the next poll, at least minTaskPoll even after announced changes.
 func (p *taskPoll) pause(ctx context.Context) error {
 	wait := time.Duration(p.task.state.Poll) * time.Millisecond
 	if wait == 0 {
@@ -262,7 +252,7 @@ func (p *taskPoll) pause(ctx context.Context) error {
 	}
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
 	if p.heard.Load() && p.failures == 0 {
-		wait = max(wait, maxTaskPoll/2) // in case that an announcement is lost
+		wait = max(wait, maxTaskPoll/2) // an announcement may be lost
 	}
 	timer := time.NewTimer(wait + rand.N(wait/8+1))
 	defer timer.Stop()
@@ -319,7 +309,6 @@ func (p *taskPoll) get(ctx context.Context) (*protocol.Task, error) {
 	return nil, &ResponseError{protocol.MethodGetTask, err}
 }
 
-// tolerate returns nil for a temporary failure.
 func (p *taskPoll) tolerate(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -334,7 +323,7 @@ func (p *taskPoll) tolerate(ctx context.Context, err error) error {
 	return nil
 }
 
-// answer calls the handlers for new questions, and sends the answers to all that the server shows.
+// answer calls the handlers for new questions, and sends the answers to all pending ones.
 func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) error {
 	state := p.task.state
 	var fresh protocol.InputRequests
@@ -349,7 +338,7 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	switch {
 	case p.repeats > maxTaskRepeats:
 		return &ResponseError{protocol.MethodGetTask,
-			errors.New("the server keeps asking for what has been answered")}
+			errors.New("the server keeps repeating answered questions")}
 	case len(state.Asked)+len(fresh) > maxTaskQuestions:
 		return &ResponseError{protocol.MethodGetTask, errors.New("the task asks too much")}
 	}
@@ -367,7 +356,6 @@ func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) 
 	return nil
 }
 
-// ask calls the handlers and replaces the remembered answers.
 func (p *taskPoll) ask(ctx context.Context, fresh protocol.InputRequests) error {
 	if len(fresh) == 0 {
 		return nil
@@ -397,7 +385,6 @@ func (c *Client) sendTask(ctx context.Context, method string, t *Task,
 	return c.sendWithBusyRetry(ctx, c.newCall(l), l)
 }
 
-// checkHandle refuses the handle of a task if the client has not declared tasks.
 func checkHandle(result protocol.Result, declared *protocol.ClientCapabilities) error {
 	if _, handle := result.(*protocol.CreateTaskResult); !handle {
 		return nil

@@ -134,30 +134,27 @@ const (
 	taskTimes = `"createdAt":"2026-11-01T10:00:00Z",` +
 		`"lastUpdatedAt":"2026-11-01T10:00:00Z","ttlMs":null`
 	taskHead = `"resultType":"complete","taskId":"t1",` + taskTimes + `,"pollIntervalMs":2000,`
-	// isHandle, isWorking and isDone are what servers say of a task.
 	isHandle = `{"resultType":"task","taskId":"t1",` + taskTimes +
 		`,"pollIntervalMs":2000,"status":"working"}`
 	isWorking = `{` + taskHead + `"status":"working"}`
 	isDone    = `{` + taskHead + `"status":"completed","result":` + done + `}`
 )
 
-// isAsking is a task that asks for a name under a key.
 func isAsking(key string) string {
 	return fmt.Sprintf(`{%s"status":"input_required","inputRequests":{%q:%s}}`, taskHead, key,
 		nameForm)
 }
 
-// A slippingServer hands out a handle, and says of its task what get returns for the n-th poll.
+// A slippingServer hands out a handle, and answers the n-th poll with get.
 type slippingServer struct {
 	fakePeer
 	begun              time.Time
 	polled             []time.Duration // since begun
 	updated, cancelled int
-	every              time.Duration // between two announcements, 0: it announces nothing
-	busy               int           // the update that is refused, 0: none
+	every              time.Duration // between two announcements, 0: none
+	busy               int           // number of the refused update, 0: none
 }
 
-// announce reports the task as working, repeatedly.
 func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
 	say := func(method, params string) {
 		_ = back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(
@@ -205,7 +202,7 @@ func newSlippingServer(handle string, get func(n int) string) *slippingServer {
 	return s
 }
 
-// follow calls a tool of the server in fake time, and returns how many questions a person saw.
+// follow calls a tool in fake time, and returns how many questions reached the user.
 func (s *slippingServer) follow(t *testing.T) (asked int32, err error) {
 	t.Helper()
 	var n atomic.Int32
@@ -219,7 +216,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	always := func(text string) func(int) string { return func(int) string { return text } }
 	for name, test := range map[string]struct {
 		get       func(n int) string
-		cancelled int // how often the client cancels what it gives up
+		cancelled int // tasks.cancel requests of the client
 	}{
 		"another id": {always(`{"resultType":"complete","taskId":"t2",` + taskTimes +
 			`,"status":"working"}`), 1},
@@ -236,7 +233,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newSlippingServer(isHandle, func(n int) string {
-				if n == 3 { // a client that takes it comes to an end
+				if n == 3 { // a client that accepts it comes to an end
 					return isDone
 				}
 				return test.get(n)
@@ -252,7 +249,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	}
 }
 
-// The same instant in other words is the same task.
+// Another spelling of the same instant is the same task.
 func TestCreationIsComparedAsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string {
@@ -271,7 +268,7 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 			switch n {
 			case 1:
 				return isWorking
-			case 2: // other words count from now on
+			case 2: // the other spelling counts from now on
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"pollIntervalMs":40000,"status":"working"}`
 			case 3: // too fast, and too slow
@@ -280,7 +277,7 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 			case 4:
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"pollIntervalMs":86400000,"status":"working"}`
-			case 5: // and no word at all
+			case 5: // and none at all
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"status":"working"}`
 			}
@@ -300,7 +297,7 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 	})
 }
 
-// Announced changes are looked at once, and not faster than ten times a second.
+// Announced changes are polled at once, at most ten times a second.
 func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 	for every, most := range map[time.Duration]time.Duration{
 		time.Millisecond: 100 * time.Millisecond,
@@ -328,12 +325,11 @@ func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 // Handlers see a question once, whatever the server repeats, unless it has a new key.
 func TestQuestionsOfTasks(t *testing.T) {
 	for name, test := range map[string]struct {
-		get   func(s *slippingServer) string
-		busy  int // the update that is refused
-		ok    bool
-		asked int32
-		// 0: does not matter
-		polled, updated int
+		get             func(s *slippingServer) string
+		busy            int // number of the refused update
+		ok              bool
+		asked           int32
+		polled, updated int // 0: any number
 	}{
 		"shown once": {get: func(s *slippingServer) string {
 			switch n := len(s.polled); {
@@ -347,7 +343,7 @@ func TestQuestionsOfTasks(t *testing.T) {
 		"answered and repeated": { // the answer is sent again now and then
 			get:   func(*slippingServer) string { return isAsking("who") },
 			asked: 1, polled: 62, updated: 7},
-		// The answer comes again with the next poll, although the server has taken those before.
+		// The answer comes again with the next poll, although the server has accepted earlier ones.
 		"busy server": {get: func(s *slippingServer) string {
 			return []string{isAsking("one"), isAsking("two"), isAsking("two"), isDone}[s.updated]
 		}, busy: 2, ok: true, asked: 2, polled: 4, updated: 3},
@@ -410,7 +406,7 @@ func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 	}
 }
 
-// Nobody else has the handle of a call; that of BeginTask may be in other hands.
+// A call alone has its handle; BeginTask's may be shared.
 func TestGivenUpCallCancelsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string { return isWorking })

@@ -18,9 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// sendRequest sends one HTTP request, with the credentials of the [Authorizer], which may have it
-// sent again when they are refused. It returns when the response header has arrived. The caller
-// must end the exchange with closeWith.
+// sendRequest sends one HTTP request, again with other credentials if the [Authorizer] says so. It
+// returns when the response header has arrived. The caller must end the exchange with closeWith.
 func (t *Transport) sendRequest(ctx context.Context, o Outgoing, header http.Header,
 	body []byte) (*httpExchange, error) {
 	if t.authorizer == nil {
@@ -54,14 +53,12 @@ func (t *Transport) sendRequest(ctx context.Context, o Outgoing, header http.Hea
 	}
 }
 
-// isRefusal reports whether a response refuses the credentials.
 func isRefusal(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusUnauthorized ||
 		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
 }
 
-// reportRefused calls the authorizer. It releases the connection first, because a login may take
-// long.
+// reportRefused calls the authorizer, without the connection, because a login may take long.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer waiting.Pause(x.ctx)()
@@ -75,7 +72,7 @@ func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	return again, nil
 }
 
-// bufferRefusal reads as much of the body of a refusal as readRefusal needs.
+// bufferRefusal reads as much of a refusal's body as readRefusal needs.
 func (x *httpExchange) bufferRefusal() {
 	var body []byte
 	if x.mediaType() == mediaJSON {
@@ -87,8 +84,8 @@ func (x *httpExchange) bufferRefusal() {
 	x.resp.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// canonicalHeader returns a copy of a header with canonical names. Its values have no spare
-// capacity: a round tripper that appends to one does not write into what other requests read.
+// canonicalHeader copies a header with canonical names. Values have no spare capacity: a round
+// tripper that appends to one must not write into a slice that other requests read.
 func canonicalHeader(header http.Header) http.Header {
 	h := make(http.Header, len(header))
 	for name, values := range header {
@@ -98,8 +95,7 @@ func canonicalHeader(header http.Header) http.Header {
 	return h
 }
 
-// addCredentials returns the header with the credentials, which do not override headers of the
-// protocol.
+// addCredentials adds credentials to the header, but never overrides headers of the protocol.
 func addCredentials(header, credentials http.Header) http.Header {
 	h := make(http.Header, len(header)+len(credentials))
 	maps.Copy(h, header)
@@ -115,8 +111,7 @@ func addCredentials(header, credentials http.Header) http.Header {
 	return h
 }
 
-// maskCredentials masks the authorizer's credentials in a text of the server, which may repeat
-// them.
+// maskCredentials masks the authorizer's credentials in server text, which may repeat them.
 func (x *httpExchange) maskCredentials(text string) string {
 	if len(x.credentials) == 0 || text == "" {
 		return text
@@ -124,7 +119,6 @@ func (x *httpExchange) maskCredentials(text string) string {
 	return redact.MaskParts(text, secretsOf(x.credentials))
 }
 
-// secretsOf returns the values of headers, with and without the scheme.
 func secretsOf(header http.Header) (secrets []string) {
 	for _, values := range header {
 		for _, value := range values {
@@ -137,9 +131,8 @@ func secretsOf(header http.Header) (secrets []string) {
 	return secrets
 }
 
-// An authorizerError is the error of an authorizer, with the credentials masked in its text. It has
-// Is and As but no Unwrap, because code that prints the chain of an error would print the unmasked
-// text.
+// An authorizerError is an authorizer's error with the credentials masked. It has Is and As but no
+// Unwrap: code that prints an error chain would print the unmasked text.
 type authorizerError struct {
 	text string
 	err  error
@@ -165,16 +158,13 @@ func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) 
 // Unhandled means that the server has not acted on the request.
 func (e *authorizerError) Unhandled() {}
 
-// errUnauthorized means that the server refuses the credentials, and the authorizer has no others.
-var errUnauthorized = errors.New("credentials were refused")
+var errUnauthorized = errors.New("credentials were refused") // and the authorizer has no others
 
-// isUnauthorized reports whether a request failed because it lacks valid credentials.
 func isUnauthorized(err error) bool {
 	_, gaveUp := errors.AsType[*authorizerError](err)
 	return gaveUp || errors.Is(err, errUnauthorized)
 }
 
-// outgoingOf describes a message to the authorizer.
 func outgoingOf(m protocol.Message) Outgoing {
 	o := Outgoing{Method: http.MethodPost}
 	switch m := m.(type) {

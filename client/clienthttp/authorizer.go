@@ -8,40 +8,31 @@ import (
 	"net/url"
 )
 
-// maxSends limits the attempts of one message: the first, after a login, after a login with more
-// scopes, and after a nonce.
-const maxSends = 4
+const maxSends = 4 // initially, after a login, after one for more scopes, and after a nonce
 
 // An Authorizer provides the credentials of every HTTP request, including those that resume or end
-// a session, and handles their refusal. Its methods are called concurrently and must return when
-// their context ends.
+// a session, and handles their refusal. Calls may overlap and must return when their context ends.
 type Authorizer interface {
-	// Credentials returns headers for one request. They override [Options].Header; headers of the
-	// protocol cannot be set. An error fails the request before it is sent.
+	// Credentials returns headers for one request. They override [Options].Header, but not headers
+	// of the protocol. An error fails the request before it is sent.
 	Credentials(ctx context.Context, r Outgoing) (http.Header, error)
-	// Refused is called after a response with status 401, or 403 with a WWW-Authenticate header. If
-	// it returns true, the same bytes are sent again with new credentials, at most 4 times in all:
-	// after the last refusal Refused is not called. If it returns false, the call fails with a
-	// [*StatusError], otherwise with the error.
-	//
-	// It may take as long as a person needs to log in: client.Options.Timeout does not include this
-	// time. ctx ends with the call, the session or the transport.
+	// Refused is called after status 401, or 403 with WWW-Authenticate. If it returns true, the
+	// same bytes are sent again with new credentials, at most 4 times in all; the last refusal is
+	// not reported. If it returns false, the call fails with a [*StatusError], otherwise with err.
+	// It may block for a login: client.Options.Timeout excludes this time. ctx ends with the call,
+	// the session or the transport.
 	Refused(ctx context.Context, r Refusal) (again bool, err error)
 }
 
 // An Outgoing is an HTTP request to be sent.
 type Outgoing struct {
-	// Method is the HTTP method: POST for messages, GET for the stream of a session and for
-	// resumption, DELETE for the end of a session.
+	// Method is POST for messages, GET to listen or resume, DELETE for the end of a session.
 	Method string
-	// URL is the endpoint. It must not be changed. It is not printed, because its query may hold a
-	// secret.
+	// URL is the endpoint. It must not be changed. Not printed: its query may hold a secret.
 	URL *url.URL `json:"-"`
-	// RPC is the method of the message, for example tools/call; empty for answers to the
-	// server's questions, GET and DELETE.
+	// RPC is the message's method, such as tools/call; empty for answers, GET and DELETE.
 	RPC string
-	// Target is the name of the tool or prompt, or the URI of the resource, that the message
-	// is about; empty for others.
+	// Target is the tool or prompt name, or the resource URI, of the message; empty for others.
 	Target string
 }
 
@@ -56,18 +47,14 @@ func (o Outgoing) Format(s fmt.State, _ rune) {
 	}
 }
 
-// A Refusal is a response that refuses the credentials of a request.
+// A Refusal is a response that refuses credentials.
 type Refusal struct {
 	Outgoing
-	// Sent are the headers that Credentials returned for the request, with canonical names.
-	// They are not printed.
-	Sent http.Header `json:"-"`
-	// Status is 401 or 403.
-	Status int
-	// It is not printed.
-	Header http.Header `json:"-"`
-	// Attempt counts how often the message has been sent, from 1.
-	Attempt int
+	// Sent are the headers that Credentials returned, with canonical names. Not printed.
+	Sent    http.Header `json:"-"`
+	Status  int         // 401 or 403
+	Header  http.Header `json:"-"` // not printed
+	Attempt int         // times the message has been sent, from 1
 }
 
 // Format leaves URL and headers out, whatever the verb.

@@ -26,8 +26,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A scripted is an authorizer that the test plays. Without functions it gives a new token each
-// time, and has refused requests sent again.
+// A scripted is a test's authorizer. By default tokens are new, and refused requests are sent
+// again.
 type scripted struct {
 	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
 	refused     func(context.Context, clienthttp.Refusal) (bool, error)
@@ -64,14 +64,12 @@ func noCredentials(cause error) *scripted {
 	}}
 }
 
-// refusedFor returns an authorizer that has no refused request sent again.
 func refusedFor(cause error) *scripted {
 	return &scripted{refused: func(context.Context, clienthttp.Refusal) (bool, error) {
 		return false, cause
 	}}
 }
 
-// refuseAll counts refused requests.
 func refuseAll(sent *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*sent++
@@ -79,21 +77,20 @@ func refuseAll(sent *int) http.HandlerFunc {
 	}
 }
 
-// An arrival is a request as it came.
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
-// key tells requests apart, and is the same when one is sent again.
+// key identifies requests, and is the same for retries.
 func (a arrival) key() string {
 	return strings.Join([]string{a.method, a.session, a.lastEvent, a.body}, " ")
 }
 
-// A gate refuses what comes to a handler the first time, and lets it through when it is sent again.
+// A gate refuses each request the first time, and passes its retry.
 type gate struct {
 	next      http.Handler
 	status    int             // of the refusal
 	challenge string          // of the refusal
-	only      string          // JSON-RPC or HTTP method that is refused; empty: all are
-	resumed   chan<- struct{} // closed when a resumption is let through; nil: nobody waits
+	only      string          // refused JSON-RPC or HTTP method; empty: all
+	resumed   chan<- struct{} // closed when a resumption passes, or nil
 
 	mu   sync.Mutex
 	came []arrival
@@ -127,8 +124,7 @@ func (g *gate) arrivals() []arrival {
 	return slices.Clone(g.came)
 }
 
-// toolServer returns a server whose tools ask, and have the client reconnect: reconnect waits
-// for resumed.
+// toolServer has tools that ask, or make the client reconnect: reconnect waits for resumed.
 func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
@@ -158,13 +154,11 @@ func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
 	return srv
 }
 
-// answerAda answers the question of the tool ask.
 func answerAda(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 	return &protocol.ElicitResult{Action: protocol.ActionAccept,
 		Content: []byte(`{"name":"Ada"}`)}, nil
 }
 
-// connect returns a client of an era to a handler, over real connections.
 func connect(t testing.TB, h http.Handler, a clienthttp.Authorizer,
 	era protocol.Era) *client.Client {
 	t.Helper()
@@ -198,7 +192,6 @@ func asAda() *serverhttp.Options {
 	}}
 }
 
-// wantText calls a tool and checks what it says.
 func wantText(t testing.TB, c *client.Client, tool, want string) {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), tool, nil)
@@ -289,8 +282,7 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 	})
 }
 
-// A stepUp is the authority of a server and the authorizer of its client: tokens are the scopes
-// that they have, and clients ask for those of the challenge.
+// A stepUp is a server's authority and its client's authorizer: tokens are their scopes.
 type stepUp struct {
 	mu     sync.Mutex
 	scopes []string
@@ -326,7 +318,7 @@ func (s *stepUp) Refused(_ context.Context, r clienthttp.Refusal) (bool, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Sent.Get("Authorization") == "" && s.scopes != nil {
-		return true, nil // somebody has logged in meanwhile
+		return true, nil // another login happened meanwhile
 	}
 	_, challenged, _ := strings.Cut(r.Header.Get("WWW-Authenticate"), `scope="`)
 	s.scopes = append(s.scopes, strings.Fields(strings.TrimSuffix(challenged, `"`))...)
@@ -465,7 +457,6 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 	}
 }
 
-// A loginError is the error of an authorizer.
 type loginError struct{ text string }
 
 func (e *loginError) Error() string { return e.text }
@@ -503,7 +494,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	o := clienthttp.Outgoing{Method: "POST", URL: u, RPC: "tools/call", Target: "a tool"}
 	r := clienthttp.Refusal{Outgoing: o, Sent: http.Header{"Authorization": {"Bearer " + secret}},
 		Status: 403, Header: http.Header{"Set-Cookie": {secret}}, Attempt: 2}
-	// Not in fields that are not exported: package fmt does not call methods there.
+	// Not in unexported fields: package fmt does not call methods there.
 	type holder struct{ R clienthttp.Refusal }
 	for _, value := range []any{o, &o, r, &r, []clienthttp.Refusal{r}, holder{r}, &holder{r}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t", "%!"} {
@@ -522,12 +513,11 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	wantEqual(t, "printed", fmt.Sprintf("%+v", r), `POST tools/call "a tool": 403, attempt 2`)
 }
 
-// A person takes three minutes to log in for one kind of message, in a client that gives a server
-// a minute.
+// A login for one kind of message takes three minutes; the client's timeout is one minute.
 func TestAPersonMayTakeLongToLogIn(t *testing.T) {
 	for _, test := range []struct {
 		era  protocol.Era
-		only string // what is refused; an answer of the modern era is a call
+		only string // refused; in the modern era an answer is a call
 	}{
 		{protocol.Modern, "tools/call"}, {protocol.Legacy, "tools/call"},
 		{protocol.Legacy, ""}, {protocol.Modern, "subscriptions/listen"},
@@ -629,7 +619,7 @@ func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
 				close(began)
 				<-ctx.Done()
 				cause = context.Cause(ctx)
-				return true, nil // which does not matter any more
+				return true, nil // irrelevant by now
 			}}
 			sent := 0
 			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 )
 
-// A roundTrip answers without a network, so that the benchmark measures the
-// transport and net/http's client.
+// A roundTrip needs no network: only the transport and net/http's client are measured.
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {

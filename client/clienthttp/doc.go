@@ -6,28 +6,26 @@
 //	})
 //	c, err := client.New(transport, nil)
 //
-// Every message is a POST of its own. The response is a JSON body or an event stream, as the server
-// chooses. The end of a request's context closes its stream, which cancels the request.
+// Every message is one POST; the response is a JSON body or an event stream. When a request's
+// context ends, its stream is closed, which cancels the request.
 //
 // # Sessions of older revisions
 //
 // A [Transport] is a [protocol.LegacyPeer]: package client opens sessions over it with servers of
-// older revisions. It then sends Mcp-Session-Id and the revision with every request, keeps a stream
-// open for messages that belong to no request (GET; the server may answer 405), and ends the
-// session (DELETE) when the client is closed. If the server numbers its events, a broken stream is
-// resumed: after the time that the server sets, else after 1 s, with back-off. A request fails
-// after 5 attempts in a row that receive nothing; the stream of the session is resumed without
-// limit. When the context of a request ends, the client sends a cancellation: in these revisions a
-// closed connection is none.
+// older revisions. Every request then carries Mcp-Session-Id and the revision. A GET stream stays
+// open for messages that belong to no request (the server may answer 405), and closing the client
+// ends the session (DELETE). If the server numbers its events, a broken stream is resumed: after
+// the server's retry time or 1 s, with back-off. A request fails after 5 attempts in a row that
+// receive nothing; the stream of the session is resumed without limit. When a request's context
+// ends, the client sends a cancellation: in these revisions closing the connection does not cancel.
 //
-// The older transport of two endpoints (HTTP+SSE, revision 2024-11-05) is not supported.
+// The older HTTP+SSE transport (revision 2024-11-05) is not supported.
 //
 // # Credentials
 //
-// [Options.Header] sends the same credentials with every request. An [Authorizer] is called for
-// each request and each refusal (401, or 403 with a challenge), logs in or renews a token, and has
-// the same bytes sent again, up to 4 times, so calls and sessions outlive tokens. Package
-// client/oauth has one.
+// [Options.Header] is sent with every request. An [Authorizer] is called for each request and each
+// refusal (401, or 403 with a challenge): it logs in or renews a token and has the same bytes sent
+// again, up to 4 times, so calls and sessions outlive tokens. Package client/oauth has one.
 //
 // # Limits
 //

@@ -11,27 +11,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix starts every error text of this package, once.
-const errPrefix errtext.Prefix = "clienthttp: "
+const errPrefix errtext.Prefix = "clienthttp: " // starts every error text once
 
 var (
-	errClosed = errors.New("clienthttp: transport is closed")
-	// errResponseTooLarge is wrapped by the error for a message above [Options.MaxResponseBytes].
-	errResponseTooLarge = errors.New("response is too large")
-	// errNoResponse is wrapped by the error for a stream that ended before the response.
-	errNoResponse = errors.New("stream ended without a response")
+	errClosed           = errors.New("clienthttp: transport is closed")
+	errResponseTooLarge = errors.New("response is too large") // above Options.MaxResponseBytes
+	errNoResponse       = errors.New("stream ended without a response")
 )
 
-// A malformedError means an invalid response: not JSON, no message, another id, too large, or of
-// another content type.
+// A malformedError is an invalid response: bad JSON, no message, wrong id or type, too large.
 type malformedError struct {
 	err    error
 	offset int
 	hasRun bool
 }
 
-// newMalformedError returns the error of an invalid response. data is its JSON, nil if that is not
-// at fault.
+// newMalformedError returns the error of an invalid response. data is the JSON at fault, or nil.
 func newMalformedError(data []byte, err error) error {
 	e := &malformedError{err: err, offset: -1}
 	if data == nil {
@@ -43,38 +38,31 @@ func newMalformedError(data []byte, err error) error {
 	return e
 }
 
-// Error returns the text of the cause.
 func (e *malformedError) Error() string { return e.err.Error() }
 
-// Unwrap returns the cause.
 func (e *malformedError) Unwrap() error { return e.err }
 
-// MalformedAt returns the offset at which JSON is not well-formed, negative if that is not known or
-// not the fault. It is for packages that do not import this one.
+// MalformedAt returns the offset of malformed JSON, or -1. Used without importing this package.
 func (e *malformedError) MalformedAt() int { return e.offset }
 
-// HasRun reports whether the response shows that the request has run. It is for packages that do
-// not import this one.
+// HasRun reports whether the response proves that the request ran. Used without importing this one.
 func (e *malformedError) HasRun() bool { return e.hasRun }
 
-// maxExcerpt is how much of an error page is kept: enough to tell a proxy's page from a server's.
-const maxExcerpt = 512
+const maxExcerpt = 512 // tells a proxy's error page from a server's
 
-// maxChallenge is how much of a WWW-Authenticate header an error quotes.
-const maxChallenge = 256
+const maxChallenge = 256 // of a quoted WWW-Authenticate header
 
-// A StatusError means that the server, or a proxy in front of it, answered with an error status and
-// without an error message of the protocol. For 401 and 403 with a WWW-Authenticate header, and for
-// notifications, it wraps such a message: the caller needs the header, and a notification has no
-// response.
+// A StatusError means that the server, or a proxy, answered with an error status and no error
+// message of the protocol. It wraps such a message for notifications, which have no response, and
+// for 401 and 403 with a WWW-Authenticate header, which the caller needs.
 type StatusError struct {
 	Status   int
 	Header   http.Header
-	excerpt  string          // the start of the body, at most maxExcerpt bytes
-	response *protocol.Error // the protocol's error message; nil: none
+	excerpt  string          // at most maxExcerpt bytes of the body
+	response *protocol.Error // the protocol's error message, or nil
 }
 
-// Error names the status. For 401 and 403 it quotes the WWW-Authenticate header.
+// Error names the status and, for 401 and 403, quotes the WWW-Authenticate header.
 func (e *StatusError) Error() string {
 	name := http.StatusText(e.Status)
 	text := fmt.Sprintf("clienthttp: HTTP status %d %s", e.Status, name)
@@ -93,8 +81,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// challenge returns the start of the WWW-Authenticate header of a 401 or 403, with apostrophes for
-// quotation marks, because Error quotes it.
+// challenge returns the start of the WWW-Authenticate header of a 401 or 403, for use within
+// quotes.
 func (e *StatusError) challenge() string {
 	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden {
 		return ""
@@ -103,7 +91,7 @@ func (e *StatusError) challenge() string {
 	return text[:min(len(text), maxChallenge)]
 }
 
-// Unwrap returns the protocol's error message where there is one.
+// Unwrap returns the protocol's error message, if any.
 func (e *StatusError) Unwrap() error {
 	if e.response == nil {
 		return nil

@@ -25,12 +25,11 @@ func late(media, body string) http.HandlerFunc {
 
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// failures are the ways in which a request can fail: what the server does, how
-// the caller ends it, and a part of the error's text.
+// failures are the ways in which a request can fail, with a part of the error's text.
 var failures = []struct {
 	name string
 	call http.HandlerFunc
-	end  func(cancel func(), tr *clienthttp.Transport) // a second after the request; nil: nothing
+	end  func(cancel func(), tr *clienthttp.Transport) // a second after the request, or nil
 	want string
 }{
 	{"deadline before the header", silent, nil, "deadline exceeded"},
@@ -73,7 +72,7 @@ var failures = []struct {
 	{"stream without an answer", events(": x\n\n"), nil, "without a response"},
 }
 
-// Every error names its package once, of modern requests and of those in a session.
+// Every error names its package once, in both eras.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		for _, f := range failures {
@@ -117,7 +116,6 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// Errors of the caller's own functions are wrapped once, too.
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
 		"authorize": {Authorizer: noCredentials(clienthttp.ErrClosed)},
@@ -134,13 +132,11 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// failing is an http.RoundTripper that fails.
 type failing struct{}
 
 func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, clienthttp.ErrClosed }
 
-// TestRefusedCredentialsNameTheReason wants the reason that the server gives in a text for people,
-// and nothing in it that a terminal would act upon.
+// TestRefusedCredentialsNameTheReason: the server's error_description, without control characters.
 func TestRefusedCredentialsNameTheReason(t *testing.T) {
 	challenged := func(status int, challenge string, response *protocol.Error) string {
 		return clienthttp.NewStatusError(status, http.Header{"Www-Authenticate": {challenge}},

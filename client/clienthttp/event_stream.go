@@ -15,40 +15,34 @@ import (
 )
 
 const (
-	// defaultRetry is the first wait before a broken stream is resumed, if the server does not set
-	// one (the retry field). It doubles with every attempt that receives nothing, up to maxBackoff.
-	defaultRetry = time.Second
-	maxBackoff   = 30 * time.Second
-	// maxRetry is the longest wait that a server may set.
-	maxRetry = time.Minute
-	// minRetry is the shortest wait that a server may set, to prevent a tight loop.
-	minRetry = 10 * time.Millisecond
-	// maxResumptions limits the attempts in a row that receive nothing, for the stream of a
-	// request.
-	maxResumptions = 5
-	// maxEventID is the longest event id that is sent back in a header.
-	maxEventID = 1 << 10
+	// defaultRetry is the first wait before a broken stream is resumed, if the server sets none
+	// (the retry field). It doubles with every attempt that receives nothing, up to maxBackoff.
+	defaultRetry   = time.Second
+	maxBackoff     = 30 * time.Second
+	maxRetry       = time.Minute           // longest retry time that a server may set
+	minRetry       = 10 * time.Millisecond // shortest one: no tight loop
+	maxResumptions = 5                     // attempts in a row that receive nothing, for a request
+	maxEventID     = 1 << 10               // longest event id sent back in a header
 )
 
-// errBroken means that a connection has ended. Its stream may be resumed.
-var errBroken = errors.New("connection has ended")
+var errBroken = errors.New("connection has ended") // the stream may be resumed
 
-// An eventStream is one stream of the server over several connections: that of a request, which
-// ends with the response, or that of a session.
+// An eventStream is the stream of a request (until its response) or session over several
+// connections.
 type eventStream struct {
 	session *session
-	ctx     context.Context // answers to the server's requests end with it
-	want    protocol.ID     // id of the request, zero for the stream of a session
+	ctx     context.Context // ends answers to the server's requests too
+	want    protocol.ID     // id of the request, zero for a session's stream
 	back    protocol.Back   // may be nil
 
-	lastID       string        // of the last event that had one
-	retry        time.Duration // that the server has set
-	hasRetry     bool          // the server has set one
-	idleAttempts int           // attempts in a row that received nothing
-	receivedAny  bool          // the current attempt has received something
+	lastID       string        // of the last event with an id
+	retry        time.Duration // set by the server
+	hasRetry     bool
+	idleAttempts int  // attempts in a row that received nothing
+	receivedAny  bool // in the current attempt
 }
 
-// readToResponse reads the stream of a request until the response, and resumes it when it breaks
+// readToResponse reads a request's stream until the response, and resumes it when it breaks
 // (basic/transports of revision 2025-11-25, "Resumability and Redelivery").
 func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error) {
 	for {
@@ -73,7 +67,6 @@ func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// countAttempt reports whether another attempt is within maxResumptions.
 func (e *eventStream) countAttempt() bool {
 	if e.receivedAny {
 		e.idleAttempts = 0
@@ -83,7 +76,6 @@ func (e *eventStream) countAttempt() bool {
 	return e.idleAttempts <= maxResumptions
 }
 
-// awaitRetry waits for retryDelay. It fails if the stream, its session or the transport ends.
 func (e *eventStream) awaitRetry() error {
 	timer := time.NewTimer(e.retryDelay())
 	defer timer.Stop()
@@ -97,8 +89,8 @@ func (e *eventStream) awaitRetry() error {
 	}
 }
 
-// retryDelay returns the wait before the next attempt: the server's delay at least, within the
-// bounds. Jitter spreads the clients of a restarted server.
+// retryDelay returns the wait before the next attempt: at least the server's, within the bounds.
+// Jitter spreads the clients of a restarted server.
 func (e *eventStream) retryDelay() time.Duration {
 	if e.hasRetry && e.idleAttempts <= 1 {
 		d := min(max(e.retry, minRetry), maxRetry)
@@ -112,8 +104,7 @@ func (e *eventStream) retryDelay() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// openConnection opens the stream, or resumes it after the last event. The error is errBroken if
-// another attempt may succeed.
+// openConnection opens or resumes the stream. After errBroken another attempt may succeed.
 func (e *eventStream) openConnection() (*httpExchange, error) {
 	s := e.session
 	h := s.buildHeader(mediaSSE)
@@ -123,7 +114,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 	x, err := s.transport.sendRequest(e.ctx, Outgoing{Method: http.MethodGet}, h, nil)
 	switch {
 	case errors.Is(err, errClosed):
-		return nil, err // the transport is closed: no attempt can succeed
+		return nil, err // transport closed: no attempt can succeed
 	case isUnauthorized(err):
 		return nil, e.explainLoss(err)
 	case err != nil:
@@ -141,14 +132,14 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
-		} else if !e.want.IsZero() { // the status says nothing of the request that was sent
+		} else if !e.want.IsZero() { // the status is not about the original request
 			err = errPrefix.Errorf("%w, and it cannot be resumed: %v", errNoResponse, err)
 		}
 	}
 	return nil, x.closeWith(err)
 }
 
-// explainLoss adds to err that the response of a request is lost.
+// explainLoss adds to err that a request's response is lost.
 func (e *eventStream) explainLoss(err error) error {
 	if e.want.IsZero() {
 		return err
@@ -156,8 +147,7 @@ func (e *eventStream) explainLoss(err error) error {
 	return errPrefix.Errorf("%w: %w", errNoResponse, err)
 }
 
-// readConnection handles the events of one connection. It returns the response, or an error:
-// errBroken if only the connection has ended.
+// readConnection handles one connection's events until the response or an error, such as errBroken.
 func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error) {
 	events := x.newEventReader()
 	defer e.noteResumePoint(events)
@@ -181,7 +171,7 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 			return nil, errPrefix.Errorf("%w", context.Cause(e.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
-			continue // events of other types are not of the protocol
+			continue // not an event of the protocol
 		}
 		if resp, err := e.handleEvent(event.Data); resp != nil || err != nil {
 			return resp, err
@@ -189,7 +179,7 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// noteResumePoint stores the retry time and the last event id, unless no header can carry it.
+// noteResumePoint stores the retry time, and the last event id if a header can carry it.
 func (e *eventStream) noteResumePoint(events *sse.Reader) {
 	id := events.LastEventID()
 	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -224,11 +214,10 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 	return found, nil
 }
 
-// handleMessage handles one message, and returns it if it is the response.
 func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
 	if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
-		return nil, nil // it answers nothing
+		return nil, nil // answers nothing
 	}
 	if err != nil {
 		said, _ := protocol.AsError(err)
@@ -259,8 +248,8 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	return nil, nil
 }
 
-// badMessageError returns the error of an invalid message, which may have been the response; nil
-// for the stream of a session.
+// badMessageError returns the error of a message that may have been the response, nil for a
+// session.
 func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil
@@ -268,7 +257,6 @@ func (e *eventStream) badMessageError(data []byte, err error) error {
 	return newMalformedError(data, errPrefix.Errorf("stream: %w", withoutCode(err)))
 }
 
-// answerRequest answers a request of the server in a slot.
 func (e *eventStream) answerRequest(req *protocol.Request) {
 	caller, ok := e.back.(protocol.BackCaller)
 	if !ok {

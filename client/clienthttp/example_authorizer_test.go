@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A demoAuthorizer counts its tokens. A real one asks an authorization server for them; see
-// package client/oauth.
+// A demoAuthorizer counts its tokens. For real ones see package client/oauth.
 type demoAuthorizer struct {
 	mu    sync.Mutex
 	token int

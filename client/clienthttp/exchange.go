@@ -14,9 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The two media types of an answer.
 const (
-	// The two media types of an answer.
 	mediaJSON = "application/json"
 	mediaSSE  = "text/event-stream"
 )
@@ -24,17 +22,16 @@ const (
 // An httpExchange is an HTTP request whose response has begun to arrive. It ends with closeWith.
 type httpExchange struct {
 	transport    *Transport
-	ctx          context.Context // of this exchange only
+	ctx          context.Context // of this exchange
 	cancel       context.CancelCauseFunc
 	unlinkCaller func() bool // from the caller's context
 	unlinkLife   func() bool // from the transport's life
 	resp         *http.Response
 
-	credentials http.Header // that the authorizer gave; nil: none
-	isRefused   bool        // the authorizer's credentials were
+	credentials http.Header // from the authorizer, or nil
+	isRefused   bool        // the server refused the credentials
 }
 
-// readResponse reads the response to a request from a JSON body or a stream.
 func (x *httpExchange) readResponse(id protocol.ID,
 	back protocol.Back) (*protocol.Response, error) {
 	media := x.mediaType()
@@ -66,8 +63,7 @@ func (x *httpExchange) readResponse(id protocol.ID,
 
 var errServerRequest = errors.New("no modern server may")
 
-// readStream passes notifications to back until the response (basic/transports/streamable-http,
-// "Receiving Messages").
+// readStream passes notifications to back until the response.
 func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
 	events := x.newEventReader()
 	for {
@@ -83,16 +79,16 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
-		// Also while events are buffered, and for a server that never stops.
+		// Checked per event: events may be buffered, or never stop.
 		if x.ctx.Err() != nil {
 			return nil, errPrefix.Errorf("%w", context.Cause(x.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
-			continue // events of other types are not of the protocol
+			continue // not an event of the protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
-			continue // it answers nothing
+			continue // answers nothing
 		}
 		if err != nil {
 			return nil, newMalformedError(event.Data,
@@ -114,8 +110,7 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 	}
 }
 
-// cutResponse returns the response to a request that is whole in the last event of a stream
-// although the blank line behind it is missing, nil for none.
+// cutResponse returns a response that only lacks the stream's last blank line, or nil.
 func cutResponse(event sse.Event, id protocol.ID) *protocol.Response {
 	m, err := protocol.DecodeMessage(event.Data)
 	resp, ok := m.(*protocol.Response)
@@ -129,8 +124,7 @@ func (x *httpExchange) newEventReader() *sse.Reader {
 	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
 }
 
-// readRefusal reads a response with an error status. It returns an error message of the protocol as
-// a response, otherwise a [*StatusError].
+// readRefusal reads an error status: a message of the protocol, or else a [*StatusError].
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
@@ -175,8 +169,7 @@ func (x *httpExchange) checkAccepted() error {
 	return err
 }
 
-// checkResponseID checks the id of a response. An error may lack it: the exchange has only one
-// request.
+// checkResponseID checks a response's id. An error may lack it: the exchange has only one request.
 func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
@@ -185,7 +178,6 @@ func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 		errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id))
 }
 
-// mediaType returns the media type without parameters.
 func (x *httpExchange) mediaType() string {
 	value := x.resp.Header.Get("Content-Type")
 	if value == mediaJSON || value == mediaSSE {
@@ -204,8 +196,7 @@ func (x *httpExchange) readBody() ([]byte, error) {
 	if size > limit {
 		return nil, x.newTooLargeError("body")
 	}
-	// A server may claim any length: allocate no more than this at first.
-	const believed = 64 << 10
+	const believed = 64 << 10 // a server may claim any length
 	const unknown = 512
 	if size < 0 {
 		size = unknown
@@ -243,7 +234,7 @@ func clipBody(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
 }
 
-// withoutCode turns the protocol error of a decoder into a plain error: no peer has sent it.
+// withoutCode turns a decoder's protocol error into a plain error: no peer has sent it.
 func withoutCode(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return errors.New(e.Message)
@@ -251,7 +242,6 @@ func withoutCode(err error) error {
 	return err
 }
 
-// explainError replaces err by the cause of x.ctx if that has ended.
 func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
@@ -259,15 +249,13 @@ func (x *httpExchange) explainError(err error) error {
 	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
-// eventFraming limits what an event has besides its message: field names, a type and an id.
-const eventFraming = 512
+const eventFraming = 512 // field names, type and id
 
-// streamTail limits the wait for the end of a stream after the response.
-const streamTail = time.Second
+const streamTail = time.Second // after the response
 
 // closeWith ends the exchange and returns explainError(err). After an error it closes the
-// connection, which tells the server to stop. After a response it reads the end of a stream on
-// another goroutine, so that the connection can be reused.
+// connection, which tells the server to stop. After a response it reads the rest of the stream in
+// the background, so that the connection can be reused.
 func (x *httpExchange) closeWith(err error) error {
 	err = x.explainError(err)
 	x.unlinkCaller()
@@ -284,7 +272,6 @@ func (x *httpExchange) closeWith(err error) error {
 	return nil
 }
 
-// releaseAll closes the body and releases the contexts.
 func (x *httpExchange) releaseAll() {
 	if x.resp != nil {
 		_ = x.resp.Body.Close()

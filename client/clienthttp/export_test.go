@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Errors that callers do not tell apart, and tests do.
 var (
 	ErrClosed           = errClosed
 	ErrResponseTooLarge = errResponseTooLarge

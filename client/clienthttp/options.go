@@ -6,21 +6,18 @@ import (
 	"net/url"
 )
 
-// defaultMaxResponseBytes is the limit of a message, the same as for requests to servers of this
-// library.
-const defaultMaxResponseBytes = 16 << 20
+const defaultMaxResponseBytes = 16 << 20 // as for requests to servers of this library
 
-// Options configure a [Transport]. The zero value, and nil, mean defaults.
+// Options configure a [Transport]. Nil and the zero value mean defaults.
 type Options struct {
-	// HTTPClient sends the requests. Its CheckRedirect is not used: redirects are refused. Its
-	// Timeout, if any, also ends streams. Nil: a client of its own, like [http.DefaultTransport].
+	// HTTPClient sends the requests. Redirects are refused: CheckRedirect is not used. Its Timeout,
+	// if any, also ends streams. Nil: an own client, configured like [http.DefaultTransport].
 	HTTPClient *http.Client
 	// Header is copied and sent with every request. Headers of the protocol override it.
 	Header http.Header
-	// Authorizer, if not nil, provides the credentials of each request, which override Header.
+	// Authorizer provides the credentials of each request, which override Header. Nil for none.
 	Authorizer Authorizer
-	// MaxResponseBytes limits one message of the server, a body or an event. 0: 16 MiB, negative:
-	// no limit.
+	// MaxResponseBytes limits one message (body or event). 0: 16 MiB; negative: no limit.
 	MaxResponseBytes int64
 }
 

@@ -18,43 +18,34 @@ import (
 )
 
 const (
-	// answerLimit is how long a server may take to accept an answer; answerPause is the wait before
-	// the second attempt.
-	answerLimit = 30 * time.Second
-	answerPause = 250 * time.Millisecond
-	// noticeLimit is how long a server may take to accept the cancellation of a request or the end
-	// of a session.
-	noticeLimit = 2 * time.Second
-	// verdictLimit is how long the server may take to answer requests of a session that it has
-	// lost.
-	verdictLimit = 2 * time.Second
+	// answerLimit is the server's time to accept an answer, answerPause the wait before a retry.
+	answerLimit  = 30 * time.Second
+	answerPause  = 250 * time.Millisecond
+	noticeLimit  = 2 * time.Second // to accept a cancellation or session end
+	verdictLimit = 2 * time.Second // to answer requests of a lost session
 	// listenGrace is how long opening a session waits for the stream of the session, which the
-	// server may need in the first call. Some servers do not answer before they have something to
-	// send.
-	listenGrace = 300 * time.Millisecond
-	// maxSessionID is the longest session id, which every request carries.
-	maxSessionID = 1 << 10
+	// first call may need. Some servers send no header before they have an event.
+	listenGrace  = 300 * time.Millisecond
+	maxSessionID = 1 << 10 // longest session id: every request carries it
 )
 
 const (
-	// The headers of sessions in canonical spelling.
 	headerSession   = "Mcp-Session-Id"
 	headerLastEvent = "Last-Event-Id"
 )
 
 // A session is one of a legacy revision (basic/transports of revision 2025-11-25, "Session
-// Management"). Requests of the server arrive on the stream of the request that they relate to, or
-// on that of the session.
+// Management"). Server requests arrive on the stream of their request or on that of the session.
 type session struct {
 	transport *Transport
 	back      protocol.BackCaller
 	id        string // empty: the server uses none
 	version   protocol.Version
-	slots     chan struct{} // holds one for each request of the server that runs
+	slots     chan struct{} // one per running request of the server
 
 	life       context.Context // everything in the session ends with it
 	end        context.CancelCauseFunc
-	accepted   chan struct{} // holds a signal after a message whose credentials were accepted
+	accepted   chan struct{} // signalled after a message whose credentials were accepted
 	notices    notices
 	endOnce    sync.Once
 	listenOnce sync.Once
@@ -63,8 +54,7 @@ type session struct {
 
 var _ protocol.LegacySession = (*session)(nil)
 
-// OpenSession implements [protocol.LegacyPeer]. Requests of the session keep the values of ctx, but
-// not its end.
+// OpenSession implements [protocol.LegacyPeer]. The session keeps the values of ctx, not its end.
 func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	s := &session{
@@ -80,7 +70,6 @@ func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Reques
 	return s, resp, nil
 }
 
-// initialize sends the request and takes id and revision of the session from the response.
 func (s *session) initialize(ctx context.Context,
 	initialize *protocol.Request) (*protocol.Response, error) {
 	x, err := s.postMessage(ctx, initialize)
@@ -92,7 +81,7 @@ func (s *session) initialize(ctx context.Context,
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	// The id is repeated in a header. An empty one means none.
+	// The id is repeated in a header; empty means none.
 	isInvisible := func(r rune) bool { return r < 0x21 || r > 0x7e }
 	if len(id) > maxSessionID || strings.ContainsFunc(id, isInvisible) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
@@ -137,8 +126,8 @@ func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExc
 	return x, withoutEffect(err)
 }
 
-// sessionContext returns a context that ends with the session. If the server has lost that, each
-// request that was sent has verdictLimit to learn whether it ran.
+// sessionContext returns a context that ends with the session. If the server has lost the session,
+// requests already sent get verdictLimit to learn whether they ran.
 func (s *session) sessionContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.life, func() {
@@ -159,12 +148,10 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 	}
 }
 
-// errAnswered ends the server's questions when it has answered their request.
-var errAnswered = errors.New("clienthttp: the request has been answered")
+var errAnswered = errors.New("clienthttp: the request has been answered") // ends questions
 
-// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if the
-// server allows that. When ctx ends it sends a cancellation: in legacy revisions a closed
-// connection does not cancel it.
+// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if
+// allowed. When ctx ends it sends a cancellation: legacy servers ignore a closed connection.
 func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
@@ -190,7 +177,7 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 type notices struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when none is being sent; nil: nobody waits
+	idle    chan struct{} // closed when none is in flight; nil without waiters
 }
 
 func (n *notices) start(send func()) {
@@ -246,8 +233,8 @@ func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol
 	return resp, nil
 }
 
-// isRefusedWithoutID reports whether a request was refused with 400 and without its id: some
-// servers do so for an unknown session, others for an invalid request. pingSaysGone decides.
+// isRefusedWithoutID reports a refusal with 400 and without the request's id: some servers send it
+// for an unknown session, others for an invalid request. pingSaysGone decides.
 func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, err error) bool {
 	if x.resp.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
 		return false
@@ -259,8 +246,7 @@ func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, e
 	return ok && said.response == nil
 }
 
-// pingSaysGone reports whether the server refuses a ping in the session, too
-// (basic/utilities/ping). Without an answer the session counts as known.
+// pingSaysGone reports whether the server refuses a ping in the session too. Silence means no.
 func (s *session) pingSaysGone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -279,12 +265,11 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
-// codeNoSession is the code with which servers say that they do not know a session.
-const codeNoSession = -32001
+const codeNoSession = -32001 // unknown session
 
-// readSingleResponse reads a response that is no stream. 404 ends the session. The request has not
-// run if the server refuses a ping in the session as well and no header says that the session ended
-// meanwhile: handlers and proxies have 404s of their own.
+// readSingleResponse reads a response that is not a stream. 404 ends the session: the request has
+// not run if a ping is refused too and no header says that the session ended meanwhile. Handlers
+// and proxies have their own 404s.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode
@@ -306,15 +291,13 @@ func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id pr
 	return nil, err
 }
 
-// markGone ends a session that the server no longer knows, and returns the error.
 func (s *session) markGone(said error) error {
 	err := errPrefix.Errorf("%w: %w", protocol.ErrSessionGone, said)
 	s.endSession(err)
 	return err
 }
 
-// Notify implements [protocol.Peer]. After notifications/initialized it opens
-// the stream of the session.
+// Notify implements [protocol.Peer]. After notifications/initialized it opens the session's stream.
 func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -340,13 +323,12 @@ func (s *session) startListening(ctx context.Context) {
 	}
 }
 
-// listenToServer reads the stream of the session until the session ends or the server has no such
-// stream. It closes opened after the first attempt.
+// listenToServer reads the session's stream while there is one. It closes opened after an attempt.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {
 		select {
-		case <-s.accepted: // what was accepted before says nothing of this attempt
+		case <-s.accepted: // forget earlier acceptance
 		default:
 		}
 		x, err := e.openConnection()
@@ -365,7 +347,7 @@ func (s *session) listenToServer(opened chan struct{}) {
 				return
 			}
 		case !errors.Is(err, errBroken):
-			return // an event was too large, for example: the server would send it again
+			return // the server would send the bad event again, such as one too large
 		}
 		e.countAttempt()
 		if e.awaitRetry() != nil {
@@ -374,9 +356,8 @@ func (s *session) listenToServer(opened chan struct{}) {
 	}
 }
 
-// awaitAccepted waits until the server has accepted the credentials of a message since the last
-// attempt of listenToServer: else the authorizer would ask a person again and again. It reports
-// false if the session ends.
+// awaitAccepted waits until the server has accepted credentials since listenToServer's last
+// attempt: else the authorizer would keep prompting the user. False: the session has ended.
 func (s *session) awaitAccepted() bool {
 	select {
 	case <-s.accepted:
@@ -405,11 +386,10 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 	return x.closeWith(err)
 }
 
-// sendAnswer sends the response to a request of the server. It may be a person's, so it is sent
-// again until the server accepts or refuses it: the server ignores a second copy. Asked ends when
-// the server no longer waits for it.
+// sendAnswer sends a response until the server accepts or refuses it: it may be a user's answer,
+// and the server ignores a second copy. asked ends when the server stops waiting.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
-	var clock waiting.Clock // a login may take as long as the person needs
+	var clock waiting.Clock // a login may wait for the user
 	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
 	defer ctx.Release()
 	for pause := answerPause; ; pause *= 2 {
@@ -434,13 +414,10 @@ func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 	}
 }
 
-// Done implements [protocol.LegacySession].
 func (s *session) Done() <-chan struct{} { return s.life.Done() }
 
-// Err implements [protocol.LegacySession].
 func (s *session) Err() error { return context.Cause(s.life) }
 
-// endSession reports whether this call has ended the session.
 func (s *session) endSession(err error) (first bool) {
 	s.endOnce.Do(func() {
 		first = true

@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// inProcess returns a round tripper that leads to a handler over pipes, which block in a way that
-// synctest recognizes. What the handler writes is sent at once.
+// inProcess returns a round tripper over pipes, whose blocking synctest recognizes.
 func inProcess(t *testing.T, h http.Handler) http.RoundTripper {
 	return servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(flushing{w}, r)
@@ -49,7 +48,7 @@ type legacyServer struct {
 	ping    http.HandlerFunc // POST of a ping
 	notify  http.HandlerFunc // POST of notifications/cancelled
 	resume  http.HandlerFunc // GET with Last-Event-ID
-	listen  http.HandlerFunc // GET without; 405 when nil
+	listen  http.HandlerFunc // GET without; nil: 405
 	end     http.HandlerFunc // DELETE
 
 	mu   sync.Mutex
@@ -102,7 +101,6 @@ func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next(w, r)
 }
 
-// requests returns what has been seen since the session was opened.
 func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +109,7 @@ func (s *legacyServer) requests() []string {
 	})
 }
 
-// An asked is the BackCaller of a session. It answers requests as call does, or
-// with an empty result.
+// An asked is a session's BackCaller. It answers requests with call, or an empty result.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -132,14 +129,13 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
 }
 
-// open returns a session with s. It and its transport end with the test.
 func (s *legacyServer) open(t *testing.T,
 	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return openSession(t, inProcess(t, s), nil, back)
 }
 
-// openSession returns a session over a round tripper, and its transport. Both end with the test.
+// openSession returns a session and its transport, until the end of the test.
 func openSession(t *testing.T, over http.RoundTripper, a clienthttp.Authorizer,
 	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
@@ -174,14 +170,12 @@ func in(t *testing.T, s *legacyServer, back protocol.BackCaller, test func(*test
 	})
 }
 
-// inBubble runs a part of a test in fake time.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 func events(text ...string) http.HandlerFunc { return answer(200, stream, strings.Join(text, "")) }
 
-// failed returns an error of a server as JSON.
 func failed(id string, code int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"m"}}`, id, code)
 }
@@ -263,7 +257,7 @@ func TestResumeFails(t *testing.T) {
 		resume []http.HandlerFunc // the last one repeats
 		err    error              // nil: the response comes
 		gets   int
-		told   bool // that nobody waits any more
+		told   bool // of the cancellation
 		least  time.Duration
 	}{
 		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil,
@@ -340,7 +334,6 @@ func TestResumeFails(t *testing.T) {
 	}
 }
 
-// Which HTTP statuses end a session.
 func TestSessionStatus(t *testing.T) {
 	tests := []struct {
 		name string
@@ -405,8 +398,8 @@ func TestSessionStatus(t *testing.T) {
 	}
 }
 
-// Some servers refuse requests of a lost session with 400 and no id. A server that still answers a
-// ping has refused for another reason, and the session goes on.
+// Some servers refuse requests of a lost session with 400 and no id. If the server still answers a
+// ping, it refused for another reason, and the session goes on.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
 		"no id": answer(400, media,
@@ -453,7 +446,6 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	}
 }
 
-// echoID answers the request that r carries.
 func echoID(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(200, media, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, r.Context().Value(idKey{}),
@@ -461,7 +453,6 @@ func echoID(body string) http.HandlerFunc {
 	}
 }
 
-// idKey is the key of the JSON text of a request's id.
 type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
@@ -480,8 +471,8 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 	}
 }
 
-// To a legacy server a closed connection is no cancellation, so it is sent one, before the session
-// ends: a server may end what runs with its session, or run it on.
+// A closed connection does not cancel on a legacy server, so a cancellation is sent before the
+// session ends: a server may end or continue what runs with its session.
 func TestSessionCancel(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closed %v", closes), func(t *testing.T) {
@@ -508,8 +499,7 @@ func TestSessionCancel(t *testing.T) {
 	}
 }
 
-// The stream of the session comes back after the last event, more slowly the
-// more often there is nothing.
+// The session's stream resumes after the last event, more slowly the more often it is empty.
 func TestSessionStream(t *testing.T) {
 	n := 0
 	hear := func(w http.ResponseWriter, r *http.Request) {
@@ -561,7 +551,7 @@ func TestSessionStreamEnds(t *testing.T) {
 	}
 }
 
-// An end that the server does not answer, or refuses, holds nobody up.
+// A session end that the server refuses or never answers delays nothing.
 func TestSessionClose(t *testing.T) {
 	for name, end := range map[string]http.HandlerFunc{
 		"silent":      silent,
@@ -591,7 +581,6 @@ func TestSessionClose(t *testing.T) {
 	}
 }
 
-// askFor returns a handler that asks for roots and answers after a while.
 func askFor(d time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		events(`data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")(w, r)
@@ -600,7 +589,7 @@ func askFor(d time.Duration) http.HandlerFunc {
 	}
 }
 
-// What the server asks ends with the request that it asks for, and is then not answered.
+// A server's question ends with its request, and is then not answered.
 func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 	ended := make(chan error, 1)
 	back := &asked{}
@@ -624,7 +613,7 @@ func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-// Revision 2025-03-26 has batches, and no other.
+// Only revision 2025-03-26 has batches.
 func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
@@ -642,7 +631,7 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 // An unsteady is a round tripper that fails when an answer is posted.
 type unsteady struct {
 	http.RoundTripper
-	statuses []int // of the attempts, the last one repeats; 0: it goes through, -1: it breaks
+	statuses []int // of the attempts, the last one repeats; 0: success, -1: broken connection
 	when     []time.Time
 }
 
@@ -669,8 +658,7 @@ func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r)
 }
 
-// The answer of a person is not lost with a connection, and is not sent again
-// to a server that refuses it.
+// A user's answer survives a broken connection, and is not repeated after a refusal.
 func TestAnswerIsSentAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -695,8 +683,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// The stream of a session that is not closed is not resumed after its transport
-// has been closed. Synctest waits for its goroutine.
+// The stream of an unclosed session ends with its transport. Synctest waits for its goroutine.
 func TestCloseEndsSessionStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once

@@ -18,20 +18,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Transport is a [protocol.Peer] over Streamable HTTP, with one POST a message. All methods may
-// be called concurrently.
+// A Transport is a [protocol.Peer] over Streamable HTTP, one POST per message. Calls may overlap.
 type Transport struct {
-	endpoint     *url.URL
-	client       http.Client
-	ownTransport *http.Transport // nil when Options.HTTPClient is set
-	fixedHeader  http.Header     // Options.Header
-	authorizer   Authorizer      // nil: none
-	maxBytes     int64           // of one message
-	// shownEndpoint is a copy of endpoint for the authorizer.
-	shownEndpoint *url.URL
+	endpoint      *url.URL
+	client        http.Client
+	ownTransport  *http.Transport // nil when Options.HTTPClient is set
+	fixedHeader   http.Header     // Options.Header
+	authorizer    Authorizer      // may be nil
+	maxBytes      int64           // of one message
+	shownEndpoint *url.URL        // copy of endpoint for the authorizer
 
-	// life is cancelled when the transport is closed, and with it every request.
-	life    context.Context
+	life    context.Context // cancelled by Close, and with it every request
 	endLife context.CancelCauseFunc
 	mu      sync.Mutex     // orders endLife after running.Add
 	running sync.WaitGroup // requests whose connection is in use
@@ -39,8 +36,8 @@ type Transport struct {
 
 var _ protocol.LegacyPeer = (*Transport)(nil)
 
-// New returns a transport to the server at endpoint, an absolute http or https
-// URL. Nothing is sent before the first message. Nil options mean defaults.
+// New returns a transport to endpoint, an absolute http or https URL. Nothing is sent before the
+// first message. opts may be nil.
 func New(endpoint string, opts *Options) (*Transport, error) {
 	u, err := parseEndpoint(endpoint)
 	if err != nil {
@@ -78,12 +75,10 @@ func (t *Transport) ServerURL() string {
 	return shown.String()
 }
 
-// Handle posts a request and returns the response. It passes earlier notifications on the stream to
-// back, which may be nil, in order. The end of ctx closes the stream, which tells the server to
-// stop (basic/transports/streamable-http, "Cancellation").
-//
-// An error message of the protocol is a response, whatever the HTTP status, with the exceptions of
-// [StatusError].
+// Handle posts a request and returns the response. Earlier notifications on the stream go to back,
+// which may be nil, in order. When ctx ends the stream is closed, which tells the server to stop
+// (basic/transports/streamable-http, "Cancellation"). An error message of the protocol is a
+// response, whatever the HTTP status, with the exceptions of [StatusError].
 func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	x, err := t.postMessage(ctx, req, &req.Mirror)
@@ -99,7 +94,7 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 
 // Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx status about the
 // request itself, whose body is no error of a modern revision; such a body with status 200; and a
-// request of the server on the stream (basic/transports/streamable-http, "Backward Compatibility").
+// server request on the stream (basic/transports/streamable-http, "Backward Compatibility").
 func (t *Transport) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, &req.Mirror)
@@ -118,8 +113,7 @@ func (t *Transport) Probe(ctx context.Context,
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// isRequestFault reports whether a status is about the request itself: any 4xx, except those about
-// credentials and timing.
+// isRequestFault: any 4xx, except those about credentials and timing.
 func isRequestFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden,
@@ -138,8 +132,7 @@ func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error 
 	return x.closeWith(x.checkAccepted())
 }
 
-// Close cancels every running request and waits until each has released its
-// connection. Later requests fail.
+// Close cancels every running request and waits for its connection. Later requests fail.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.endLife(errClosed)
@@ -167,8 +160,6 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message,
 	return x, withoutEffect(err)
 }
 
-// withoutEffect adds [protocol.ErrNotRun] to the error of a message for which there was no
-// connection.
 func withoutEffect(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok && (e.Op == "dial" || e.Op == "proxyconnect") {
 		return fmt.Errorf("%w: %w", err, protocol.ErrNotRun)
@@ -176,8 +167,7 @@ func withoutEffect(err error) error {
 	return err
 }
 
-// sendHTTP sends one HTTP request and returns when the response header has arrived. The caller must
-// end the exchange with closeWith.
+// sendHTTP returns when the response header has arrived. The caller must end the exchange.
 func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header,
 	body []byte) (*httpExchange, error) {
 	t.mu.Lock()
@@ -188,13 +178,13 @@ func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Hea
 	t.running.Add(1)
 	t.mu.Unlock()
 	x := &httpExchange{transport: t}
-	// The context is linked to the caller's by hand, because closeWith cuts the link after the
-	// response while the end of the stream is read.
+	// Linked to the caller's context by hand: closeWith cuts the link after the response, while the
+	// rest of the stream is read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(errClosed) })
-	// http.NewRequest would parse the URL again. GetBody lets net/http retry if an idle connection
-	// was closed.
+	// http.NewRequest would parse the URL again. GetBody lets net/http retry on a closed idle
+	// connection.
 	hr := &http.Request{
 		Method: method,
 		URL:    t.endpoint,

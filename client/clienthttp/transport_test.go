@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// serve starts a server and returns a transport to it; both are closed when the test ends.
 func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clienthttp.Transport {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -34,7 +33,6 @@ func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clientht
 	return tr
 }
 
-// answer writes a response with the given status, content type and body.
 func answer(status int, media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
@@ -57,7 +55,7 @@ func request() *protocol.Request {
 	}
 }
 
-// collect is a way back that keeps the params of what it gets.
+// collect is a Back that keeps the params of notifications.
 type collect struct {
 	got []string
 	err error
@@ -328,8 +326,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 }
 
-// The server sends one message and then nothing, until it sees that the client has gone. If the
-// message is the response, that delays neither the call nor Close.
+// The server sends one message and then hangs. After a response that delays neither call nor Close.
 func TestRequestEndsWithContextOrTransport(t *testing.T) {
 	for _, end := range []string{"cancel", "close", "response"} {
 		t.Run(end, func(t *testing.T) {
@@ -384,8 +381,7 @@ func TestConnectionsAreReused(t *testing.T) {
 				noError(t, err)
 				cancel()
 			}
-			// A stream's end may be read a moment late; then a second
-			// connection is opened, not one a request.
+			// A stream's end may be read late, which costs a second connection.
 			if len(remotes) > 4 {
 				t.Errorf("20 requests took %d connections", len(remotes))
 			}
@@ -393,8 +389,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A refused notification is an error that says why, with every kind of body, with and without a
-// session.
+// A refused notification is an error with the reason, for every body, with and without a session.
 func TestNotify(t *testing.T) {
 	n := &protocol.Notification{
 		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
@@ -440,7 +435,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A message of exactly the limit is taken, one of a byte more is not.
+// A message of exactly the limit is accepted, one more byte is not.
 func TestMaxResponseBytesIsExact(t *testing.T) {
 	for _, test := range []struct {
 		limit   int64
@@ -454,7 +449,7 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 			t.Fatalf("%d bytes", len(body))
 		}
 		for name, handler := range map[string]http.HandlerFunc{
-			// an event may have 512 bytes besides its message
+			// An event may have 512 bytes besides its message.
 			"event": answer(200, stream, "data: "+strings.Replace(body, "x", strings.Repeat("x",
 				600), 1)+"\n\n"),
 			"known length": func(w http.ResponseWriter, r *http.Request) {
@@ -530,8 +525,7 @@ func refusedAll(inputs []testkit.GrowthInput) []testkit.GrowthInput {
 	return inputs
 }
 
-// A server that sends without end, after an event that makes the buffer large,
-// cannot hold a call beyond its deadline.
+// An endless stream, after an event that grows the buffer, cannot exceed a call's deadline.
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{
@@ -581,7 +575,6 @@ func TestDeadlineWithinEndlessStream(t *testing.T) {
 	}
 }
 
-// A redirected is a round tripper that sends every request to a server.
 type redirected struct{ ts *httptest.Server }
 
 func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -590,7 +583,6 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.ts.Client().Transport.RoundTrip(req)
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -598,7 +590,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantEqual reports a value that is not the wanted one.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

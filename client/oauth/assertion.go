@@ -13,10 +13,9 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// assertionType is the client_assertion_type of a JWT (RFC 7523, section 2.2).
+// assertionType is defined by RFC 7523, section 2.2.
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionLifetime is the lifetime of a client assertion.
 const assertionLifetime = time.Minute
 
 // newAssertion returns a JWT that authenticates the client of a registration (RFC 7523, section 3).
@@ -32,8 +31,7 @@ func (r *Registration) newAssertion(audience string) (string, error) {
 		Expiry:    jwt.NewNumericDate(now.Add(assertionLifetime))}).Serialize()
 }
 
-// newSigner returns the signer of a registration with a key. RSA keys with a certificate sign with
-// PSS, as Entra ID requires.
+// newSigner returns a registration's signer. Entra ID requires PSS for RSA keys with a certificate.
 func (r *Registration) newSigner() (jose.Signer, error) {
 	key := cryptosigner.Opaque(r.PrivateKey)
 	algorithms := key.Algs()

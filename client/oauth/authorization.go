@@ -15,17 +15,15 @@ import (
 	"time"
 )
 
-// A Login is an unfinished login: the URL for the person, and the values that the authorization
-// response must match (RFC 6749, section 4.1.2). As JSON it can be passed to another process. The
-// JSON holds secrets: seal it before it leaves the host.
+// A Login is an unfinished login: the URL for the user, and what the authorization response must
+// match (RFC 6749, section 4.1.2). Its JSON can be passed to another process, but holds secrets:
+// seal it.
 type Login struct {
-	// URL is the authorization request, which the person opens in a browser.
-	URL string
+	URL string // authorization request for the user's browser
 
 	data loginData
 }
 
-// A loginData is the JSON of a Login.
 type loginData struct {
 	URL         string    `json:"url"`
 	Endpoint    string    `json:"endpoint"`
@@ -56,15 +54,14 @@ func (l *Login) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer alone for every verb.
+// Format implements [fmt.Formatter]. It prints only the issuer, for every verb.
 func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.LogValue().String()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
 func (l Login) LogValue() slog.Value { return slog.StringValue("login at " + l.data.Issuer) }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
-// 4.3; RFC 8707, section 2). Parameters of the authorization endpoint stay, unless they have the
-// same name.
+// 4.3; RFC 8707, section 2). It keeps other parameters of the authorization endpoint.
 func (l *loginData) authorizationURL(m *serverMetadata, p *Provider) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {
@@ -108,10 +105,10 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 		}
 	}
 	if l.OfIssuer && !isRedirectedTo(callback, l.RedirectURI) {
-		return "", callbackError("it is that of a login at another issuer")
+		return "", callbackError("it belongs to a login at another issuer")
 	}
 	if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(l.State)) != 1 {
-		return "", callbackError("its state is not that of the login")
+		return "", callbackError("its state does not match the login")
 	}
 	switch iss, sent := q["iss"]; {
 	case sent && iss[0] != m.Issuer:
@@ -131,8 +128,7 @@ func (l *loginData) readCallback(callback *url.URL, m *serverMetadata) (code str
 	return code, nil
 }
 
-// isRedirectedTo reports whether a callback has the path and the query of a redirect URI. Its
-// authority may differ behind a proxy.
+// isRedirectedTo compares path and query only: the authority may differ behind a proxy.
 func isRedirectedTo(callback *url.URL, redirectURI string) bool {
 	u, err := url.Parse(redirectURI)
 	if err != nil || callback.EscapedPath() != u.EscapedPath() {
@@ -147,8 +143,7 @@ func isRedirectedTo(callback *url.URL, redirectURI string) bool {
 	return true
 }
 
-// readLoginError returns the error of an authorization response (RFC 6749, section 4.1.2.1).
-func readLoginError(q url.Values) error {
+func readLoginError(q url.Values) error { // RFC 6749, section 4.1.2.1
 	kind, cause := ErrLogin, cmp.Or(knownErrorCode(q.Get("error")), "an unknown error code")
 	if cause == "access_denied" {
 		kind = ErrDenied

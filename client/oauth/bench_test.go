@@ -2,7 +2,6 @@ package oauth_test
 
 import "testing"
 
-// BenchmarkCredentials measures a request with a cached token.
 func BenchmarkCredentials(b *testing.B) {
 	s, source := newLogin(b)
 	ctx, out := b.Context(), s.post()
@@ -14,7 +13,6 @@ func BenchmarkCredentials(b *testing.B) {
 	}
 }
 
-// TestAllocCredentials: each request asks for them.
 func TestAllocCredentials(t *testing.T) {
 	s, source := newLogin(t)
 	ctx, out := t.Context(), s.post()

@@ -8,20 +8,19 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero: there is none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero means none.
 type challenge struct {
-	found    bool     // there is one
-	code     string   // the parameter error
-	why      string   // the parameter error_description
-	scopes   []string // the parameter scope
-	metadata string   // the parameter resource_metadata (RFC 9728, section 5.1)
+	found    bool
+	code     string   // parameter error
+	why      string   // parameter error_description
+	scopes   []string // parameter scope
+	metadata string   // parameter resource_metadata (RFC 9728, section 5.1)
 }
 
-// maxChallenge bounds WWW-Authenticate, in bytes. A longer one is not read.
-const maxChallenge = 8 << 10
+const maxChallenge = 8 << 10 // bytes of WWW-Authenticate; longer headers are ignored
 
-// challengePart is a parameter of a challenge (name, quoted value, token value), or the scheme of
-// another one, with the token68 that may follow (RFC 9110, section 11.3).
+// challengePart matches a parameter of a challenge (name, quoted value, token value), or another
+// scheme with its optional token68 (RFC 9110, section 11.3).
 var challengePart = func() *regexp.Regexp {
 	const token, space = "[-!#$%&'*+.^_`|~0-9A-Za-z]", `[ \t]*`
 	return regexp.MustCompile(`^(?s:(` + token + `+)` + space + `=` + space +
@@ -29,18 +28,16 @@ var challengePart = func() *regexp.Regexp {
 		`|(` + token + `+)(?:[ \t]+[-._~+/0-9A-Za-z]+=*` + space + `(?:,|$))?)`)
 }()
 
-// quotedPair is an escaped character of a quoted-string (RFC 9110, section 5.6.4).
-var quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+var quotedPair = regexp.MustCompile(`(?s)\\(.)`) // RFC 9110, section 5.6.4
 
-// readChallenge returns the first Bearer challenge of a response (RFC 9110, section 11.6.1). A
-// malformed header has none.
+// readChallenge returns the first Bearer challenge (RFC 9110, section 11.6.1), zero if malformed.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
 		return challenge{}
 	}
 	var bearer challenge
-	var c *challenge // the one that is read; nil: none
+	var c *challenge // the challenge being read, or nil
 	for text = strings.TrimLeft(text, " \t,"); text != ""; text = strings.TrimLeft(text, " \t,") {
 		part := challengePart.FindStringSubmatch(text)
 		if part == nil || part[1] != "" && c == nil {
@@ -54,7 +51,7 @@ func readChallenge(h http.Header) challenge {
 			continue
 		case strings.EqualFold(scheme, "Bearer") && !bearer.found:
 			c = &bearer
-		default: // of another scheme, or not the first: it is dropped
+		default: // another scheme, or not the first: skip
 			c = &challenge{}
 		}
 		c.found = true

@@ -13,30 +13,27 @@ import (
 )
 
 const (
-	// metadataLifetime is the greatest age of cached metadata of an authorization server.
-	metadataLifetime = time.Hour
-	// maxIssuers bounds the authorization servers of an MCP server that are read.
-	maxIssuers = 10
-	// wellKnownResource is the path of the metadata of a resource (RFC 9728, section 3).
-	wellKnownResource = "/.well-known/oauth-protected-resource"
+	metadataLifetime  = time.Hour                               // greatest age of cached metadata
+	maxIssuers        = 10                                      // read per MCP server
+	wellKnownResource = "/.well-known/oauth-protected-resource" // RFC 9728, section 3
 )
 
 // A discovery has the checked metadata of an endpoint and of its authorization server.
 type discovery struct {
-	resource string   // that tokens are requested for (RFC 8707)
+	resource string   // for which tokens are requested (RFC 8707)
 	issuer   string   // the chosen one, as its own metadata names it
 	scopes   []string // scopes_supported of the endpoint
 	server   *serverMetadata
 }
 
-// A resourceMetadata has the metadata of a protected resource (RFC 9728, section 2).
+// A resourceMetadata is the metadata of a protected resource (RFC 9728, section 2).
 type resourceMetadata struct {
 	Resource string   `json:"resource"`
 	Issuers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"`
 }
 
-// A serverMetadata has the metadata of an authorization server (RFC 8414, section 2; RFC 9207,
+// A serverMetadata is the metadata of an authorization server (RFC 8414, section 2; RFC 9207,
 // section 3; draft-ietf-oauth-client-id-metadata-document).
 type serverMetadata struct {
 	Issuer        string   `json:"issuer"`
@@ -50,7 +47,7 @@ type serverMetadata struct {
 	SendsIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
 	Documents     bool     `json:"client_id_metadata_document_supported"`
 
-	read time.Time // when the document was read
+	read time.Time // time of the fetch
 }
 
 // discover finds the authorization server of the endpoint (basic/authorization, "Authorization
@@ -75,12 +72,10 @@ func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) 
 		server}, nil
 }
 
-// errNoMetadata is the error of an MCP server without metadata.
 var errNoMetadata = errors.New("the server has no metadata that names its authorization server; " +
 	"for servers of revision 2025-03-26 set Options.Legacy")
 
-// discoverResource gets the metadata of the endpoint: from the URL of the challenge, or else from
-// the well-known path of the endpoint or of its origin.
+// discoverResource gets the endpoint's metadata: at the challenge's URL, or else a well-known path.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
 	root, urls := s.endpointOrigin()+wellKnownResource, s.resourceMetadataURLs()
 	if c.metadata != "" {
@@ -104,8 +99,7 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 
 func (s *Source) endpointOrigin() string { return s.endpoint.Scheme + "://" + s.endpoint.Host }
 
-// resourceMetadataURLs returns the URLs at which the metadata of the endpoint may be, in the order
-// of RFC 9728, section 3.1.
+// resourceMetadataURLs lists URLs of the endpoint's metadata in order (RFC 9728, section 3.1).
 func (s *Source) resourceMetadataURLs() []string {
 	path := s.endpoint.EscapedPath()
 	if path == "/" {
@@ -118,15 +112,15 @@ func (s *Source) resourceMetadataURLs() []string {
 	return slices.Compact([]string{root + path, root})
 }
 
-// readResource checks the metadata of the endpoint (RFC 9728, section 3.3). Its resource must be
-// the endpoint, or at the well-known path of the origin, the origin.
+// readResource checks the endpoint's metadata (RFC 9728, section 3.3). Its resource must be the
+// endpoint, or, at the well-known path of the origin, the origin.
 func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMetadata, error) {
 	var m resourceMetadata
 	if err := jsonx.Unmarshal(body, &m); err != nil {
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 9728"))
 	}
-	// An origin is the same resource with its slash and without (RFC 9728, section 3.1; RFC 3986,
-	// section 6.2.3). URLs with a path that differ in a slash are different resources.
+	// An origin is the same resource with and without its slash (RFC 9728, section 3.1; RFC 3986,
+	// section 6.2.3); URLs with a path are not.
 	origin := s.endpointOrigin()
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {
@@ -143,8 +137,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns the authorization server of the login, or else one of Options.Registrations,
-// or else the first that the resource names.
+// chooseIssuer returns the login's authorization server, else a registered one, else the first
+// named.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	current, err := s.readStored(ctx, false)
 	if err != nil {
@@ -165,8 +159,7 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 	return m.Issuers[0], nil
 }
 
-// resolveAlias returns the issuer that the metadata must have for an issuer as an MCP server names
-// it, see Provider.NamedAs.
+// resolveAlias returns the issuer that the metadata must have for a name, see Provider.NamedAs.
 func (s *Source) resolveAlias(issuer string) string {
 	for _, p := range s.opts.Providers {
 		if p.NamedAs != "" && p.NamedAs == issuer {
@@ -176,8 +169,8 @@ func (s *Source) resolveAlias(issuer string) string {
 	return issuer
 }
 
-// discoverServer returns the metadata of an authorization server, and caches it for an hour. issuer
-// is spelled as the MCP server names it.
+// discoverServer returns metadata, cached for an hour. issuer is spelled as the MCP server names
+// it.
 func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	s.mu.Lock()
 	known := s.servers[issuer]
@@ -208,7 +201,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	return s.readServer(at, issuer, body)
 }
 
-// findServer returns the metadata of an authorization server. issuer is spelled as in the metadata.
+// findServer is discoverServer for an issuer as spelled in the metadata.
 func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	if named := s.providerFor(issuer).NamedAs; named != "" {
 		return s.discoverServer(ctx, named)
@@ -223,12 +216,10 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 	return m, err
 }
 
-// errNoServerMetadata is the error of an authorization server without metadata.
 var errNoServerMetadata = errors.New("the authorization server has no metadata; if its " +
 	"endpoints are known, set Provider.Endpoints")
 
-// readServer checks and caches the metadata of an authorization server (RFC 8414, section 3.3): its
-// issuer must be the one that was named.
+// readServer checks (RFC 8414, section 3.3) and caches metadata, which must be about issuer.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
@@ -241,8 +232,6 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 	return s.acceptServer(at, issuer, m)
 }
 
-// acceptServer checks and caches the metadata of an authorization server whose issuer is the right
-// one.
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {
@@ -299,7 +288,7 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 	return nil
 }
 
-// discoverLegacy uses the origin of the endpoint as its authorization server (revision 2025-03-26).
+// discoverLegacy takes the endpoint's origin as its authorization server (revision 2025-03-26).
 // Without metadata its endpoints have the paths of that revision.
 func (s *Source) discoverLegacy(ctx context.Context) (*discovery, error) {
 	origin := s.endpointOrigin()

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: metadata at the root is not requested then.
+// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: metadata at the root is not requested.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	faults := documentFaults(oauthtest.ResourceMetadata, "resource")
 	delete(faults, "does not answer")
@@ -28,7 +28,7 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 			}
 		})
 	}
-	// Another place is tried only where there is no document.
+	// Another place is tried only if there is no document.
 	for status, places := range map[int]int{302: 1, 400: 2, 404: 2, 429: 1, 500: 1} {
 		s, _ := scenario{fault: both(nowhere, replied(oauthtest.ResourceMetadata,
 			oauthtest.Answer{Status: status})), script: "search:metadata"}.play(t)
@@ -38,12 +38,12 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	}
 }
 
-// nowhere has the challenge not say where the metadata is.
+// nowhere makes the challenge omit the URL of the metadata.
 func nowhere(s *site) {
 	challenged(func(string) []string { return []string{`Bearer scope="read"`} })(s)
 }
 
-// TestServerThatNamesAnotherIssuerEachTime: what is remembered of them does not grow.
+// TestServerThatNamesAnotherIssuerEachTime: the cache does not grow.
 func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	source, err := oauth.New("https://mcp.example/mcp", nil)
 	noError.check(t, err)
@@ -60,7 +60,7 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	}
 }
 
-// TestMetadataAtTheRoot: an origin is one resource with its slash and without.
+// TestMetadataAtTheRoot: an origin is one resource with and without its slash.
 func TestMetadataAtTheRoot(t *testing.T) {
 	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
 		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {

@@ -1,5 +1,5 @@
-// Package oauth makes an MCP client an OAuth client (basic/authorization): it logs a person in at
-// the authorization server of an MCP server, and refreshes their tokens.
+// Package oauth makes an MCP client an OAuth client (basic/authorization): it performs logins at
+// the authorization server of an MCP server, and refreshes tokens.
 //
 //	login, err := oauth.New(endpoint, &oauth.Options{
 //		Interaction: &oauth.Loopback{Prompt: os.Stderr},
@@ -17,9 +17,9 @@
 //
 // # Checks
 //
-// The metadata of the server must be about this endpoint, and that of the authorization server
-// about the issuer that was named, byte for byte. The authorization server must support PKCE with
-// S256 (RFC 7636), which is always used. The authorization response must have the state of the
+// The server's metadata must be about this endpoint, and the authorization server's about the
+// issuer that was named, byte for byte. PKCE with S256 (RFC 7636) is always used, and the
+// authorization server must support it. The authorization response must have the state of the
 // login, and the issuer if the authorization server sends one (RFC 9207); see Options.RequireIss.
 // After a refused document no other place is tried. A [Provider] allows deviations of one issuer.
 //
@@ -29,31 +29,30 @@
 // # Logins
 //
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
-// processes that share the files of a [NewFileStore]. It is cancelled when the last call that waits
-// for it ends. A denied login is not requested again within five minutes, and one that failed in
-// another way not within a minute; after three failures no other login begins. An operation leads
-// to two logins for more scopes at most. A server that refuses a token which was just issued leads
-// to no other login.
+// processes that share the files of a [NewFileStore]. It is cancelled when the last waiting call
+// ends. A denied login is not requested again for five minutes, one that failed otherwise for one
+// minute; after three failures no other login begins. An operation leads to at most two logins for
+// more scopes. A server's refusal of a just issued token does not lead to another login.
 //
-// # Programs without a person
+// # Programs without a user
 //
 // With Options.Machine tokens are requested by [ClientCredentials], by the assertion of a platform
-// ([Workload]), or for a person who has logged in at their company ([Enterprise]).
+// ([Workload]), or for a user who has logged in at their company ([Enterprise]).
 //
 // # The store
 //
 // A [TokenStore] keeps tokens and dynamic registrations: in memory, or with [NewFileStore] in
-// sealed files. invalid_grant removes a refresh token, and invalid_client a registration. No other
-// failure changes a login, and none needs a Logout: a refresh that is refused, or that fails three
-// times without a readable response, is followed by a login.
+// sealed files. invalid_grant removes a refresh token, and invalid_client a registration. Other
+// failures change no login and need no Logout: a refresh that is refused, or that fails three times
+// without a readable response, is followed by a login.
 //
 // # Errors
 //
-// A program goes on after four errors: [*LoginRequiredError] (see below), [*InsufficientScopeError]
-// (the person lacks a permission), [*TokenError] (with Retryable, try again later), and
-// [ErrDenied]. For the other failures of a login there is one type, [*Error]: its text is for
-// people, and its Kind names the party that has to change something. Errors of hooks and of
-// contexts are returned unchanged.
+// A program can recover from four errors: [*LoginRequiredError] (see below),
+// [*InsufficientScopeError] (the user lacks a permission), [*TokenError] (with Retryable, try again
+// later), and [ErrDenied]. Other login failures are an [*Error]: its text is for people, and its
+// Kind names the party that has to change something. Errors of hooks and contexts are returned
+// unchanged.
 //
 // # Addresses
 //
@@ -61,18 +60,18 @@
 // requests. Without Options.HTTPClient, public addresses are reached by https; private addresses
 // only for endpoints on a private network or on this machine; this machine only for endpoints on
 // it, also by http; and link-local addresses, with the metadata services of clouds, never.
-// Addresses are checked when they are dialled. An HTTP proxy of the environment resolves host
-// names, so it must refuse those that must not be reached.
+// Addresses are checked when they are dialled. An HTTP proxy of the environment resolves host names
+// itself, so it must refuse forbidden addresses.
 //
-// # Hosts whose person is elsewhere
+// # Hosts without a local user
 //
 // Without an [Interaction], as in a web application or a gateway, a call that needs a login fails
-// with a [*LoginRequiredError]. [Source.Begin] then returns the URL for the person's browser, and
-// [Source.Finish] takes the URL with which it comes back, also in another process.
+// with a [*LoginRequiredError]. [Source.Begin] then returns the URL for the user's browser, and
+// [Source.Finish] takes the callback URL, also in another process.
 //
 // # Concurrency and contexts
 //
 // The methods of a [Source] may be called concurrently. A call returns when its context ends. A
-// request that redeems a code or uses a refresh token, which can be used once, is not cancelled
-// with it: it ends within 30 seconds.
+// request that redeems a code or uses a refresh token, which are single-use, is not cancelled with
+// it: it ends within 30 seconds.
 package oauth

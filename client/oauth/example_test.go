@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A stage is what tests get from testing.T, for examples.
+// A stage replaces testing.T in examples.
 type stage struct {
 	testing.TB
 	cleanups []func()
@@ -37,8 +37,7 @@ func (s *stage) close() {
 	}
 }
 
-// openNotes starts a server with the tools list and add, of which add needs the scope notes:write,
-// an authorization server, and a browser.
+// openNotes starts a server (add needs notes:write), an authorization server, and a browser.
 func openNotes() (*stage, *site) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -66,7 +65,6 @@ func openNotes() (*stage, *site) {
 	})
 }
 
-// callTool calls a tool with the tokens of login and prints the result.
 func callTool(ctx context.Context, endpoint string, login *oauth.Source, tool string) error {
 	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
 	if err != nil {
@@ -85,7 +83,7 @@ func callTool(ctx context.Context, endpoint string, login *oauth.Source, tool st
 	return nil
 }
 
-// The first call logs the person in, and a tool that needs another scope does so once more.
+// The first call logs the user in, and a tool that needs another scope does so once more.
 func Example() {
 	stage, notes := openNotes()
 	defer stage.close()
@@ -141,7 +139,7 @@ func ExampleSource_Begin() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	callback, err := notes.browser.Visit(ctx, begun.URL) // what the application is called back with
+	callback, err := notes.browser.Visit(ctx, begun.URL) // the application's callback URL
 	if err != nil {
 		log.Fatal(err)
 	}

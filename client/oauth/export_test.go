@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TokenEnds returns when the token of requests expires; zero: it does not say.
+// TokenEnds returns when the token of requests expires, or zero.
 func (s *Source) TokenEnds() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,14 +31,13 @@ func (s *Source) Waiters() int {
 	return s.renewal.waiters
 }
 
-// KnownServers returns of how many authorization servers a source keeps the metadata.
+// KnownServers returns the number of authorization servers with cached metadata.
 func (s *Source) KnownServers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.servers)
 }
 
-// AgeLogin makes the login in memory older.
 func (s *Source) AgeLogin(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,24 +49,20 @@ func (s *Source) AgeLogin(by time.Duration) {
 	}
 }
 
-// HasToken reports whether there is a login in memory.
 func (s *Source) HasToken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens != nil
 }
 
-// ExpireToken makes the token in memory expire now.
 func (s *Source) ExpireToken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens.record.Expiry = time.Now()
 }
 
-// IssuerPath is the function of that name.
 func IssuerPath(issuer string) string { return issuerPath(issuer) }
 
-// AgeFailures makes the cached failures of logins older.
 func (s *Source) AgeFailures(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +71,7 @@ func (s *Source) AgeFailures(by time.Duration) {
 	}
 }
 
-// AgeRefusals makes older what the source remembers of refused tokens and of logins for scopes.
+// AgeRefusals ages the memory of refused tokens and of logins for scopes.
 func (s *Source) AgeRefusals(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,13 +83,11 @@ func (s *Source) AgeRefusals(by time.Duration) {
 	}
 }
 
-// ReadChallenge returns what is read of the challenges of a response.
 func ReadChallenge(h http.Header) (code string, scopes []string, metadata string) {
 	c := readChallenge(h)
 	return c.code, c.scopes, c.metadata
 }
 
-// ReadResource returns what is read of the metadata of an endpoint.
 func (s *Source) ReadResource(at string, body []byte) (resource string, issuers []string,
 	err error) {
 	m, err := s.readResource(at, body, false)
@@ -104,7 +97,6 @@ func (s *Source) ReadResource(at string, body []byte) (resource string, issuers 
 	return m.Resource, m.Issuers, nil
 }
 
-// ReadServer returns what is read of the metadata of an issuer.
 func (s *Source) ReadServer(issuer string, body []byte) (endpoints []string, err error) {
 	m, err := s.readServer(issuer, issuer, body)
 	if err != nil {
@@ -119,10 +111,8 @@ func ReadCallback(callback *url.URL, state, issuer string, sendsIssuer bool) (st
 	return l.readCallback(callback, &serverMetadata{Issuer: issuer, SendsIssuer: sendsIssuer})
 }
 
-// A Guard is the guard of an endpoint.
 type Guard = ssrfGuard
 
-// NewGuard returns the guard of an endpoint.
 func NewGuard(endpoint string) *Guard {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -131,18 +121,15 @@ func NewGuard(endpoint string) *Guard {
 	return newSSRFGuard(u, nil)
 }
 
-// CheckURL checks a URL that the server of the endpoint has named.
 func (g *Guard) CheckURL(target string) error {
 	_, err := g.checkURL(target)
 	return err
 }
 
-// CheckAddress checks an address that is dialled on behalf of the endpoint.
 func (g *Guard) CheckAddress(address string) error {
 	return g.checkAddress(netip.MustParseAddr(address))
 }
 
-// Get gets a document that the server of the endpoint has named.
 func (g *Guard) Get(ctx context.Context, target string) error {
 	defer g.client.CloseIdleConnections()
 	_, err := g.fetchDocument(ctx, target)

@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// noLogin are the counts of a site where no login began: nothing but metadata was requested.
+// noLogin are the counts of a site where only metadata was requested.
 const noLogin = " authorize=0 register=0 token=0 other=0 opened=0"
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
@@ -100,7 +100,6 @@ func TestResourceMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	playAndMend(t, all)
 }
 
-// playAndMend runs scenarios, after which the person can log in where there is no fault.
 func playAndMend(t *testing.T, all map[string]scenario) {
 	t.Helper()
 	for name, c := range all {
@@ -181,7 +180,7 @@ func TestTokenAnswerThatIsRefused(t *testing.T) {
 			case strings.HasPrefix(name, "token_type"):
 				says = name + ", want Bearer"
 			case name == "neither token nor error":
-				says = "the answer is not that of a token endpoint"
+				says = "the response is not a token response"
 			}
 			s, source := scenario{fault: f, says: says,
 				script: "search:token token=1 other=0"}.play(t)
@@ -287,7 +286,7 @@ func TestRefreshThatFails(t *testing.T) {
 var tooManyFor17 = oauthtest.Answer{Status: http.StatusTooManyRequests,
 	Header: http.Header{"Retry-After": {"17"}}}
 
-// TestLoginsThatAreRefused is what becomes of a person whom a server or they themselves keep out.
+// TestLoginsThatAreRefused: by a server or by the user.
 func TestLoginsThatAreRefused(t *testing.T) {
 	forbidden := refusing(http.StatusForbidden)
 	play(t, map[string]scenario{
@@ -330,7 +329,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestForbiddenWithoutACode: the error reports the missing code, and nobody has to log in.
+// TestForbiddenWithoutACode: the error reports the missing code, and no login begins.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`error="insufficient_scope", `, "")(s)
@@ -388,7 +387,6 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 }
 
-// scenarioError returns the last error of a scenario.
 func scenarioError(t *testing.T, c scenario) error {
 	t.Helper()
 	script := c.script
@@ -397,7 +395,6 @@ func scenarioError(t *testing.T, c scenario) error {
 	return s.run(source, script)
 }
 
-// A panickingPerson is an Interaction with a bug.
 type panickingPerson struct{}
 
 func (panickingPerson) Open(context.Context, string, string) (oauth.Receiver, error) {
@@ -437,7 +434,6 @@ func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
 	}
 }
 
-// failedPages are logins that fail after their page was opened.
 func failedPages() map[string]scenario {
 	closed := errors.New("the window was closed")
 	return map[string]scenario{
@@ -457,7 +453,7 @@ func failedPages() map[string]scenario {
 	}
 }
 
-// TestOnePageAMinute: whatever the failure of a login, the next page comes after a minute.
+// TestOnePageAMinute: after any login failure.
 func TestOnePageAMinute(t *testing.T) {
 	all := failedPages()
 	for name, c := range maps.Clone(all) {
@@ -508,7 +504,7 @@ func TestEndsAreObserved(t *testing.T) {
 	}
 }
 
-// TestLoginThatIsGivenUp: later calls open no page, and get no error of a context.
+// TestLoginThatIsGivenUp: later calls open no page, and get no context error.
 func TestLoginThatIsGivenUp(t *testing.T) {
 	s := newSite(t, nil)
 	pages := 0
@@ -534,7 +530,7 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 func TestPauseIsForOneLogin(t *testing.T) {
 	s, source := newLogin(t)
 	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
-	s.run(source, "write:token behave write:paused revoke search") // for read: its scopes are others
+	s.run(source, "write:token behave write:paused revoke search") // for read: other scopes
 
 	other := oauthtest.NewServer(t, nil)
 	s.resource.SetServers(other)

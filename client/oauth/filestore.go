@@ -19,24 +19,21 @@ import (
 )
 
 const (
-	// lockPause is the time between two attempts to acquire a lock that is held.
-	lockPause = 20 * time.Millisecond
-	// maxRecordBytes bounds the record in a file.
+	lockPause      = 20 * time.Millisecond // between attempts to acquire a lock
 	maxRecordBytes = 1 << 20
 )
 
-// A fileStore keeps each record in a sealed file of a folder.
 type fileStore struct {
 	folder string
 	ring   *seal.Keyring
-	names  []byte // a key for the names of files
+	names  []byte // key for the names of files
 }
 
 // NewFileStore returns a store that keeps each record in a sealed file of a folder, which it
 // creates for its owner alone. Processes with the same folder and key share the store. key must be
-// random, and kept elsewhere, for example in the keyring of the operating system (see README.md). A
-// file that is damaged or sealed with another key is an error until somebody removes it: the login
-// is not replaced. NewFileStore fails if the folder cannot be used, or if key is zero.
+// random and kept elsewhere, for example in the OS keyring (see README.md). A file that is damaged
+// or sealed with another key is an error until it is removed: the login is not replaced.
+// NewFileStore fails if the folder cannot be used, or if key is zero.
 func NewFileStore(folder string, key [32]byte) (TokenStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")
@@ -59,13 +56,12 @@ func NewFileStore(folder string, key [32]byte) (TokenStore, error) {
 	return &fileStore{folder, ring, names}, nil
 }
 
-// Format prints the folder alone for every verb.
+// Format prints only the folder.
 func (s *fileStore) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "store in the folder %s", s.folder)
 }
 
-// recordPath returns the path of the file of a record. Its name is a keyed hash, which hides the
-// servers that a person uses.
+// recordPath returns a record's path. The name is a keyed hash, which hides the servers in use.
 func (s *fileStore) recordPath(k Key) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", s.names, k.Issuer, k.Resource,
 		k.Account))
@@ -84,12 +80,12 @@ func (s *fileStore) Load(_ context.Context, k Key) ([]byte, error) {
 	whole, err := s.ring.Open(string(token), maxRecordBytes)
 	if err != nil {
 		return nil, fmt.Errorf("oauth: the file %s cannot be opened: it is torn, or sealed with "+
-			"another key; remove it to log in anew: %w", path, err)
+			"another key; remove it to log in again: %w", path, err)
 	}
-	// The name is sealed with the record, so that a file that was renamed to another is noticed.
+	// The name is sealed with the record, so that a renamed file is detected.
 	name, record, ok := bytes.Cut(whole, []byte{0})
 	if !ok || string(name) != filepath.Base(path) {
-		return nil, fmt.Errorf("oauth: the file %s is that of another record", path)
+		return nil, fmt.Errorf("oauth: the file %s belongs to another record", path)
 	}
 	return record, nil
 }
@@ -122,8 +118,7 @@ func (s *fileStore) Delete(_ context.Context, k Key) error {
 	return nil
 }
 
-// Lock acquires an advisory lock on a file, which the operating system releases when the process
-// dies. The file stays.
+// Lock acquires an advisory file lock, released when the process dies. The file stays.
 func (s *fileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
 	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)

@@ -1,7 +1,5 @@
 package oauth_test
 
-// This file has the code of the page README.md for a key in the keyring, with what it needs.
-
 import (
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/oauth"
 )
 
-// openLogins keeps logins in a folder, whose key is in the keyring of the operating system.
+// openLogins keeps logins in a folder, whose key is in the OS keyring.
 func openLogins(folder string) (oauth.TokenStore, error) {
 	text, err := keyring.Get("Notes", "logins")
 	if errors.Is(err, keyring.ErrNotFound) {
@@ -20,7 +18,7 @@ func openLogins(folder string) (oauth.TokenStore, error) {
 		}
 	}
 	if err == nil && len(text) < len(rand.Text()) {
-		err = errors.New("the entry in the keyring is no key; remove it to log in anew")
+		err = errors.New("the entry in the keyring is no key; remove it to log in again")
 	}
 	if err != nil {
 		return nil, err
@@ -28,7 +26,7 @@ func openLogins(folder string) (oauth.TokenStore, error) {
 	return oauth.NewFileStore(folder, sha256.Sum256([]byte(text)))
 }
 
-// keyring has what package github.com/zalando/go-keyring has, in memory.
+// keyring mimics package github.com/zalando/go-keyring, in memory.
 var keyring memoryKeyring
 
 type memoryKeyring struct {
@@ -50,7 +48,7 @@ func (k *memoryKeyring) Set(service, user, text string) error {
 	return nil
 }
 
-// TestKeyInTheKeyring: a login is never sealed with a key that the keyring does not have.
+// TestKeyInTheKeyring: a login is never sealed with a key that the keyring lacks.
 func TestKeyInTheKeyring(t *testing.T) {
 	s, folder := newSite(t, nil), t.TempDir()
 	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}

@@ -14,19 +14,15 @@ import (
 )
 
 const (
-	// loginTimeout bounds a login for which a call waits.
-	loginTimeout = 5 * time.Minute
-	// loginLifetime is the greatest age of a login that can be finished.
-	loginLifetime = 15 * time.Minute
+	loginTimeout  = 5 * time.Minute  // of a login for which a call waits
+	loginLifetime = 15 * time.Minute // of a login that can be finished
 )
 
-// A loginRequest is the reason for a login.
 type loginRequest struct {
-	challenge challenge // of the response that led to the login; zero: there is none
-	operation string    // that needs more scopes; empty: it is no step-up
+	challenge challenge // that led to the login; zero: none
+	operation string    // that needs more scopes; empty: not a step-up
 }
 
-// logIn discovers the authorization server and has the person log in.
 func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 	d, err := s.discover(ctx, request.challenge)
 	if err != nil {
@@ -36,7 +32,7 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 }
 
 // logInAt runs a login by Options.Interaction, or requests a token by Options.Machine. It fails at
-// once if there is neither, after maxStepUps logins of the operation, and with a cached failure.
+// once without either, after maxStepUps logins of the operation, and with a cached failure.
 func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest) error {
 	if s.opts.Interaction == nil && s.opts.Machine == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
@@ -59,12 +55,10 @@ func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest
 	return e.Err
 }
 
-// failureKey is the key of a login in Source.failures.
 func failureKey(d *discovery, request loginRequest) string {
 	return d.issuer + "\x00" + joinScopes(request.challenge.scopes)
 }
 
-// rememberFailure caches a login that has failed after its page was opened.
 func (s *Source) rememberFailure(key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +72,8 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = f
 }
 
-// recentFailure returns the cached failure of a login, or nil. After maxFailedLogins it returns one
-// for every login: a server may name other issuers or scopes for each request.
+// recentFailure returns a login's cached failure, or nil. After maxFailedLogins it returns one for
+// every login: a server may name other issuers or scopes for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +95,7 @@ func (s *Source) recentFailure(key string) error {
 	return nil
 }
 
-// cachedError returns the error of a login that does not begin because of the failure. It is no
-// context error: the context of the caller has not ended.
+// cachedError must not return a context error: the caller's context has not ended.
 func (f *failure) cachedError(reason string) error {
 	err := f.err
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -116,8 +109,6 @@ func (f *failure) cachedError(reason string) error {
 	return &Error{Kind: ErrLogin, Err: err}
 }
 
-// runLogin runs one login with the Interaction: it prepares it, opens its URL, and redeems the
-// code.
 func (s *Source) runLogin(ctx context.Context, d *discovery, request loginRequest) error {
 	path, last, err := s.redirectFor(ctx, d.server)
 	if err != nil {
@@ -148,11 +139,11 @@ func (s *Source) runLogin(ctx context.Context, d *discovery, request loginReques
 	return err
 }
 
-// Begin begins a login without an [Interaction], for hosts whose person has a browser elsewhere.
-// The host sends the browser to Login.URL, and passes the URL with which it comes back to
-// [Source.Finish], within 15 minutes. cause is the error of the call that needs the login, with the
-// scopes of the challenge; nil: the scopes of before. [Options].RedirectURI must be set. The client
-// may be registered (RFC 7591). Calls may overlap: each begins a login of its own.
+// Begin begins a login without an [Interaction], for hosts whose user has a browser elsewhere. The
+// host sends the browser to Login.URL, and passes the callback URL to [Source.Finish] within 15
+// minutes. cause is the error of the call that needs the login; nil means the previous scopes.
+// [Options].RedirectURI must be set. The client may be registered. Overlapping calls begin separate
+// logins.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -169,8 +160,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.issuer))
 }
 
-// prepareLogin makes a login at the authorization server of d, with its scopes, state and code
-// verifier. It registers the client if that has no id there.
+// prepareLogin makes a login with scopes, state and code verifier, after a registration if needed.
 func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRequest,
 	redirectURI string) (*Login, error) {
 	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
@@ -193,7 +183,7 @@ func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRe
 	return l, err
 }
 
-// chooseScopes returns the scopes to request, see Options.Scopes, as Provider.Scopes limits them.
+// chooseScopes returns the scopes to request, see Options.Scopes, limited by Provider.Scopes.
 func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRequest) (
 	[]string, error) {
 	p := s.providerFor(d.issuer)
@@ -233,15 +223,13 @@ func (s *Source) chooseScopes(ctx context.Context, d *discovery, request loginRe
 	return scopes, nil
 }
 
-// scopeOfflineAccess requests a refresh token at authorization servers that support it (OpenID
-// Connect Core, section 11).
+// scopeOfflineAccess requests a refresh token (OpenID Connect Core, section 11).
 const scopeOfflineAccess = "offline_access"
 
-// Finish ends a login with the URL that the browser came back with: it checks the authorization
-// response and redeems its code. A Source of another process with the same endpoint, account and
-// options may have begun the login. The error is [ErrCallback] if the URL does not belong to the
-// login, [ErrDenied] or [ErrLogin] for an error of the authorization server, and a [*TokenError] if
-// the code cannot be redeemed. Calls may overlap, and wait for one another.
+// Finish ends a login: it checks the callback URL and redeems its code. A Source of another process
+// with the same endpoint, account and options may have begun it. The error is [ErrCallback] for a
+// foreign URL, [ErrDenied] or [ErrLogin] for an error of the authorization server, and a
+// [*TokenError] if the code cannot be redeemed. Overlapping calls wait for one another.
 func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error {
 	unlock, err := s.store.Lock(ctx, s.pointerKey())
 	if err != nil {
@@ -251,8 +239,8 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	return s.completeLogin(ctx, l, callback)
 }
 
-// completeLogin is Finish for callers with the lock of the login. The token request is not
-// cancelled with ctx: its code can be used once.
+// completeLogin is Finish with the login's lock held. The single-use code is not cancelled with
+// ctx.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:

@@ -25,7 +25,6 @@ const (
 	anIssuer     = "https://as.example"
 )
 
-// wantMistakes checks that New refuses options.
 func wantMistakes(t *testing.T, all map[string]oauth.Options) {
 	t.Helper()
 	for name, o := range all {
@@ -35,7 +34,6 @@ func wantMistakes(t *testing.T, all map[string]oauth.Options) {
 	}
 }
 
-// TestConfigurationMistakes fail where they are made.
 func TestConfigurationMistakes(t *testing.T) {
 	for _, endpoint := range []string{"http://mcp.example/mcp", "http://10.0.0.1/mcp",
 		goodEndpoint + "#x", "https://a:b@mcp.example/mcp", "/mcp"} {
@@ -70,10 +68,10 @@ func TestConfigurationMistakes(t *testing.T) {
 	noError.check(t, err)
 }
 
-// TestClients is about which client id and which secret an authorization server gets.
+// TestClients: which client id and secret an authorization server gets.
 func TestClients(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
-		// What is registered comes before the document of the client, and before a registration.
+		// A pre-registered client comes before the client's document, and before a registration.
 		scenario{opts: func(s *site, o *oauth.Options) {
 			s.as.AddClient(oauthtest.Client{ID: "me & you", Secret: "h+u/s h", Method: method,
 				RedirectURIs: []string{"http://127.0.0.1/callback"}})
@@ -126,7 +124,6 @@ func TestEveryRequestNamesTheResource(t *testing.T) {
 	}
 }
 
-// TestTokenGoesToItsEndpointAlone.
 func TestTokenGoesToItsEndpointAlone(t *testing.T) {
 	s, source := newLogin(t)
 	for _, other := range []string{s.resource.Origin, s.resource.URL + "/", s.resource.URL + "?a",
@@ -169,7 +166,6 @@ func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 	}
 }
 
-// sendStrayRequests sends requests that are not the callback.
 func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	t.Helper()
 	withQuery := func(change func(q url.Values)) string {
@@ -207,8 +203,7 @@ func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	}
 }
 
-// TestPortsThatAreBusy: a busy port means another registration; without a free one, also on one of
-// the addresses of localhost, the login fails.
+// TestPortsThatAreBusy: a busy port means another registration; without a free one the login fails.
 func TestPortsThatAreBusy(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	source := s.source()
@@ -243,7 +238,6 @@ func TestPortsThatAreBusy(t *testing.T) {
 	}
 }
 
-// receive opens a page with a loopback.
 func receive(ctx context.Context, t *testing.T, page string, refuse error,
 	browse func(ctx context.Context, redirectURI string) error) error {
 	t.Helper()
@@ -279,7 +273,6 @@ func TestNobodyComesBack(t *testing.T) {
 	}
 }
 
-// TestPagesThatAreNotOpened: whatever an authorization server calls its page.
 func TestPagesThatAreNotOpened(t *testing.T) {
 	for _, page := range []string{"javascript:alert(1)", "file:///etc/passwd", "-help", "",
 		"http://as.example/", "calc.exe"} {
@@ -361,7 +354,6 @@ func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
 	wantEqual(t, "the scopes are", u.Query().Get("scope"), "read write")
 }
 
-// TestNothingPrintsSecrets: whatever a program logs by accident.
 func TestNothingPrintsSecrets(t *testing.T) {
 	s := newSite(t, nil)
 	store := oauth.NewMemoryStore()
@@ -414,7 +406,7 @@ func TestMetadataDocumentOfTheClient(t *testing.T) {
 	}
 }
 
-// TestCodeOfThePage does what the page says.
+// TestCodeOfThePage runs the code of README.md.
 func TestCodeOfThePage(t *testing.T) {
 	stage, notes := openNotes()
 	defer stage.close()
@@ -437,7 +429,7 @@ func TestCodeOfThePage(t *testing.T) {
 	noError.check(t, err)
 }
 
-// TestRedirectURIOfEachIssuer: Finish accepts no callback of another one, at any authority.
+// TestRedirectURIOfEachIssuer: Finish accepts no other issuer's callback, at any authority.
 func TestRedirectURIOfEachIssuer(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source(nobody, func(o *oauth.Options) {
@@ -473,7 +465,7 @@ func TestPathOfEachIssuer(t *testing.T) {
 	}
 }
 
-// TestQueryOfTheAuthorizationEndpointStays, but for what it has of the names of ours.
+// TestQueryOfTheAuthorizationEndpointStays, except parameters with our names.
 func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
 	s, _ := scenario{fault: edited(oauthtest.Metadata,
 		suffix("authorization_endpoint", "?tenant=1&scope=mine")), script: "search"}.play(t)
@@ -484,14 +476,14 @@ func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
 	}
 }
 
-// noIss has an honest server that does not send iss, as RFC 9207 was not known when it was written.
+// noIss makes an honest server older than RFC 9207, without iss.
 func noIss(as *oauthtest.Server) {
 	as.Edit(oauthtest.Metadata, oauthtest.Remove(sendsIssuer))
 	as.Edit(oauthtest.Authorize, oauthtest.Remove("iss"))
 }
 
-// newMixUp returns a site with a login at an honest server without iss, whose resource then names a
-// server of an attacker that sends people to the honest one.
+// newMixUp returns a site with a login at an honest server without iss, whose resource then names
+// an attacker's server that redirects to the honest one.
 func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, source *oauth.Source,
 	attacker *oauthtest.Server) {
 	t.Helper()
@@ -511,8 +503,7 @@ func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, so
 	return s, source, attacker
 }
 
-// TestMixUpWithOurClientID: the attacker hands out the client id of the honest server, where the
-// redirect URI is not registered.
+// TestMixUpWithOurClientID: the attacker hands out the honest server's client id.
 func TestMixUpWithOurClientID(t *testing.T) {
 	s, source, attacker := newMixUp(t, nil)
 	attacker.Edit(oauthtest.Register, oauthtest.Set("client_id",
@@ -523,8 +514,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 	}
 }
 
-// TestMixUpWithOurRedirectURI: the attacker has registered the redirect URI of this client at the
-// honest server. Only iss protects.
+// TestMixUpWithOurRedirectURI: it is registered at the honest server. Only iss protects.
 func TestMixUpWithOurRedirectURI(t *testing.T) {
 	for _, c := range []struct {
 		change  func(s *site, o *oauth.Options)
@@ -556,7 +546,7 @@ func TestMixUpWithOurRedirectURI(t *testing.T) {
 	}
 }
 
-// TestRequireIss: an issuer that sends iss needs no name, and one of revision 2025-03-26 does.
+// TestRequireIss: an issuer that sends iss needs no entry, one of revision 2025-03-26 does.
 func TestRequireIss(t *testing.T) {
 	required := func(_ *site, o *oauth.Options) { o.RequireIss, o.Legacy = true, true }
 	play(t, map[string]scenario{

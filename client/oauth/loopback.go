@@ -22,65 +22,56 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
-// callbackPath is the path of the redirect URI of clients that are not registered dynamically.
-const callbackPath = "/callback"
+const callbackPath = "/callback" // without dynamic registration
 
-// issuerPath returns the path of the redirect URI of clients that are registered dynamically.
+// issuerPath returns the redirect path of clients that are registered dynamically.
 func issuerPath(issuer string) string {
 	sum := sha256.Sum256([]byte(issuer))
 	return callbackPath + "/" + hex.EncodeToString(sum[:8])
 }
 
-// An Interaction performs logins with a person. Calls of one [Source] do not overlap, neither of
-// the Interaction nor of its Receivers.
+// An Interaction performs logins with a user. Calls of one [Source], and its Receivers, do not
+// overlap.
 type Interaction interface {
-	// Open prepares a login. path is the path of the redirect URI to use: "/callback", and for a
-	// client that is registered dynamically another one for each issuer, so that an authorization
-	// server which passes on the client id of another one does not get the code of that (RFC 9700,
-	// section 4.4.2.2). last is the redirect URI of the last such registration at the issuer, or
-	// empty: with another one the client may be registered again. The error ends the login. ctx
-	// ends when the login does.
+	// Open prepares a login. path is the path of the redirect URI: "/callback", or for a
+	// dynamically registered client one per issuer, so that an authorization server which passes on
+	// another's client id does not get that one's code (RFC 9700, section 4.4.2.2). last is the
+	// redirect URI of the last such registration at the issuer, or empty: with a different one the
+	// client may be registered again. The error ends the login. ctx ends with the login.
 	Open(ctx context.Context, path, last string) (Receiver, error)
 }
 
 // A Receiver receives the authorization response of one login.
 type Receiver interface {
-	// RedirectURI returns the redirect URI of the login.
 	RedirectURI() string
-	// Receive opens Login.URL for the person, and returns the URL with which the browser comes
-	// back. It calls check for each such URL: after [ErrCallback] it must go on waiting. check may
-	// be called concurrently. Receive is called once, and must return when ctx ends.
+	// Receive opens Login.URL for the user, and returns the callback URL. It calls check, which
+	// allows concurrent calls, for each such URL: after [ErrCallback] it must go on waiting.
+	// Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases the resources of Open. It is called once, after Receive or without it. Its
-	// error is dropped.
+	// Close releases the resources of Open. Called once, even without Receive. Errors are ignored.
 	Close() error
 }
 
-// A Loopback is an [Interaction] for a person with a browser on this machine: it opens the browser,
+// A Loopback is an [Interaction] for a user with a browser on this machine: it opens the browser,
 // and listens on a loopback address for the authorization response (RFC 8252, section 7.3). If the
-// browser is on another machine, as over SSH, the person pastes the URL of the page that the
-// browser cannot load. The zero value opens the browser. The fields must not be changed after the
-// first login. Several Sources may use a Loopback concurrently.
+// browser is on another machine, as over SSH, the user pastes the URL of the page that the browser
+// cannot load. The zero value opens the browser. The fields must not be changed after the first
+// login. Several Sources may use a Loopback concurrently.
 type Loopback struct {
-	// Host is the loopback host of the redirect URI: "127.0.0.1", "::1" or "localhost". Empty:
-	// 127.0.0.1.
+	// Host of the redirect URI: "127.0.0.1" (default), "::1" or "localhost".
 	Host string
-	// Ports are tried in this order, for authorization servers that compare the port. Nil: a free
-	// port.
+	// Ports are tried in order, for authorization servers that compare the port. Nil: a free port.
 	Ports []int
-	// Browse opens a URL in the person's browser, without a shell. It may return at once or when
-	// the browser ends; ctx ends with the login. An error ends the login if Prompt is nil. Nil: the
-	// command of the operating system.
+	// Browse opens a URL in the user's browser, without a shell, and need not wait. ctx ends with
+	// the login. An error ends the login if Prompt is nil. Nil: the operating system's command.
 	Browse func(ctx context.Context, url string) error
-	// Prompt gets the URL as a line for the person. It must not be the standard output of a server
-	// over stdio. Nil: the URL is not written.
+	// Prompt gets the URL as a line; nil: not written. Not a stdio server's standard output.
 	Prompt io.Writer
-	// Paste is read for the URL with which the browser was sent back, as a line. A goroutine reads
-	// it from the first login on until it ends. Nil: nothing is read.
+	// Paste is read for the callback URL, as a line, by one goroutine until its end. Nil: not read.
 	Paste io.Reader
 
 	mu    sync.Mutex
-	lines chan string // of Paste; nil: no goroutine reads it yet
+	lines chan string // of Paste; nil until a goroutine reads it
 }
 
 // Open implements [Interaction]: it listens on a port.
@@ -100,7 +91,7 @@ func (b *Loopback) Open(ctx context.Context, path, last string) (Receiver, error
 	return nil, fmt.Errorf("oauth: no port to come back to: %w", failed)
 }
 
-// candidatePorts returns the ports to try: Ports, or else that of hint and then 0, any free one.
+// candidatePorts returns Ports, or else the port of hint and then 0, any free one.
 func (b *Loopback) candidatePorts(host, hint string) []int {
 	if len(b.Ports) > 0 {
 		return b.Ports
@@ -114,8 +105,8 @@ func (b *Loopback) candidatePorts(host, hint string) []int {
 }
 
 // listenLoopback listens on a port of a loopback host; 0: any free one. For localhost it listens on
-// both addresses, since a browser may use either. It fails if another program has the port of one
-// of them, which would get the authorization response.
+// both addresses, since a browser may use either. It fails if another program has the port on one
+// of them: that program would get the authorization response.
 func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener, error) {
 	addresses := []string{host}
 	if host == "localhost" {
@@ -135,12 +126,11 @@ func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener,
 			return nil, err
 		}
 		all = append(all, l)
-		port = l.Addr().(*net.TCPAddr).Port // that of the first, if any was free
+		port = l.Addr().(*net.TCPAddr).Port // same port as the first
 	}
 	return all, nil
 }
 
-// listenTCP listens on a port of a loopback address.
 func listenTCP(ctx context.Context, address string, port int) (net.Listener, error) {
 	if ip := net.ParseIP(address); ip == nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("%q is not a loopback host", address)
@@ -158,9 +148,9 @@ type loopbackReceiver struct {
 	callbacks chan *url.URL // buffers the accepted one
 
 	mu      sync.Mutex
-	check   func(callback *url.URL) error // of Receive; nil: it was not called yet
+	check   func(callback *url.URL) error // of Receive; nil before
 	done    bool                          // a callback was accepted
-	refused error                         // ErrCallback of the last refused callback; nil: none
+	refused error                         // last ErrCallback, or nil
 }
 
 func newReceiver(b *Loopback, host, path string, listeners []net.Listener) *loopbackReceiver {
@@ -207,8 +197,7 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// acceptCallback passes the callback of the login to Receive. It returns false for any other one,
-// and after the first.
+// acceptCallback passes the login's callback to Receive. False: another URL, or not the first.
 func (r *loopbackReceiver) acceptCallback(callback *url.URL) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,8 +236,7 @@ func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	return r.waitForCallback(ctx, browsed)
 }
 
-// waitForCallback returns the callback of the login, from the page or from Paste. browsed has the
-// result of Browse.
+// waitForCallback returns the callback, from the page or from Paste. browsed has Browse's result.
 func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan error) (
 	*url.URL, error) {
 	lines := r.b.readPastedLines()
@@ -271,7 +259,7 @@ func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan e
 			}
 		case <-ctx.Done():
 			select {
-			case callback := <-r.callbacks: // the person has seen the page of a success
+			case callback := <-r.callbacks: // the user has seen the success page
 				return callback, nil
 			default:
 				return nil, r.timeoutError(context.Cause(ctx))
@@ -280,19 +268,16 @@ func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan e
 	}
 }
 
-// timeoutError returns the error of a login that has not ended in time, with that of the last
-// refused callback.
 func (r *loopbackReceiver) timeoutError(cause error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refused == nil {
-		return fmt.Errorf("oauth: nobody has logged in: %w", cause)
+		return fmt.Errorf("oauth: login not completed: %w", cause)
 	}
-	return fmt.Errorf("oauth: nobody has logged in: %w; %w", cause, r.refused)
+	return fmt.Errorf("oauth: login not completed: %w; %w", cause, r.refused)
 }
 
-// readPastedLines returns the lines of Paste, which one goroutine reads for all logins. Nil: there
-// is no Paste.
+// readPastedLines returns the lines of Paste, if any, read by one goroutine for all logins.
 func (b *Loopback) readPastedLines() <-chan string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"net/url"
 )
 
-// The grant types and token types of machines.
 const (
 	grantJWTBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -25,8 +24,7 @@ type Machine interface {
 	newForm(ctx context.Context, s *Source, d *discovery, scopes []string) (url.Values, error)
 }
 
-// ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4), by the secret or the
-// key of its [Registration].
+// ClientCredentials gets tokens for the client itself (RFC 6749, section 4.4).
 type ClientCredentials struct{}
 
 func (ClientCredentials) extension() string {
@@ -47,9 +45,9 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ [
 // A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
 // 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
 type Workload struct {
-	// Assertion returns a JWT of the platform for an authorization server. Its audience is the
-	// issuer, or the token endpoint if the authorization server requires that (RFC 7523, section
-	// 3). It is called for each token. An error ends the login.
+	// Assertion returns the platform's JWT for an authorization server. Its audience is the issuer,
+	// or the token endpoint if required (RFC 7523, section 3). Called per token. An error ends the
+	// login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -68,19 +66,18 @@ func (w Workload) newForm(ctx context.Context, _ *Source, d *discovery, _ []stri
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {assertion}}, err
 }
 
-// Enterprise gets tokens for a person who has logged in at the identity provider of their company
+// Enterprise gets tokens for a user who has logged in at their company's identity provider
 // (enterprise-managed authorization): it exchanges their token there for an identity assertion
 // authorization grant (ID-JAG) for the authorization server.
 type Enterprise struct {
-	// TokenEndpoint is that of the identity provider, which the host names.
+	// TokenEndpoint is the identity provider's, configured by the host.
 	TokenEndpoint string
-	// ClientID and ClientSecret are the credentials of this client there. Public clients have no
-	// secret.
+	// ClientID and ClientSecret are this client's credentials there. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// Subject returns the token of the person, and its type of RFC 8693, for example
-	// urn:ietf:params:oauth:token-type:id_token. It is sent to the identity provider alone. It is
-	// called for each token. An error ends the login.
+	// Subject returns the user's token and its type (RFC 8693), for example
+	// urn:ietf:params:oauth:token-type:id_token. It goes to the identity provider alone. Called per
+	// token. An error ends the login.
 	Subject func(ctx context.Context) (token, tokenType string, err error)
 }
 
@@ -126,7 +123,7 @@ func (e Enterprise) newForm(ctx context.Context, s *Source, d *discovery, scopes
 	return url.Values{"grant_type": {grantJWTBearer}, "assertion": {issued.Access}}, nil
 }
 
-// Extensions returns the capabilities for client.Options.Extensions, those of the [Machine].
+// Extensions returns the [Machine]'s capabilities, for client.Options.Extensions.
 func (s *Source) Extensions() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if s.opts.Machine != nil && s.opts.Machine.extension() != "" {
@@ -135,8 +132,7 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 	return all
 }
 
-// logInMachine requests a token by Options.Machine, at a registered issuer alone. A refusal is
-// cached.
+// logInMachine requests a token by Options.Machine, at a registered issuer. It caches a refusal.
 func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {

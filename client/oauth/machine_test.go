@@ -49,11 +49,11 @@ func newKey() crypto.Signer {
 	return key
 }
 
-// A kms is a key that does not show itself.
+// A kms hides its private key.
 type kms struct{ crypto.Signer }
 
-// addKeyClient registers a client that authenticates by an assertion for the audience, which is
-// used once and has not expired (RFC 7523, section 3). The server sees a request with its secret.
+// addKeyClient registers a client that authenticates by an assertion for the audience, single-use
+// and unexpired (RFC 7523, section 3). The server sees a request with its secret.
 func (s *site) addKeyClient(id string, key crypto.PublicKey, audience string) {
 	const secret = "of the client with a key"
 	s.as.AddClient(oauthtest.Client{ID: id, Secret: secret, Method: "client_secret_post",
@@ -190,7 +190,7 @@ func (s *site) workload(assertion string) oauth.Workload {
 	}}
 }
 
-// enterprise returns a person who has logged in at an identity provider.
+// enterprise returns a user who has logged in at an identity provider.
 func enterprise(idp *oauthtest.Server, secret oauth.Secret) oauth.Enterprise {
 	return oauth.Enterprise{TokenEndpoint: idp.URL + "/token", ClientID: "desk",
 		ClientSecret: secret,
@@ -240,8 +240,8 @@ func TestEnterprise(t *testing.T) {
 	}
 }
 
-// TestMachineAtAnotherIssuer: it gets no secret, no assertion and no token of a person, also with
-// the issuer of the host in its metadata.
+// TestMachineAtAnotherIssuer: it gets no secret, assertion or user's token, even with the host's
+// issuer in its metadata.
 func TestMachineAtAnotherIssuer(t *testing.T) {
 	s, idp := newEnterprise(t)
 	other, key := oauthtest.NewServer(t, nil), newKey()
@@ -262,7 +262,7 @@ func TestMachineAtAnotherIssuer(t *testing.T) {
 // TestMachinesWithoutCredentials send no token request.
 func TestMachinesWithoutCredentials(t *testing.T) {
 	play(t, map[string]scenario{
-		// It is no credential of a machine at an issuer that the host has not named.
+		// The document is no machine credential at an issuer that the host has not named.
 		"document": {opts: func(s *site, o *oauth.Options) {
 			o.Interaction, o.Machine = nil, s.workload("good")
 			o.Client.MetadataURL = "https://client.example/metadata.json"
@@ -283,7 +283,7 @@ func TestMachinesWithoutCredentials(t *testing.T) {
 	})
 }
 
-// TestExtensions: a person and a workload have none.
+// TestExtensions: a user and a workload have none.
 func TestExtensions(t *testing.T) {
 	s, idp := newEnterprise(t)
 	for want, m := range map[string]oauth.Machine{

@@ -17,20 +17,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// dialTimeout bounds the connection to an authorization server, and name resolution.
-const dialTimeout = 5 * time.Second
+const dialTimeout = 5 * time.Second // connection and name resolution
 
 // An addressClass is the class of an address by reachability, the nearest first.
 type addressClass int
 
 const (
-	blocked  addressClass = iota // no request is sent there: link-local, multicast, unassigned
+	blocked  addressClass = iota // never reached: link-local, multicast, unassigned
 	loopback                     // this machine
 	private                      // a private network
 	public
 )
 
-// classifyAddress returns the class of an address, or of the IPv4 address embedded in it.
 func classifyAddress(a netip.Addr) addressClass {
 	a = a.WithZone("").Unmap()
 	if inner, ok := embeddedIPv4(a); ok {
@@ -59,7 +57,7 @@ func isInAny(a netip.Addr, prefixes ...string) bool {
 	return false
 }
 
-// embeddedIPv4 returns the IPv4 address in an IPv6 address of NAT64 (RFC 6052, RFC 8215), 6to4 (RFC
+// embeddedIPv4 returns the IPv4 address in an address of NAT64 (RFC 6052, RFC 8215), 6to4 (RFC
 // 3056) or Teredo (RFC 4380), or in an IPv4-compatible one (RFC 4291).
 func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
@@ -79,19 +77,17 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// An ssrfGuard sends requests to URLs that an MCP server or its authorization server has named. It
-// prevents server-side request forgery: documents and name servers can only lead it to addresses of
-// the class of the endpoint or a farther one.
+// An ssrfGuard sends requests to URLs named by an MCP server or its authorization server. Against
+// server-side request forgery, only addresses of the endpoint's class or a farther one are reached.
 type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
-	trusted  bool // Options.HTTPClient is set, and decides about addresses
+	trusted  bool // Options.HTTPClient decides about addresses
 
 	mu    sync.Mutex
 	class addressClass // of the endpoint; blocked: not resolved yet
 }
 
-// newSSRFGuard returns the guard of an endpoint. own is Options.HTTPClient.
 func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 	g := &ssrfGuard{endpoint: endpoint, trusted: own != nil}
 	client := http.Client{Transport: g.newTransport()}
@@ -102,8 +98,8 @@ func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 	return g
 }
 
-// newTransport returns a transport that checks each address when it is dialled, after its name was
-// resolved. With a proxy only the proxy is dialled, and checkURL checks addresses in URLs.
+// newTransport checks each address when it is dialled, after name resolution. With a proxy only the
+// proxy is dialled, and checkURL checks addresses in URLs.
 func (g *ssrfGuard) newTransport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
@@ -122,10 +118,8 @@ func (g *ssrfGuard) newTransport() http.RoundTripper {
 	return guardedTransport{g, t}
 }
 
-// A proxiedKey is the context key of requests that a proxy forwards.
-type proxiedKey struct{}
+type proxiedKey struct{} // for requests that a proxy forwards
 
-// A guardedTransport marks requests that go through a proxy.
 type guardedTransport struct {
 	guard *ssrfGuard
 	next  *http.Transport
@@ -142,12 +136,12 @@ func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t guardedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// checkAddress refuses an address of a nearer class than that of the endpoint.
+// checkAddress refuses an address of a nearer class than the endpoint's.
 func (g *ssrfGuard) checkAddress(a netip.Addr) error {
 	at, from := classifyAddress(a), g.endpointClass()
 	switch {
 	case at == blocked:
-		return blockedError(a, "it is link-local, multicast or nobody's")
+		return blockedError(a, "it is link-local, multicast or unassigned")
 	case at < from:
 		return blockedError(a, "it is on a network that the MCP server is not on")
 	}
@@ -159,8 +153,7 @@ func blockedError(a netip.Addr, reason string) error {
 		quoteUntrusted(a.String()), reason))
 }
 
-// checkURL parses a URL that a server has named. It must be https, or http to a loopback address if
-// the endpoint is on one.
+// checkURL parses a server's URL: https, or http to a loopback address if the endpoint is on one.
 func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {
@@ -189,11 +182,11 @@ func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointClass returns the class of the endpoint. That of a name is the farthest of its addresses,
-// and at least private: the owner of a name can have it resolve to 127.0.0.1.
+// endpointClass returns the class of the endpoint. For a name it is the farthest of its addresses,
+// and at least private: the owner of a name can resolve it to 127.0.0.1.
 //
-// A name with a private address may be one inside a company. So requests by https to private
-// addresses with a trusted certificate are possible; the owner of the name gets no responses.
+// A name with a private address may be an internal one. So https requests to private addresses with
+// a trusted certificate are possible; the owner of the name gets no responses.
 func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -207,7 +200,6 @@ func (g *ssrfGuard) endpointClass() addressClass {
 	return g.class
 }
 
-// resolveEndpointClass may have to resolve a name.
 func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	host := g.endpoint.Hostname()
 	if strings.EqualFold(host, "localhost") {
@@ -229,7 +221,7 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	return farthest, nil
 }
 
-// fetchDocument gets a JSON document from a URL that a server has named. Errors are ErrMetadata.
+// fetchDocument gets JSON from a URL that a server has named. Errors are ErrMetadata.
 func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
 	u, err := g.checkURL(at)
 	if err != nil {
@@ -244,7 +236,6 @@ func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error
 	return body, nil
 }
 
-// sendRequest sends a request, see [authhttp.Send].
 func (g *ssrfGuard) sendRequest(r *http.Request, want ...int) ([]byte, http.Header, error) {
 	return authhttp.Send(g.client, r, authhttp.MaxBytes, want...)
 }

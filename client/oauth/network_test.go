@@ -21,7 +21,7 @@ const (
 	loopbackEndpoint = "http://127.0.0.1:8080/mcp"
 )
 
-// TestAddressesThatMayBeAsked is about the addresses that names resolve to, or that URLs spell out.
+// TestAddressesThatMayBeAsked: addresses that names resolve to, or that URLs spell out.
 func TestAddressesThatMayBeAsked(t *testing.T) {
 	const (
 		never    = iota
@@ -105,7 +105,7 @@ func TestURLsThatMayBeAsked(t *testing.T) {
 	}
 }
 
-// TestNamesAreCheckedByTheirAddress: what a name resolves to when it is dialled counts.
+// TestNamesAreCheckedByTheirAddress: the address at the time of the dial counts.
 func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	for name, address := range map[string]string{"loopback": "127.0.0.1", "private": "10.0.0.1",
 		"metadata service": "169.254.169.254", "loopback of IPv6": "::1",
@@ -116,13 +116,13 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 				"https://rebound.example/"))
 		})
 	}
-	// The owner of a name can have it resolve to 127.0.0.1.
+	// The owner of a name can resolve it to 127.0.0.1.
 	resolveTo(t, "127.0.0.1")
 	blockedError.check(t, oauth.NewGuard("https://mine.example/mcp").Get(t.Context(),
 		"https://other.example/"))
 }
 
-// TestRedirectsAreNotFollowed, also not by a client of the host that would.
+// TestRedirectsAreNotFollowed, not even by a host's client that would.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	followed := false
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -139,7 +139,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// beginAt begins a login at a server without metadata.
 func beginAt(t *testing.T, endpoint string, client *http.Client) error {
 	t.Helper()
 	source, err := oauth.New(endpoint, &oauth.Options{HTTPClient: client, RedirectURI: anIssuer})
@@ -148,7 +147,7 @@ func beginAt(t *testing.T, endpoint string, client *http.Client) error {
 	return err
 }
 
-// resolveTo has all names resolve to an address, by a name server of the test.
+// resolveTo resolves all names to an address, by a test name server.
 func resolveTo(t *testing.T, address string) {
 	t.Helper()
 	saved := net.DefaultResolver
@@ -215,7 +214,7 @@ func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestNameThatDoesNotResolveAtFirst: the endpoint counts as public meanwhile, and not for ever.
+// TestNameThatDoesNotResolveAtFirst: the endpoint only counts as public meanwhile.
 func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	g := oauth.NewGuard("https://mcp.corp.example/mcp")
 	saved := net.DefaultResolver
@@ -229,7 +228,7 @@ func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	noError.check(t, g.CheckAddress("10.9.9.9"))
 }
 
-// TestDefaultTransportOfTheHost: addresses are checked also if programs replace it.
+// TestDefaultTransportOfTheHost: addresses are checked even if programs replace it.
 func TestDefaultTransportOfTheHost(t *testing.T) {
 	usual := http.DefaultTransport
 	t.Cleanup(func() { http.DefaultTransport = usual })
@@ -241,5 +240,4 @@ func TestDefaultTransportOfTheHost(t *testing.T) {
 	metadataError.check(t, beginAt(t, server.URL, nil))
 }
 
-// A tracingTransport stands for a transport of the host.
 type tracingTransport struct{ http.RoundTripper }

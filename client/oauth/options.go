@@ -20,94 +20,79 @@ type Options struct {
 	// Interaction performs logins, for example a [*Loopback]. Nil: calls that need a login fail
 	// with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
-	// RedirectURI is the redirect URI of [Source.Begin]: https, or http to a loopback host.
-	// "{issuer}" in its path or query stands for the escaped issuer: Finish then compares path and
-	// query, so that no issuer gets the code of another (RFC 9700, section 4.4.2.2). Empty: Begin
-	// returns an error.
+	// RedirectURI is the redirect URI of [Source.Begin], which fails without it: https, or http to
+	// a loopback host. "{issuer}" in its path or query stands for the escaped issuer: Finish then
+	// compares path and query, for mix-up protection (RFC 9700, section 4.4.2.2).
 	RedirectURI string
 	// RequireIss refuses authorization servers without RFC 9207, except those in Registrations or
-	// Providers. One without iss in the authorization response that has registered the redirect URI
-	// of this client at another can get a code of that.
+	// Providers. Without iss in the authorization response, one that registered this client's
+	// redirect URI at another server can get a code of that server.
 	RequireIss bool
 
-	// Registrations are the client ids that authorization servers have issued to this client
-	// (pre-registration), at most one for an issuer. They take precedence over other client ids.
+	// Registrations are client ids issued to this client, at most one per issuer. They come first.
 	Registrations []Registration
-	// Providers are the deviations of authorization servers that are accepted, at most one for an
-	// issuer.
+	// Providers are the accepted deviations of authorization servers, at most one per issuer.
 	Providers []Provider
-	// Machine gets tokens without a person, in the place of Interaction: [ClientCredentials],
-	// [Workload] or [Enterprise]. Nil: a person logs in.
+	// Machine gets tokens: [ClientCredentials], [Workload] or [Enterprise]. Nil: a user logs in.
 	Machine Machine
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
-	// Store keeps logins and dynamic registrations. Nil: a [NewMemoryStore] of this Source. Sources
-	// with the same store, endpoint and Account share a login, also in processes that share the
-	// files of a [NewFileStore].
-	Store TokenStore
-	// Account names the person, if the store has the logins of several.
-	Account string
+	// Store keeps logins and registrations. Nil: a [NewMemoryStore] of this Source. Sources with
+	// one store, endpoint and Account share a login, also across processes ([NewFileStore]).
+	Store   TokenStore
+	Account string // the user, if the store has several users' logins
 
-	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: those
-	// of the challenge and those of before, or if there are none, those that the metadata of the
-	// server names (basic/authorization, "Scope Selection Strategy").
+	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: see
+	// basic/authorization, "Scope Selection Strategy".
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
 	// HTTPClient sends the requests to authorization servers, and decides which addresses they
 	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
 	// seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
-	// Legacy uses the origin of a server without metadata as its authorization server, as revision
-	// 2025-03-26 does.
+	// Legacy makes the origin of a server without metadata its authorization server (2025-03-26).
 	Legacy bool
-	// Observe is called with each event. Logins and refreshes wait for it. Calls may overlap. Nil:
-	// events are dropped.
+	// Observe, if not nil, is called with each event; logins and refreshes wait. Calls may overlap.
 	Observe func(LoginEvent)
 }
 
 // A Registration is a client id that an authorization server has issued to this client.
 type Registration struct {
-	// Issuer is the authorization server, as its metadata names it, which alone gets the
-	// credentials.
+	// Issuer, as its metadata names it, alone gets the credentials.
 	Issuer string
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
-	// PrivateKey authenticates the client in the place of a secret (private_key_jwt): RSA, P-256,
-	// P-384 or Ed25519, also of a KMS. Nil: there is none.
+	// PrivateKey replaces the secret (private_key_jwt): RSA, P-256, P-384 or Ed25519. May be nil.
 	PrivateKey crypto.Signer
-	// KeyID is the kid of PrivateKey. Certificate is its certificate (DER): assertions have its
-	// thumbprint, as Entra ID requires. Both may be empty.
+	// KeyID is PrivateKey's kid, or empty. Certificate (DER), if set, puts its thumbprint into
+	// assertions, as Entra ID requires.
 	KeyID       string
 	Certificate []byte
-	// Method is the client authentication method: client_secret_basic, client_secret_post or
-	// private_key_jwt. Empty: private_key_jwt with a key; else one of the metadata of the
-	// authorization server, basic first.
+	// Method is client_secret_basic, client_secret_post or private_key_jwt. Empty: the last with a
+	// key; else one of the authorization server's metadata, basic first.
 	Method string
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client id, since a key would
-// print itself.
+// Format implements [fmt.Formatter]. It prints only issuer and client id: a key would print itself.
 func (r Registration) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
 
-// A ClientInfo describes a client. People are shown the first three fields. All may be empty.
+// A ClientInfo describes a client. Users see the first three fields. All may be empty.
 type ClientInfo struct {
 	Name string // client_name
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
 	// MetadataURL is the https URL of the client id metadata document, see [Options.ServeMetadata]:
-	// the client id at authorization servers that support such documents. Empty: there is none.
+	// the client id at authorization servers that support such documents.
 	MetadataURL string
 }
 
 // A ScopeChoice has the inputs of Options.Scopes. Its slices must not be changed.
 type ScopeChoice struct {
-	// Challenge are the scopes of the challenge of the server.
-	Challenge []string
-	// Supported is scopes_supported of the metadata of the server.
-	Supported []string
+	Challenge []string // of the server's challenge
+	Supported []string // scopes_supported of the server's metadata
 	// Requested are the scopes of the present login. A login without them would lose them.
 	Requested []string
 }
@@ -115,7 +100,6 @@ type ScopeChoice struct {
 // A LoginEventKind is the kind of a [LoginEvent].
 type LoginEventKind string
 
-// The kinds of event.
 const (
 	LoginBegan    LoginEventKind = "login_began"
 	LoginEnded    LoginEventKind = "login_ended"
@@ -129,11 +113,10 @@ type LoginEvent struct {
 	Kind     LoginEventKind
 	Issuer   string
 	Resource string   // empty for ClientCreated
-	Scopes   []string // of the challenge of a login, or those that a refreshed token had
-	Err      error    // nil if it succeeded
+	Scopes   []string // requested, or those of a refreshed token
+	Err      error    // nil on success
 }
 
-// check returns the first mistake in the options for an endpoint, or nil.
 func (o *Options) check(endpoint string) error {
 	if err := o.checkRegistrations(); err != nil {
 		return err
@@ -163,7 +146,7 @@ func (o *Options) check(endpoint string) error {
 		if _, err := urlrule.Check(o.redirectURI(endpoint)); err != nil {
 			return fmt.Errorf("oauth: Options.RedirectURI: %w", err)
 		}
-		if strings.Contains(o.RedirectURI, "#") { // which a callback does not have
+		if strings.Contains(o.RedirectURI, "#") { // a callback has none
 			return errors.New("oauth: Options.RedirectURI has a fragment")
 		}
 	}

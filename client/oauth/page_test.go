@@ -1,7 +1,5 @@
 package oauth_test
 
-// This file has the code of the page README.md, with the imports that it needs.
-
 import (
 	"crypto"
 
@@ -10,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/oauth"
 )
 
-// newClient returns a client that has its person log in where the server at endpoint wants it.
+// newClient returns a client that performs OAuth login when the server requires it.
 func newClient(endpoint string, page *oauth.Loopback) (*client.Client, error) {
 	login, err := oauth.New(endpoint, &oauth.Options{
 		Interaction: page, // &oauth.Loopback{} opens the browser of the machine
@@ -26,7 +24,7 @@ func newClient(endpoint string, page *oauth.Loopback) (*client.Client, error) {
 	return client.New(transport, nil)
 }
 
-// newEntraLogin is for the tenant of a company, where this client has an id.
+// newEntraLogin is for a company's tenant, where this client has an id.
 func newEntraLogin(endpoint, tenant, id string) (*oauth.Source, error) {
 	provider := oauth.EntraID(tenant, endpoint, "api://notes", "read")
 	return oauth.New(endpoint, &oauth.Options{
@@ -36,7 +34,7 @@ func newEntraLogin(endpoint, tenant, id string) (*oauth.Source, error) {
 	})
 }
 
-// newJob returns the client of a program that nobody is logged in at.
+// newJob returns a non-interactive client.
 func newJob(endpoint, issuer, id string, key crypto.Signer) (*client.Client, error) {
 	job, err := oauth.New(endpoint, &oauth.Options{
 		Machine:       oauth.ClientCredentials{},

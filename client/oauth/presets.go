@@ -6,16 +6,14 @@ import (
 	"regexp"
 )
 
-// EntraID returns the provider of a tenant of Microsoft Entra ID, for an MCP server that is
-// registered there as the API api (its Application ID URI, for example "api://notes"). tenant is
-// the id of the tenant, in lower case. scopes are named as the server names them, without api.
+// EntraID returns the provider of a tenant of Microsoft Entra ID, for an MCP server registered
+// there as the API api (its Application ID URI, for example "api://notes"). tenant is the tenant's
+// id in lower case. scopes are named as the server names them, without api.
 //
-// The v2.0 metadata has no code_challenge_methods_supported, the endpoints refuse a resource that
-// is not the API of the scopes (AADSTS9010010), and scopes begin with the URI of their API:
-// "Microsoft identity platform and OAuth 2.0 authorization code flow"
-// (https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow) and "Scopes and
-// permissions in the Microsoft identity platform"
-// (https://learn.microsoft.com/entra/identity-platform/scopes-oidc).
+// The v2.0 metadata lacks code_challenge_methods_supported, the endpoints refuse a resource that is
+// not the API of the scopes (AADSTS9010010), and scopes begin with the URI of their API:
+// https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow and
+// https://learn.microsoft.com/entra/identity-platform/scopes-oidc.
 func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://login.microsoftonline.com/" + tenant + "/v2.0", AssumeS256: true,
 		NoPrompt: true, NoResource: true, Endpoint: endpoint, Scopes: scopes,
@@ -39,10 +37,9 @@ func prefixScopes(api string, scopes []string) map[string]string {
 	return names
 }
 
-// Google returns the provider of Google, whose tokens are for no server in particular: scopes say
+// Google returns the provider of Google, whose tokens are not for a particular server: scopes say
 // what the MCP server at endpoint can do with them. A refresh token needs access_type=offline and
-// consent: "Using OAuth 2.0 for Web Server Applications"
-// (https://developers.google.com/identity/protocols/oauth2/web-server).
+// consent: https://developers.google.com/identity/protocols/oauth2/web-server.
 func Google(endpoint string, scopes ...string) Provider {
 	return Provider{Issuer: "https://accounts.google.com", NoResource: true, Endpoint: endpoint,
 		Scopes: scopes, AuthorizationParameters: map[string]string{"access_type": "offline",
@@ -50,9 +47,8 @@ func Google(endpoint string, scopes ...string) Provider {
 }
 
 // GitHub returns the provider of github.com, which has PKCE with S256 and no metadata. Its tokens
-// are for no server in particular: scopes say what the MCP server at endpoint can do with them.
-// "Authorizing OAuth apps"
-// (https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps).
+// are not for a particular server: scopes say what the MCP server at endpoint can do with them.
+// https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps.
 func GitHub(endpoint string, scopes ...string) Provider {
 	const issuer = "https://github.com/login/oauth"
 	return Provider{Issuer: issuer, AssumeS256: true, NoResource: true, Endpoint: endpoint,
@@ -60,12 +56,11 @@ func GitHub(endpoint string, scopes ...string) Provider {
 			Token: issuer + "/access_token"}}
 }
 
-// Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server that is the
-// resource server identifier there. scopes are named as the MCP server names them, without the
-// identifier. The metadata has no code_challenge_methods_supported, although S256 is the one method
-// ("The redirect and authorization endpoint", authorization-endpoint.html), and the names of scopes
-// begin with the identifier ("Scopes, M2M, and resource servers",
-// cognito-user-pools-define-resource-servers.html), both below
+// Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server registered there
+// as the resource server identifier. scopes are named as the MCP server names them, without
+// identifier. The metadata lacks code_challenge_methods_supported, although S256 is the one method
+// (authorization-endpoint.html), and names of scopes begin with the identifier
+// (cognito-user-pools-define-resource-servers.html), both below
 // https://docs.aws.amazon.com/cognito/latest/developerguide.
 func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {
 	p := Provider{Issuer: "https://cognito-idp." + region + ".amazonaws.com/" + pool,

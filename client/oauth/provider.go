@@ -11,59 +11,52 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A Provider names the deviations of one authorization server from the specification that the host
-// accepts. The errors that a deviation causes name the field. [EntraID], [Google], [GitHub] and
-// [Cognito] return providers.
+// A Provider names the accepted deviations of one authorization server. The errors that a deviation
+// causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
 type Provider struct {
-	// Issuer is the authorization server, as its metadata names it. Nothing here applies to
-	// another.
+	// Issuer is the only authorization server that this applies to, as its metadata names it.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, if its metadata has another and the host knows
-	// that both are the same. Empty: they name Issuer.
+	// NamedAs is the issuer as MCP servers name it, if its metadata differs. Empty: Issuer.
 	NamedAs string
-	// AssumeS256 accepts metadata without code_challenge_methods_supported. PKCE with S256 is used
-	// all the same. A list without S256 is refused.
+	// AssumeS256 accepts metadata without code_challenge_methods_supported, not lists without S256.
 	AssumeS256 bool
-	// NoPrompt does not send prompt=consent with offline_access.
+	// NoPrompt omits prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource does not send the resource parameter, which Entra ID refuses. The scopes or the
-	// audience then say what the token is for, and a server that names this issuer could choose
-	// them: the host must set Endpoint, and Scopes or the parameter audience.
+	// NoResource omits the resource parameter, which Entra ID refuses. A server that names this
+	// issuer could then choose what the token is for: the host must set Endpoint, and Scopes or the
+	// parameter audience.
 	NoResource bool
-	// Endpoint is the MCP endpoint for which Scopes and the parameter audience are. New returns an
-	// error for another. It is required with NoResource and with the parameter audience.
+	// Endpoint is the MCP endpoint for which Scopes and audience are; New refuses any other.
+	// Required with NoResource and with the parameter audience.
 	Endpoint string
 	// Scopes are the only scopes to request beside offline_access, as the MCP server names them. If
-	// a challenge names none of them, all are requested. Nil: the scopes are not limited.
+	// a challenge names none of them, all are requested. Nil: no limit.
 	Scopes []string
-	// ScopeNames maps the name of a scope at the MCP server to a different one at the authorization
-	// server: "read" to "api://notes/read". An MCP server may use either.
+	// ScopeNames maps an MCP server's scope to the authorization server's: "read" to
+	// "api://notes/read". An MCP server may use either.
 	ScopeNames map[string]string
 
-	// AuthorizationParameters and TokenParameters are added to each authorization request and each
-	// token request, for example access_type=offline of Google. They cannot replace parameters of
-	// this package, except prompt=consent.
+	// AuthorizationParameters and TokenParameters are added to such requests, for example Google's
+	// access_type=offline. Of this package's parameters they can only replace prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience makes the token endpoint the audience of client assertions, as Entra ID
-	// requires, and not the issuer.
+	// TokenEndpointAudience sets the audience of client assertions, as Entra ID requires.
 	TokenEndpointAudience bool
 
 	// Endpoints replace the metadata of an authorization server that has none. Nil: it is read.
 	Endpoints *ServerEndpoints
 
-	mistake error // of a preset; nil: none
+	mistake error // of a preset, or nil
 }
 
-// ServerEndpoints are the endpoints of an authorization server, under the rules of metadata. Token
-// is required, and without a [Machine] Authorization.
+// ServerEndpoints are an authorization server's endpoints, under the rules of metadata. Token is
+// required, and without a [Machine] Authorization.
 type ServerEndpoints struct {
 	Authorization, Token, Registration, Revocation string
 }
 
-// parameterAudience names the API that a token is for, at authorization servers without RFC 8707.
-const parameterAudience = "audience"
+const parameterAudience = "audience" // of a token, without RFC 8707
 
 // isReservedParameter reports whether a parameter is one of this package, or changes their meaning.
 func isReservedParameter(name string) bool {
@@ -167,7 +160,7 @@ func (p *Provider) checkScopes() error {
 	for _, here := range slices.Sorted(maps.Keys(p.ScopeNames)) {
 		there := p.ScopeNames[here]
 		if !rules.IsScopeList(here) || !rules.IsScopeList(there) {
-			return fmt.Errorf("%q in ScopeNames is no scope, or its name is none", here)
+			return fmt.Errorf("%q or its name in ScopeNames is not a valid scope", here)
 		}
 		if known[there] {
 			return fmt.Errorf("ScopeNames has the name %q twice", there)
@@ -177,7 +170,6 @@ func (p *Provider) checkScopes() error {
 	return nil
 }
 
-// providerFor returns the provider of an issuer as its metadata spells it, or the zero value.
 func (s *Source) providerFor(issuer string) *Provider {
 	for i := range s.opts.Providers {
 		if s.opts.Providers[i].Issuer == issuer {
@@ -212,7 +204,6 @@ func (p *Provider) checkChallenge(scopes []string) error {
 	return nil
 }
 
-// serverScopes returns scopes by their names at the authorization server.
 func (p *Provider) serverScopes(scopes []string) []string {
 	named := slices.Clone(scopes)
 	for i, here := range named {
@@ -223,7 +214,6 @@ func (p *Provider) serverScopes(scopes []string) []string {
 	return named
 }
 
-// localScopes returns scopes of the authorization server by their names at the MCP server.
 func (p *Provider) localScopes(scopes []string) []string {
 	named := slices.Clone(scopes)
 	for here, there := range p.ScopeNames {
@@ -236,8 +226,8 @@ func (p *Provider) localScopes(scopes []string) []string {
 	return named
 }
 
-// deviationHint returns the field of a Provider that may allow what an authorization server has
-// refused, as the end of an error. Text of the server only selects among fixed ones.
+// deviationHint ends an error with the Provider field that may allow what an authorization server
+// refused. Text of the server only selects among fixed ones.
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {

@@ -24,13 +24,13 @@ func provided(change func(s *site, p *oauth.Provider)) func(s *site, o *oauth.Op
 	}
 }
 
-// issuerSpelled has the metadata of the server name another issuer, and the redirect nothing.
+// issuerSpelled sets another issuer in the server's metadata, and none in the redirect.
 func issuerSpelled(s *site, issuer string) {
 	s.as.Edit(oauthtest.Metadata, oauthtest.Set("issuer", issuer))
 	noIss(s.as)
 }
 
-// refusesRequests has requests with a mistake refused, and their parameters as mistake leaves them.
+// refusesRequests refuses requests with a mistake, and passes on parameters as mistake leaves them.
 func refusesRequests(e oauthtest.Endpoint, mistake func(q url.Values) (code string)) fault {
 	return rewritten(e, func(r *oauthtest.Request, next oauthtest.Next) *oauthtest.Answer {
 		code := mistake(r.Form)
@@ -57,7 +57,7 @@ func noResource(s *site) {
 	}
 }
 
-// needs is a server whose authorization requests must have a parameter. Empty: must not have it.
+// needs is a server whose authorization requests must have a parameter, or with "" must not.
 func needs(name, value string) fault {
 	return refusesRequests(oauthtest.Authorize, func(q url.Values) string {
 		if q.Get(name) != value {
@@ -116,28 +116,25 @@ func forms(s *site) {
 	}
 }
 
-// endpointsOf are those of the site's issuer.
 func endpointsOf(s *site) *oauth.ServerEndpoints {
 	return &oauth.ServerEndpoints{Authorization: s.as.URL + "/authorize",
 		Token: s.as.URL + "/token", Registration: s.as.URL + "/register"}
 }
 
-// A deviation is what an authorization server of the world does in another way.
+// A deviation is found in a real authorization server.
 type deviation struct {
 	name   string
 	server *oauthtest.Options
 	fault  fault
-	// word is the field that allows it, and is in the error of the strict client. Empty: that logs
-	// in.
-	word  string
-	base  func(s *site, o *oauth.Options) // options of both clients
-	allow func(s *site, o *oauth.Options)
-	// cannot is the reason why no field allows it.
-	cannot string
-	strict bool // the strict client logs in, and cannot refresh
+	// word is the field that allows it, and is in the strict client's error. Empty: login succeeds.
+	word   string
+	base   func(s *site, o *oauth.Options) // options of both clients
+	allow  func(s *site, o *oauth.Options)
+	cannot string // why no field allows it
+	strict bool   // the strict client logs in, and cannot refresh
 }
 
-// deviations are those that a client meets. All others are in tokens, which it does not read.
+// deviations are those visible to a client. All others are in tokens, which it does not read.
 func deviations() []deviation {
 	const tenant = "/{tenantid}"
 	var key = newKey()
@@ -243,7 +240,7 @@ func TestListWithoutS256(t *testing.T) {
 	}
 }
 
-// TestProviderOfAnotherIssuer: also where an issuer names itself so in its metadata.
+// TestProviderOfAnotherIssuer: even if an issuer's metadata takes its name.
 func TestProviderOfAnotherIssuer(t *testing.T) {
 	other := oauthtest.NewServer(t, nil)
 	lenient := func(s *site, o *oauth.Options) {
@@ -261,7 +258,7 @@ func TestProviderOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestTwoIssuersWithOtherOverrides: a login has those of its issuer, also in a mix-up.
+// TestTwoIssuersWithOtherOverrides: a login has those of its issuer, even in a mix-up.
 func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	s, other := newSite(t, nil), &site{t: t, as: oauthtest.NewServer(t, nil)}
 	noS256, audience := edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods)),
@@ -486,7 +483,7 @@ func TestPresetsAgainstFakes(t *testing.T) {
 	}
 }
 
-// TestFormsOfTokenEndpoint: a member twice is no response, and an error is one with 200, too.
+// TestFormsOfTokenEndpoint: duplicate members are no response; an error may have status 200.
 func TestFormsOfTokenEndpoint(t *testing.T) {
 	all := map[string]scenario{}
 	for name, body := range map[string]string{

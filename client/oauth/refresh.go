@@ -7,26 +7,21 @@ import (
 )
 
 const (
-	// refreshTimeout bounds a refresh, and the exchange of a code.
-	refreshTimeout = 30 * time.Second
-	// refreshAhead is the time before the expiry of a token at which it is refreshed, or a tenth of
-	// its lifetime where that is less.
-	refreshAhead = 30 * time.Second
-	// earlyRefreshPause is the least time from a failed early refresh to the next one.
-	earlyRefreshPause = 5 * time.Second
-	// maxFailedRefreshes is the number of failures after which a request is sent with its expired
-	// token: the server may have moved to another authorization server.
+	refreshTimeout    = 30 * time.Second // of a refresh, and of the exchange of a code
+	refreshAhead      = 30 * time.Second // before expiry, or a tenth of the lifetime if shorter
+	earlyRefreshPause = 5 * time.Second  // after a failed early refresh
+	// After maxFailedRefreshes a request goes out with its expired token: the server may have moved
+	// to another authorization server.
 	maxFailedRefreshes = 3
 )
 
-// A tokenHistory is what went wrong with a token.
 type tokenHistory struct {
 	token           string
-	refusedNew      time.Time // when the server refused it although it was just issued
-	failedRefreshes int       // one after the other
+	refusedNew      time.Time // when the server refused it just after issue
+	failedRefreshes int       // in a row
 }
 
-// historyLocked returns the history of a token, and forgets that of any other.
+// historyLocked returns a token's history, and forgets any other's.
 func (s *Source) historyLocked(token string) *tokenHistory {
 	if s.history.token != token {
 		s.history = tokenHistory{token: token}
@@ -46,13 +41,12 @@ func (s *Source) hasRefreshFailedOften(token string) bool {
 	return s.history.token == token && s.history.failedRefreshes >= maxFailedRefreshes
 }
 
-// isUnreadable reports whether the response of the token endpoint has neither tokens nor an error.
+// isUnreadable: the token endpoint's response has neither tokens nor an error.
 func isUnreadable(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && failed.unreadable
 }
 
-// validFor returns the remaining lifetime of the token.
 func (r *tokenRecord) validFor() time.Duration {
 	if r.Expiry.IsZero() {
 		return maxExpiry
@@ -60,15 +54,14 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// startEarlyRefresh refreshes a valid token in the background, unless a renewal is in flight or an
-// early refresh has failed within earlyRefreshPause.
+// startEarlyRefresh refreshes a valid token in the background, unless one runs or just failed.
 func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.renewal == nil && s.tokens == current && !time.Now().Before(s.earlyRefreshFrom) {
 		r := s.startRenewalLocked(context.Background(), current.record.Access, refreshTimeout,
 			s.refreshEarly)
-		r.waiters++ // a reference of its own: callers that leave do not cancel it
+		r.waiters++ // its own reference: callers that leave do not cancel it
 	}
 }
 
@@ -89,8 +82,7 @@ func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 }
 
 // refreshToken refreshes the token that was sent, unless it was replaced or has no refresh token. A
-// revoked refresh token is dropped, unless another process without the locks of the store has used
-// it and saved the next one.
+// revoked refresh token is dropped, unless another process has saved the next one.
 func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	old, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {
@@ -113,8 +105,7 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 			Err: errors.New("the registration of the login is not valid any more")},
 			s.dropRefreshToken(ctx, old))
 	}
-	// A request in flight is not cancelled: the refresh token may have been used, and the next one
-	// is in the response.
+	// Not cancelled in flight: the refresh token may be used up, and the response has the next one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
 	record, err := s.requestToken(ctx, server, client, old.resource, newRefreshGrant(old.record))
@@ -133,15 +124,13 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	return s.saveLogin(ctx, old.issuer, old.resource, record)
 }
 
-// isFinalRefusal reports whether an authorization server has refused a refresh for good: the person
-// has to log in.
+// isFinalRefusal: a refresh was refused for good, and only a login helps.
 func isFinalRefusal(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && !failed.Retryable
 }
 
-// isRefreshRevoked reports whether the refresh token or its client is no longer valid (RFC 6749,
-// section 5.2).
+// isRefreshRevoked: the refresh token or its client is no longer valid (RFC 6749, section 5.2).
 func isRefreshRevoked(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && !failed.Retryable && (failed.Code == "invalid_grant" ||

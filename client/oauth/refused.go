@@ -16,25 +16,19 @@ import (
 )
 
 const (
-	// failureMemory is the lifetime of cached failures: of a login that was denied, and of a just
-	// issued token that the server has refused.
-	failureMemory = 5 * time.Minute
-	// loginPause is the least time from a login that has failed in another way to the next page.
-	loginPause = time.Minute
-	// maxFailedLogins bounds the cached failures of logins. After them no other begins.
-	maxFailedLogins = 3
-	// justIssuedAge is the greatest age of a token that counts as just issued.
-	justIssuedAge = 10 * time.Second
-	// maxStepUps bounds the logins for more scopes that an operation leads to within stepUpWindow.
-	maxStepUps   = 2
-	stepUpWindow = 10 * time.Minute
-	// maxRemembered bounds the operations, and the failures, in memory.
-	maxRemembered = 1000
+	failureMemory   = 5 * time.Minute  // of denied logins and refused new tokens
+	loginPause      = time.Minute      // after another login failure
+	maxFailedLogins = 3                // no login begins after these
+	justIssuedAge   = 10 * time.Second // greatest age of a just issued token
+	// maxStepUps limits an operation's logins for more scopes within stepUpWindow.
+	maxStepUps    = 2
+	stepUpWindow  = 10 * time.Minute
+	maxRemembered = 1000 // operations, and failures, in memory
 )
 
 // Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or starts a login;
-// after a 403 with insufficient_scope it starts a login for more scopes. It does neither if the
-// token was replaced since the request was sent.
+// after a 403 with insufficient_scope it starts a login for more scopes; neither if the token was
+// replaced meanwhile.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
 	c := readChallenge(r.Header)
@@ -64,16 +58,14 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 	return s.stepUp(ctx, r, current, c)
 }
 
-// insufficientScope is the error code of a token that lacks scopes (RFC 6750, section 3.1).
-const insufficientScope = "insufficient_scope"
+const insufficientScope = "insufficient_scope" // RFC 6750, section 3.1
 
-// errNoCode is the error after a 403 without an error code, which RFC 6750, section 3.1, has
-// servers send. A login would be a guess.
+// errNoCode: RFC 6750, section 3.1, requires an error code in a 403. A login would be a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
 // stepUp starts a login for more scopes (basic/authorization, "Step-Up Authorization Flow"), unless
-// the server has refused the same scopes after a recent login.
+// the server refused the same scopes after a recent login.
 func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *tokens, c challenge) (
 	again bool, err error) {
 	lack := &InsufficientScopeError{Needed: c.scopes, Granted: current.record.Granted}
@@ -103,10 +95,9 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *toke
 	})
 }
 
-// errTooManyStepUps is the error of an operation that has led to maxStepUps logins.
 var errTooManyStepUps = errors.New("oauth: there were enough logins for this operation")
 
-// countStepUp counts a login for more scopes of an operation, and reports whether it may begin.
+// countStepUp counts an operation's login for more scopes, and reports whether it may begin.
 func (s *Source) countStepUp(operation string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +117,7 @@ func (s *Source) countStepUp(operation string) bool {
 }
 
 // replaceRefusedToken replaces a token after a 401: by a refresh, or else by a login. On the second
-// attempt the token was just issued for the request, and the server would refuse a refreshed one as
-// well.
+// attempt the token was just issued, and the server would refuse a refreshed one too.
 func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challenge,
 	attempt int) error {
 	current, replaced, err := s.rereadTokens(ctx, sent)
@@ -146,7 +136,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	s.mu.Lock()
 	history := s.historyLocked(sent)
 	if attempt > 1 && valid && time.Since(record.Obtained) < justIssuedAge {
-		history.refusedNew = time.Now() // the server would refuse one from a refresh as well
+		history.refusedNew = time.Now() // it would refuse a refreshed one too
 	}
 	refusedNew := time.Since(history.refusedNew) < failureMemory
 	s.mu.Unlock()
@@ -168,8 +158,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
 }
 
-// rereadTokens loads the login from the store again. replaced: its token differs from the one that
-// was sent.
+// rereadTokens reloads the login. replaced: its token differs from the one that was sent.
 func (s *Source) rereadTokens(ctx context.Context, sent string) (
 	current *tokens, replaced bool, err error) {
 	current, err = s.readStored(ctx, true)

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// The client authentication methods of token endpoints (RFC 7591, section 2).
+// Client authentication methods of token endpoints (RFC 7591, section 2).
 const (
 	methodNone  = "none"
 	methodBasic = "client_secret_basic"
@@ -25,17 +25,15 @@ const (
 	methodPrivateKey = "private_key_jwt"
 )
 
-// An oauthClient has the client id and the credentials of this client at an authorization server.
 type oauthClient struct {
 	id, secret, method string
-	dynamic            bool // it was registered dynamically
+	dynamic            bool // registered dynamically
 
-	registration *Registration // with the key of methodPrivateKey; nil: another method
+	registration *Registration // with the key of methodPrivateKey, else nil
 	audience     string        // of its assertions
 }
 
-// newRequest returns the request of a form, with the authentication of the client (RFC 6749,
-// section 2.3).
+// newRequest returns a form request with client authentication (RFC 6749, section 2.3).
 func (c *oauthClient) newRequest(ctx context.Context, at string, form url.Values) (
 	*http.Request, error) {
 	if c.method != methodBasic {
@@ -68,9 +66,8 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// configuredClient returns the client without a dynamic registration: of Options.Registrations, or
-// else Client.MetadataURL if the server supports it (client registration, "Registration
-// Approaches"). Nil: there is none.
+// configuredClient returns the unregistered client, or nil: from Options.Registrations, or else
+// Client.MetadataURL if the server supports it (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
 		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),
@@ -97,7 +94,7 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 	}), nil
 }
 
-// clientByID returns the client of a login. Nil: it is no longer configured or registered.
+// clientByID returns a login's client, nil if it is no longer configured or registered.
 func (s *Source) clientByID(
 	ctx context.Context, m *serverMetadata, id string,
 ) (*oauthClient, error) {
@@ -113,7 +110,6 @@ func (s *Source) clientByID(
 	return nil, err
 }
 
-// redirectFor returns the arguments of [Interaction.Open].
 func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (
 	path, last string, err error) {
 	if s.configuredClient(m) != nil {
@@ -126,10 +122,8 @@ func (s *Source) redirectFor(ctx context.Context, m *serverMetadata) (
 	return issuerPath(m.Issuer), last, err
 }
 
-// issuerMark stands for the issuer in Options.RedirectURI.
-const issuerMark = "{issuer}"
+const issuerMark = "{issuer}" // stands for the issuer in Options.RedirectURI
 
-// redirectURI returns the redirect URI of logins that Begin begins at an issuer.
 func (o *Options) redirectURI(issuer string) string {
 	return strings.ReplaceAll(o.RedirectURI, issuerMark, url.QueryEscape(issuer))
 }
@@ -153,8 +147,8 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
-// checkAuthMethod returns an error if the authorization server does not support the client
-// authentication method, and the registration names none. A secret is not sent to be refused.
+// checkAuthMethod: without a configured method, no secret is sent to a server that lacks the
+// method.
 func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
 	if c.registration == nil || c.registration.Method != "" || c.method == methodNone ||
 		len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, c.method) {
@@ -179,11 +173,10 @@ func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 	return methodBasic // the default (RFC 8414, section 2)
 }
 
-// clientKey is the key of the dynamic registrations at an issuer.
 func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
-// findOrRegisterClient returns the client for a login with the redirect URI, which it registers
-// dynamically if there is none.
+// findOrRegisterClient returns the client for a redirect URI, after a dynamic registration if
+// needed.
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil {
@@ -205,7 +198,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 	}
 	if m.Registration == "" {
 		return nil, &Error{ErrRegistration, m.Issuer, errors.New("it does not register clients " +
-			"by itself; have somebody register this one, and set Options.Registrations")}
+			"by itself; register this client manually, and set Options.Registrations")}
 	}
 	record, err := s.registerClient(ctx, m, redirectURI)
 	s.reportEvent(LoginEvent{Kind: ClientCreated, Issuer: m.Issuer, Err: err})
@@ -221,8 +214,7 @@ func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, re
 	return record.clientID(), nil
 }
 
-// A clientDocument is the metadata of a client, for its registration (RFC 7591, section 2) or at
-// its MetadataURL.
+// A clientDocument is client metadata, for registration (RFC 7591, section 2) or at MetadataURL.
 type clientDocument struct {
 	ClientID        string   `json:"client_id,omitempty"`
 	Name            string   `json:"client_name,omitempty"`
@@ -235,8 +227,8 @@ type clientDocument struct {
 	ApplicationType string   `json:"application_type"`
 }
 
-// clientDocument returns the metadata of this client, of a web application if it has an https
-// redirect URI (OpenID Connect Dynamic Client Registration, section 2).
+// clientDocument returns this client's metadata, as a web application if it has an https redirect
+// URI (OpenID Connect Dynamic Client Registration, section 2).
 func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	d := clientDocument{
 		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo, RedirectURIs: redirectURIs,
@@ -279,7 +271,6 @@ func (s *Source) registerClient(ctx context.Context, m *serverMetadata, redirect
 	return readRegistration(response, document.AuthMethod, redirectURI)
 }
 
-// registrationError adds the error code of the response to an error, if it is a known one.
 func registrationError(response []byte, err error) error {
 	var refusal struct {
 		Code string `json:"error"`
@@ -290,8 +281,8 @@ func registrationError(response []byte, err error) error {
 	return err
 }
 
-// readRegistration checks a registration response (RFC 7591, section 3.2.1). asked is the
-// authentication method of the request. A secret with the expiry 0 does not expire.
+// readRegistration checks a registration response (RFC 7591, section 3.2.1). asked is the requested
+// authentication method. A secret with the expiry 0 does not expire.
 func readRegistration(response []byte, asked, redirectURI string) (*clientRecord, error) {
 	var given struct {
 		ClientID string `json:"client_id"`
@@ -327,7 +318,7 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 	return record, nil
 }
 
-// ServeMetadata returns a handler that serves the metadata document of this client at
+// ServeMetadata returns a handler that serves this client's metadata document at
 // [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are those
 // of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {

@@ -15,9 +15,9 @@ type renewal struct {
 	done      chan struct{} // closed at the end
 	err       error         // set before done is closed
 	cancel    context.CancelCauseFunc
-	limit     time.Duration // time limit; a renewal that may be a login has the longer one
-	waiters   int           // reference count; an early refresh holds one reference itself
-	cancelled bool          // cancelled: new callers wait for its end, and start another
+	limit     time.Duration // time limit; the longer one if it may be a login
+	waiters   int           // reference count; an early refresh holds one itself
+	cancelled bool          // new callers wait for its end, and start another
 }
 
 // awaitRenewal waits until the token that was sent is replaced. It starts a renewal that calls
@@ -26,20 +26,19 @@ type renewal struct {
 //	Credentials                  the token has expired: renew is refreshToken
 //	Refused                      the server sent 401: renew is replaceRefusedToken
 //	→ awaitRenewal               each caller waits for the renewal in flight
-//	  → startRenewalLocked       in a goroutine, with a context and a time limit of its own
+//	  → startRenewalLocked       in a goroutine, with its own context and time limit
 //	    → TokenStore.Lock        other processes that share the store wait
 //	    → replaceRefusedToken
-//	      → rereadTokens         has another process replaced the token? Then that is all
+//	      → rereadTokens         done if another process replaced the token
 //	      → discover             does the server name the same authorization server?
 //	      → refreshToken         if it does, and there is a refresh token
 //	        → requestToken       by newRefreshGrant
 //	        → saveLogin          to the store, then to memory
 //	      → logInAt              otherwise, and after a refresh that was refused for good
-//	        → runLogin           the browser of the person, completeLogin
+//	        → runLogin           the user's browser, completeLogin
 //
-// A renewal has a context and a time limit of its own, and is cancelled when its last waiter has
-// left. A caller that may log in starts another renewal after the refresh that it had joined was
-// refused.
+// A renewal is cancelled when its last waiter leaves. A caller that may log in starts another
+// renewal if the refresh that it had joined was refused.
 func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) (again bool, err error) {
 	for {
@@ -72,7 +71,7 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 	}
 }
 
-// releaseWaiter drops the reference of a caller. The last one cancels the renewal.
+// releaseWaiter drops a caller's reference. The last one cancels the renewal.
 func (s *Source) releaseWaiter(r *renewal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 		ctx, stop := context.WithTimeout(ctx, limit)
 		defer stop()
 		err := errors.New("oauth: the renewal did not return")
-		defer func() { // also after a panic or a runtime.Goexit of a hook in the Options
+		defer func() { // also after a hook's panic or runtime.Goexit
 			if v := recover(); v != nil {
 				err = fmt.Errorf("oauth: %w", &client.PanicError{Value: v, Stack: debug.Stack()})
 			}

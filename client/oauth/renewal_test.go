@@ -22,7 +22,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// awaitWaiters returns when n callers wait for a token.
 func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); source.Waiters() < n; runtime.Gosched() {
@@ -33,7 +32,7 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	}
 }
 
-// TestCallersWhoseTokenIsOverShareARefresh: and do not queue for the lock of the store.
+// TestCallersWhoseTokenIsOverShareARefresh, and do not queue for the store's lock.
 func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))
@@ -61,7 +60,6 @@ func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	}
 }
 
-// newSource returns a source that sends no requests.
 func newSource(t *testing.T) *oauth.Source {
 	t.Helper()
 	source, err := oauth.New(goodEndpoint, nil)
@@ -202,7 +200,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	s.run(source, "search authorize=1 refresh=1")
 }
 
-// TestCallersShareALogin: of 64, for one refresh, and for one login for more scopes.
+// TestCallersShareALogin: 64 share one refresh, and one login for more scopes.
 func TestCallersShareALogin(t *testing.T) {
 	s, source := newLogin(t)
 	s.as.Expire()
@@ -283,7 +281,7 @@ const (
 
 var childKey = [32]byte{1}
 
-// holdLock is a child process: it holds a lock until it is killed.
+// holdLock is a child process that holds a lock until it is killed.
 func holdLock(folder string) {
 	store, err := oauth.NewFileStore(folder, childKey)
 	if err == nil {
@@ -315,7 +313,7 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	unlock()
 }
 
-// refreshOften is a child process: it begins anew again and again with the tokens of the store.
+// refreshOften is a child process that starts over repeatedly with the store's tokens.
 func refreshOften(folder, endpoint string) {
 	store, err := oauth.NewFileStore(folder, childKey)
 	u, _ := url.Parse(endpoint)

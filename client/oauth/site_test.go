@@ -34,9 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// foreignText is the description of an error with a foreign iss: nobody may show it.
-	foreignText = "Call the number on this page to repair your account"
-	// foreignIssuer is the issuer of somebody else.
+	foreignText   = "Call the number on this page to repair your account" // never shown
 	foreignIssuer = "https://attacker.example"
 
 	challengeMethods = "code_challenge_methods_supported"
@@ -44,14 +42,13 @@ const (
 	authMethods      = "token_endpoint_auth_methods_supported"
 )
 
-// A site is an authorization server, a resource, and a person with a browser. The resource needs
-// the scope read, and its tool write the scope write.
+// A site is an authorization server, a resource that needs scope read (its tool write), and a user.
 type site struct {
 	t        testing.TB
 	as       *oauthtest.Server
 	resource *oauthtest.Resource
 	browser  *oauthtest.Browser
-	looking  sync.Mutex // held while the person looks at a page
+	looking  sync.Mutex // held while the user looks at a page
 }
 
 func newSite(t testing.TB, server *oauthtest.Options,
@@ -72,7 +69,7 @@ func newSite(t testing.TB, server *oauthtest.Options,
 		browser: oauthtest.NewBrowser(t)}
 }
 
-// source makes a source for the site, whose person gives up if a page leads to nothing.
+// source makes a source for the site, whose user gives up if a page leads nowhere.
 func (s *site) source(changes ...func(o *oauth.Options)) *oauth.Source {
 	s.t.Helper()
 	opts := &oauth.Options{Interaction: impatientPerson{s},
@@ -85,15 +82,13 @@ func (s *site) source(changes ...func(o *oauth.Options)) *oauth.Source {
 	return source
 }
 
-// storedIn changes options to a store.
 func storedIn(store oauth.TokenStore) func(o *oauth.Options) {
 	return func(o *oauth.Options) { o.Store = store }
 }
 
-// nobody changes options to those of a host whose person is elsewhere.
+// nobody changes options to those of a host without a local user.
 func nobody(o *oauth.Options) { o.Interaction, o.RedirectURI = nil, "https://host.example/back" }
 
-// newLogin returns a site whose person has logged in with the source.
 func newLogin(t testing.TB, changes ...func(o *oauth.Options)) (*site, *oauth.Source) {
 	t.Helper()
 	s := newSite(t, nil)
@@ -102,7 +97,7 @@ func newLogin(t testing.TB, changes ...func(o *oauth.Options)) (*site, *oauth.So
 	return s, source
 }
 
-// begin begins a login, and returns what the browser of its person comes back with.
+// begin begins a login, and returns the browser's callback URL.
 func (s *site) begin(source *oauth.Source, cause error) (*oauth.Login, *url.URL) {
 	s.t.Helper()
 	login, err := source.Begin(s.t.Context(), cause)
@@ -112,7 +107,6 @@ func (s *site) begin(source *oauth.Source, cause error) (*oauth.Login, *url.URL)
 	return login, callback
 }
 
-// register has the client registered beforehand.
 func (s *site) register(o *oauth.Options) {
 	s.as.AddClient(oauthtest.Client{ID: "me", Secret: "hush",
 		RedirectURIs: []string{"http://127.0.0.1/callback"}})
@@ -120,7 +114,6 @@ func (s *site) register(o *oauth.Options) {
 		ClientSecret: "hush"}}
 }
 
-// post is a request for the endpoint of the site.
 func (s *site) post() clienthttp.Outgoing {
 	u, err := url.Parse(s.resource.URL)
 	check(s.t, err)
@@ -168,19 +161,19 @@ func (s *site) callWith(ctx context.Context, source *oauth.Source, tool string) 
 	}
 }
 
-// run does what the words of a script say, one after the other, and returns the last error:
+// run runs the words of a script in order, and returns the last error:
 //
 //	search, write       a call of the tool, which must succeed
 //	search:denied       one with an outcome; see outcomes
 //	search:denied*3     three of them
 //	expire, revoke      the access tokens, or all tokens, are no longer valid
-//	deny                the person denies consent from now on
+//	deny                the user denies consent from now on
 //	behave              the faults of the site end
 //	logout              the login ends
 //	age=1m              time passes for failed logins
 //	refusals=1m         time passes for refused tokens and step-ups
 //	authorize=2         an endpoint of the authorization server got so many requests
-//	opened=2            the person was sent to so many pages
+//	opened=2            the user was sent to so many pages
 //
 // No error shows a secret.
 func (s *site) run(source *oauth.Source, script string) (last error) {
@@ -226,7 +219,6 @@ func (s *site) run(source *oauth.Source, script string) (last error) {
 	return last
 }
 
-// A scenario is a fault of a site, and a script for a source with some options.
 type scenario struct {
 	server *oauthtest.Options
 	before string // the script before the fault
@@ -255,7 +247,6 @@ func (c scenario) play(t *testing.T) (s *site, source *oauth.Source) {
 	return s, source
 }
 
-// wantText checks that the text of an error has a part.
 func wantText(t testing.TB, err error, part string) {
 	t.Helper()
 	if !strings.Contains(fmt.Sprint(err), part) {
@@ -263,7 +254,6 @@ func wantText(t testing.TB, err error, part string) {
 	}
 }
 
-// play runs scenarios by their names.
 func play(t *testing.T, all map[string]scenario) {
 	t.Helper()
 	for name, c := range all {
@@ -271,7 +261,6 @@ func play(t *testing.T, all map[string]scenario) {
 	}
 }
 
-// wantNoSecrets fails if a text has a secret of the authorization server.
 func (s *site) wantNoSecrets(text string) {
 	s.t.Helper()
 	for _, secret := range append(s.as.Secrets(), foreignText) {
@@ -281,7 +270,6 @@ func (s *site) wantNoSecrets(text string) {
 	}
 }
 
-// A wantedError is what has to become of a call.
 type wantedError struct {
 	name string
 	is   func(err error) bool
@@ -297,7 +285,6 @@ var (
 	tokenError    = wantedError{"a TokenError", isA[*oauth.TokenError]}
 )
 
-// outcomes are those that scripts name.
 var outcomes = map[string]wantedError{
 	"":         noError,
 	"any":      {"an error or none", func(error) bool { return true }},
@@ -331,7 +318,6 @@ var outcomes = map[string]wantedError{
 	}},
 }
 
-// wantedKind wants an error of a class whose text has a part.
 func wantedKind(kind oauth.ErrorKind, part string) wantedError {
 	return wantedError{fmt.Sprintf("%s (%q)", kind, part), func(err error) bool {
 		return errors.Is(err, kind) && strings.Contains(err.Error(), part)
@@ -345,7 +331,6 @@ func (w wantedError) check(t testing.TB, err error) {
 	}
 }
 
-// check ends the test if there is an error.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -353,10 +338,10 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// errGaveUp ends a login whose person has looked at a page to its end and was not logged in.
+// errGaveUp ends the login of a user whose page led nowhere.
 var errGaveUp = errors.New("the person gave up")
 
-// An impatientPerson opens one page and gives up when that leads to nothing.
+// An impatientPerson opens one page and gives up if it leads nowhere.
 type impatientPerson struct{ s *site }
 
 func (p impatientPerson) Open(ctx context.Context, path, last string) (oauth.Receiver, error) {
@@ -392,13 +377,10 @@ func (r impatientReceiver) Receive(ctx context.Context, l *oauth.Login,
 	return r.Receiver.Receive(ctx, l, check)
 }
 
-// A fault makes a site misbehave.
 type fault func(s *site)
 
-// An edit changes an answer.
 type edit = func(*oauthtest.Answer)
 
-// rewritten returns the fault of an endpoint.
 func rewritten(e oauthtest.Endpoint, f oauthtest.Rewrite) fault {
 	return func(s *site) {
 		if e == oauthtest.ResourceMetadata || e == oauthtest.Call {
@@ -409,7 +391,6 @@ func rewritten(e oauthtest.Endpoint, f oauthtest.Rewrite) fault {
 	}
 }
 
-// edited returns the fault of an endpoint whose answer is changed.
 func edited(e oauthtest.Endpoint, edits ...edit) fault {
 	return rewritten(e, func(_ *oauthtest.Request, next oauthtest.Next) *oauthtest.Answer {
 		a := next()
@@ -420,7 +401,6 @@ func edited(e oauthtest.Endpoint, edits ...edit) fault {
 	})
 }
 
-// replied returns the fault of an endpoint whose answer is replaced.
 func replied(e oauthtest.Endpoint, a oauthtest.Answer) fault {
 	return rewritten(e, func(*oauthtest.Request, oauthtest.Next) *oauthtest.Answer {
 		answer := a
@@ -428,13 +408,11 @@ func replied(e oauthtest.Endpoint, a oauthtest.Answer) fault {
 	})
 }
 
-// hangs is an endpoint that does not answer.
 func hangs(r *oauthtest.Request, _ oauthtest.Next) *oauthtest.Answer {
 	<-r.Context().Done()
 	return nil
 }
 
-// both returns the fault that is two or more.
 func both(faults ...fault) fault {
 	return func(s *site) {
 		for _, f := range faults {
@@ -465,7 +443,6 @@ func refusing(status int) fault {
 	}
 }
 
-// challenged returns the fault of an endpoint whose challenge is made from the right one.
 func challenged(f func(right string) []string) fault {
 	return edited(oauthtest.Call, func(a *oauthtest.Answer) {
 		if right := a.Header.Get("WWW-Authenticate"); right != "" {
@@ -474,14 +451,13 @@ func challenged(f func(right string) []string) fault {
 	})
 }
 
-// challengedWith replaces parts of the right challenge.
 func challengedWith(oldNew ...string) fault {
 	return challenged(func(right string) []string {
 		return []string{strings.NewReplacer(oldNew...).Replace(right)}
 	})
 }
 
-// wantsMore has the challenges of a status name another scope each time.
+// wantsMore names another scope in each challenge of a status.
 func wantsMore(s *site) {
 	n := 0
 	challenged(func(right string) []string {
@@ -491,7 +467,7 @@ func wantsMore(s *site) {
 	})(s)
 }
 
-// documentFaults are those of all endpoints that have a JSON response. name is one of its members.
+// documentFaults are those of all endpoints with a JSON response. name is one of its members.
 func documentFaults(e oauthtest.Endpoint, name string) map[string]fault {
 	return map[string]fault{
 		"redirects": replied(e, oauthtest.Answer{Status: http.StatusTemporaryRedirect,
@@ -520,7 +496,6 @@ func refusal(status int, code string) oauthtest.Answer {
 		`{"error":%q,"error_description":"\u001b[31m<b>%s</b>"}`, code, code)}
 }
 
-// change returns an edit that makes the value of a member from the right one.
 func change(name string, f func(right string) string) edit {
 	return func(a *oauthtest.Answer) {
 		if right, ok := a.Document[name]; ok {
@@ -529,12 +504,11 @@ func change(name string, f func(right string) string) edit {
 	}
 }
 
-// suffix returns an edit that appends to the value of a member.
 func suffix(name, text string) edit {
 	return change(name, func(right string) string { return right + text })
 }
 
-// twice returns an edit that adds a member that is there. Nil: with the same value.
+// twice returns an edit that duplicates a member. Nil: with the same value.
 func twice(name string, value any) edit {
 	return func(a *oauthtest.Answer) {
 		a.Extra = oauthtest.Document{name: value}
@@ -544,7 +518,6 @@ func twice(name string, value any) edit {
 	}
 }
 
-// otherPort returns a URL with another port.
 func otherPort(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -554,7 +527,6 @@ func otherPort(text string) string {
 	return u.String()
 }
 
-// wantEqual reports a value that is not the wanted one.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -562,7 +534,6 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// wantIs reports an error that is not, and does not wrap, the wanted one.
 func wantIs(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

@@ -13,12 +13,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// maxServers bounds the cached metadata of authorization servers: an MCP server can name another
-// one each time.
-const maxServers = 16
+const maxServers = 16 // with cached metadata: an MCP server can name another each time
 
-// A Source is a [clienthttp.Authorizer] with the tokens of one person for one MCP endpoint. Its
-// methods may be called concurrently. One login or refresh runs at a time.
+// A Source is a [clienthttp.Authorizer] with one user's tokens for one MCP endpoint. Its methods
+// may be called concurrently. One login or refresh runs at a time.
 type Source struct {
 	opts         Options
 	endpoint     *url.URL
@@ -30,17 +28,17 @@ type Source struct {
 
 	mu               sync.Mutex
 	loaded           bool     // the login was read from the store
-	tokens           *tokens  // nil: there is no login
-	renewal          *renewal // in flight; nil: none
+	tokens           *tokens  // nil without a login
+	renewal          *renewal // in flight, or nil
 	servers          map[string]*serverMetadata
-	stepUps          map[string][]time.Time // when each operation led to a login for more scopes
-	failures         map[string]failure     // logins that have failed, by failureKey
+	stepUps          map[string][]time.Time // times of each operation's logins for more scopes
+	failures         map[string]failure     // failed logins, by failureKey
 	history          tokenHistory
 	earlyRefreshFrom time.Time // no early refresh starts before
 }
 
-// A failure is a login that has failed after its page was opened. Until it ends, no other page is
-// opened for it.
+// A failure is a login that failed after its page was opened. It prevents another page until it
+// ends.
 type failure struct {
 	err      error
 	at, ends time.Time
@@ -48,9 +46,9 @@ type failure struct {
 
 var _ clienthttp.Authorizer = (*Source)(nil)
 
-// New returns a source of tokens for endpoint, the URL of an MCP server: https, or http to a
-// loopback host, and without a fragment. It sends no request and does not read the store. opts may
-// be nil. The error names the wrong option.
+// New returns a source of tokens for endpoint, an MCP server's URL: https, or http to a loopback
+// host, without a fragment. It neither sends requests nor reads the store. opts may be nil. Errors
+// name the wrong option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
 	if err != nil {
@@ -84,15 +82,14 @@ func (s *Source) reportEvent(e LoginEvent) {
 	}
 }
 
-// pointerKey is the key of the pointer from the endpoint to its login, and of the lock of the
-// login.
+// pointerKey is the key of the pointer from the endpoint to its login, and of the login's lock.
 func (s *Source) pointerKey() Key { return Key{Resource: s.endpointText, Account: s.opts.Account} }
 
 func (s *Source) tokenKey(issuer, resource string) Key {
 	return Key{Issuer: issuer, Resource: resource, Account: s.opts.Account}
 }
 
-// A tokens is a login with its tokens. It is not changed once it is made.
+// A tokens is a login with its tokens. It is immutable.
 type tokens struct {
 	issuer   string // as in its metadata
 	resource string
@@ -105,8 +102,7 @@ func newTokens(issuer, resource string, record *tokenRecord) *tokens {
 		http.Header{"Authorization": {bearerScheme + " " + record.Access}}}
 }
 
-// readStored returns the tokens in memory, loaded from the store the first time and with force.
-// Nil: there is no login.
+// readStored returns the tokens, nil without a login. The first time and with force it loads them.
 func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	current, loaded := s.tokens, s.loaded
@@ -123,13 +119,12 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded && !force {
-		return s.tokens, nil // there was a login or a logout meanwhile
+		return s.tokens, nil // a login or logout happened meanwhile
 	}
 	s.tokens, s.loaded = found, true
 	return found, nil
 }
 
-// loadTokens loads the tokens from the store. Nil: there is no usable login.
 func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	pointer, err := loadRecord[pointerRecord](ctx, s.store, s.pointerKey())
 	if err != nil || pointer == nil {
@@ -143,9 +138,9 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	return newTokens(pointer.Issuer, pointer.Resource, record), nil
 }
 
-// StoredLogin returns an id of the login in the store, also of one that another process has
-// finished, for hosts that wait for a person ([Source.Begin]) or cache results. Refreshes keep it;
-// each login has another. Empty: there is no usable login. Calls may overlap.
+// StoredLogin returns an id of the login in the store, also of one that another process finished,
+// for hosts that wait for a user ([Source.Begin]) or cache results. Refreshes keep the id; each
+// login has another. Empty: there is no usable login. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)
 	if err != nil || found == nil {
@@ -154,8 +149,7 @@ func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	return found.record.Login, nil
 }
 
-// saveLogin saves a login to the store and to memory, and deletes one at another authorization
-// server.
+// saveLogin saves a login to store and memory, and deletes one at another authorization server.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {
 	pointer := pointerRecord{issuer, resource}
@@ -181,9 +175,8 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	return nil
 }
 
-// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, or nothing
-// without a login. It waits for the refresh of an expired token, and starts that of one that
-// expires soon.
+// Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, if any. It
+// waits for the refresh of an expired token, and starts one for a token that expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -208,9 +201,8 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Logout removes the login, cancels one in flight, and revokes its refresh token (RFC 7009), or the
-// access token if there is no other, if the authorization server supports it. The tokens are
-// removed also if it returns an error, unless that is [ErrStore].
+// Logout removes the login, cancels one in flight, and revokes its refresh or else access token
+// (RFC 7009) if supported. The tokens are removed even after an error, except [ErrStore].
 func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Lock()
 	if s.renewal != nil {
@@ -242,7 +234,6 @@ func (s *Source) Logout(ctx context.Context) error {
 	return errors.Join(err, revoked)
 }
 
-// revokeTokens revokes the tokens of a login by their client, unless that is no longer known.
 func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {
@@ -255,5 +246,4 @@ func (s *Source) revokeTokens(ctx context.Context, old *tokens) error {
 	return s.requestRevocation(ctx, server, client, old.record)
 }
 
-// errLoggedOut cancels the renewal that is in flight when Logout is called.
-var errLoggedOut = errors.New("oauth: Logout was called")
+var errLoggedOut = errors.New("oauth: Logout was called") // cancels the renewal in flight

@@ -9,25 +9,22 @@ import (
 	"time"
 )
 
-// A Key names a record of a [TokenStore]. A login has all three, and Account may be empty. The
-// dynamic registrations at an issuer have an Issuer alone. The pointer from an endpoint to its
-// login has no Issuer.
+// A Key names a record of a [TokenStore]. A login has all three (Account may be empty), the dynamic
+// registrations at an issuer only Issuer, the pointer from an endpoint to its login no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
-// A TokenStore keeps logins and dynamic registrations. Records hold usable tokens and secrets. Its
-// methods may be called concurrently, and must return when their context ends. Their errors fail
-// the call that needs the record, as [ErrStore].
+// A TokenStore keeps logins and dynamic registrations: usable tokens and secrets. Calls may
+// overlap, and must return when their context ends. Errors fail the call that needs the record, as
+// [ErrStore].
 type TokenStore interface {
-	// Load returns the record under a key, or nil if there is none. The record is not changed.
+	// Load returns the record under a key, nil if there is none. The caller does not change it.
 	Load(ctx context.Context, k Key) ([]byte, error)
-	// Save replaces the record under a key, as a whole or not at all. It may keep record, which is
-	// not changed afterwards.
+	// Save replaces the record atomically. It may keep record, which is not changed afterwards.
 	Save(ctx context.Context, k Key, record []byte) error
 	// Delete removes the record under a key. It returns nil if there is none.
 	Delete(ctx context.Context, k Key) error
-	// Lock waits until no other caller holds the lock of a key, in all processes that share the
-	// store, and holds it until unlock is called, which happens once. The end of ctx ends the wait
-	// and not the lock. When a process dies, its locks must be released.
+	// Lock acquires a key's exclusive lock, across all processes that share the store, until unlock
+	// is called, once. ctx ends only the wait. The locks of dead processes must be released.
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 
@@ -80,9 +77,8 @@ func (m *memoryStore) Lock(ctx context.Context, k Key) (unlock func(), err error
 	}
 }
 
-// A tokenRecord is the record of a login.
 type tokenRecord struct {
-	Login     string    `json:"login"` // a random name of the login
+	Login     string    `json:"login"` // random name of the login
 	Access    string    `json:"access_token"`
 	Refresh   string    `json:"refresh_token,omitempty"`
 	Expiry    time.Time `json:"expiry,omitzero"`
@@ -91,26 +87,22 @@ type tokenRecord struct {
 	Requested []string  `json:"requested"`
 	Granted   []string  `json:"granted"`
 	ClientID  string    `json:"client_id"`
-	// BoundTo is that of a token which an older version has bound to a key. It is not used.
-	BoundTo string `json:"jkt,omitempty"`
+	BoundTo   string    `json:"jkt,omitempty"` // from older versions, unused
 }
 
-// A pointerRecord is the pointer from an endpoint to its login.
 type pointerRecord struct {
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource"`
 }
 
 // A clientsRecord has the dynamic registrations at an authorization server, the newest first, one
-// for each redirect URI: logins that overlap listen on different ports.
+// per redirect URI: overlapping logins listen on different ports.
 type clientsRecord struct {
 	Clients []clientRecord `json:"clients"`
 }
 
-// maxClients bounds the registrations at an authorization server that are kept.
-const maxClients = 8
+const maxClients = 8 // registrations kept per authorization server
 
-// A clientRecord is a dynamic registration.
 type clientRecord struct {
 	ClientID    string    `json:"client_id"`
 	Secret      string    `json:"client_secret,omitempty"`
@@ -119,7 +111,7 @@ type clientRecord struct {
 	Expiry      time.Time `json:"expiry,omitzero"` // of the secret
 }
 
-// loadRecord loads a record. Nil: there is none, or it has the format of another version.
+// loadRecord returns nil for no record, or one with the format of another version.
 func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
 	if err != nil {
@@ -127,7 +119,7 @@ func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T,
 	}
 	record = new(T)
 	if data == nil || json.Unmarshal(data, record) != nil {
-		return nil, nil // the login or the registration begins anew
+		return nil, nil // the login or registration begins anew
 	}
 	return record, nil
 }

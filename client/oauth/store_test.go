@@ -54,7 +54,6 @@ func TestStoresKeepRecords(t *testing.T) {
 	}
 }
 
-// A lockedStore cannot be locked.
 type lockedStore struct{ oauth.TokenStore }
 
 func (lockedStore) Lock(context.Context, oauth.Key) (func(), error) {
@@ -68,7 +67,7 @@ func TestStoreThatCannotBeLocked(t *testing.T) {
 	}, script: "search:store metadata=0 authorize=0", says: "the disk is full"}.play(t)
 }
 
-// TestFilesThatCannotBeOpened are errors, and nobody is logged in over them.
+// TestFilesThatCannotBeOpened are errors, and no login replaces them.
 func TestFilesThatCannotBeOpened(t *testing.T) {
 	for name, spoil := range map[string]func(file, other string) error{
 		"torn":  func(file, _ string) error { return os.Truncate(file, 10) },
@@ -97,7 +96,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	t.Run("sealed with another key", func(t *testing.T) {
 		folder := t.TempDir()
 		s, _ := newLogin(t, inFiles(t, folder, 1))
-		// Names depend on the key: it is nobody's login.
+		// Names depend on the key: the login is not found.
 		s.run(s.source(inFiles(t, folder, 2)), "search")
 		s.run(s.source(inFiles(t, folder, 1)), "search authorize=2")
 	})
@@ -108,7 +107,6 @@ func inFiles(t *testing.T, folder string, key byte) func(o *oauth.Options) {
 	return storedIn(newFileStore(t, folder, key))
 }
 
-// records returns the files of records.
 func records(t *testing.T, folder string) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(folder, "*"))
@@ -122,7 +120,7 @@ func records(t *testing.T, folder string) []string {
 	return found
 }
 
-// TestLoginOutlivesAProcess: the next one needs no person.
+// TestLoginOutlivesAProcess: the next one needs no user.
 func TestLoginOutlivesAProcess(t *testing.T) {
 	folder := t.TempDir()
 	s, _ := newLogin(t, inFiles(t, folder, 1))
@@ -187,7 +185,6 @@ func (s *watchedStore) Lock(ctx context.Context, k oauth.Key) (func(), error) {
 	return s.TokenStore.Lock(ctx, k)
 }
 
-// editedLogins changes the logins that are loaded from a store.
 func editedLogins(store oauth.TokenStore, edit func(login map[string]any)) *watchedStore {
 	return &watchedStore{TokenStore: store, edit: func(k oauth.Key, record map[string]any) {
 		if k.Issuer != "" && k.Resource != "" {
@@ -196,7 +193,7 @@ func editedLogins(store oauth.TokenStore, edit func(login map[string]any)) *watc
 	}}
 }
 
-// expiring has all tokens of a store look as if they had expired.
+// expiring makes all tokens of a store look expired.
 func expiring(store oauth.TokenStore) *watchedStore {
 	return editedLogins(store, func(login map[string]any) {
 		login["expiry"] = time.Now().Add(-time.Hour)
@@ -242,7 +239,7 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s.run(source, "search register=2 authorize=2 refresh=0")
 }
 
-// TestBoundTokenInTheStore: a key-bound token of an older version is never sent as bearer token.
+// TestBoundTokenInTheStore: an older version's key-bound token is never sent as bearer token.
 func TestBoundTokenInTheStore(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))

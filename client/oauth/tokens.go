@@ -17,31 +17,25 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// maxExpiry is the longest lifetime of a token: a longer expires_in is cut.
-const maxExpiry = 10 * 365 * 24 * time.Hour
+const maxExpiry = 10 * 365 * 24 * time.Hour // a longer expires_in is cut
 
-// bearerScheme is the authentication scheme and the type of tokens (RFC 6750).
-const bearerScheme = "Bearer"
+const bearerScheme = "Bearer" // RFC 6750
 
-// joinScopes returns scopes as one parameter (RFC 6749, section 3.3).
 func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 
 // A grant is the authorization that a token request presents (RFC 6749, section 1.3).
 type grant struct {
-	form   url.Values   // the parameters of the request
-	record *tokenRecord // of the login, with a value where the token response may have none
-	// reusable: the grant is kept after a token response that is refused.
-	reusable bool
+	form     url.Values   // parameters of the request
+	record   *tokenRecord // of the login, with defaults for the token response
+	reusable bool         // kept after a refused token response
 }
 
-// newGrant returns the grant of a new login that has requested scopes.
 func newGrant(scopes []string, form url.Values) *grant {
 	return &grant{form: form, record: &tokenRecord{Login: rand.Text(), LoggedIn: time.Now(),
 		Requested: scopes, Granted: scopes}}
 }
 
-// newRefreshGrant returns the grant of the refresh token of a login, with the scopes that were
-// granted (RFC 6749, section 6).
+// newRefreshGrant returns a refresh with the granted scopes (RFC 6749, section 6).
 func newRefreshGrant(old *tokenRecord) *grant {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}}
 	if len(old.Granted) > 0 {
@@ -63,7 +57,7 @@ type tokenResponse struct {
 	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
 }
 
-// requestToken requests a token for a resource (RFC 8707), with the deviations of the provider.
+// requestToken requests a token for a resource (RFC 8707), with the provider's deviations.
 func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oauthClient,
 	resource string, g *grant) (*tokenRecord, error) {
 	form, record, p := g.form, g.record, s.providerFor(m.Issuer)
@@ -87,7 +81,6 @@ func (s *Source) requestToken(ctx context.Context, m *serverMetadata, client *oa
 	return record, nil
 }
 
-// sendTokenRequest sends a token request. The error is a TokenError.
 func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client *oauthClient,
 	form url.Values) (*tokenResponse, error) {
 	r, err := client.newRequest(ctx, m.Token, form)
@@ -108,11 +101,10 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 	return nil, s.tokenError(ctx, m, client, response, err)
 }
 
-// errNoTokenResponse is the error of a response with neither a token nor an error.
-var errNoTokenResponse = errors.New("the answer is not that of a token endpoint")
+var errNoTokenResponse = errors.New("the response is not a token response")
 
-// readTokenResponse decodes the response of a token endpoint: JSON, or a form, which some
-// authorization servers send in spite of Accept. Zero: it is neither, or has a member twice.
+// readTokenResponse decodes JSON, or a form, which some send in spite of Accept; else it returns
+// zero.
 func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err == nil && kind == "application/x-www-form-urlencoded" {
@@ -126,7 +118,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 				members[name] = values[0]
 			}
 		}
-		body, _ = json.Marshal(members) // texts
+		body, _ = json.Marshal(members) // strings
 	}
 	response := &tokenResponse{}
 	if jsonx.Unmarshal(body, response) != nil {
@@ -135,7 +127,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	return response
 }
 
-// redact masks secrets of the request and of the response in the texts of the response.
+// redact masks secrets of the request and the response in the response's texts.
 func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string) {
 	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
 	secrets := []string{secret, credentials, r.Access, r.Refresh}
@@ -150,9 +142,8 @@ func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string)
 	}
 }
 
-// setResponse checks a token response and sets its fields.
 func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
-	if !strings.EqualFold(response.Type, bearerScheme) { // another may need what is not sent
+	if !strings.EqualFold(response.Type, bearerScheme) { // other types may need more than the token
 		text := "absent"
 		if response.Type != "" {
 			text = quoteUntrusted(response.Type)
@@ -179,8 +170,7 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 	return nil
 }
 
-// readLifetime returns the value of expires_in, at most maxExpiry; 0: there is none. Some
-// authorization servers send it as a string.
+// readLifetime returns expires_in, which some send as a string, at most maxExpiry; 0 for none.
 func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	if r.Lifetime == "" {
 		return 0, nil
@@ -192,9 +182,8 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	return time.Duration(min(seconds, int64(maxExpiry/time.Second))) * time.Second, nil
 }
 
-// tokenError returns the TokenError for a failed token request (RFC 6749, section 5.2). A
-// well-formed error is final with every status but 429 and 5xx, also with an unknown code. After
-// invalid_client a dynamic registration is forgotten.
+// tokenError returns the TokenError of a request (RFC 6749, section 5.2). A well-formed error is
+// final unless the status is 429 or 5xx. After invalid_client a dynamic registration is forgotten.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -235,8 +224,7 @@ func (r *tokenResponse) refusal(err error) error {
 	return errors.New(text + deviationHint(r.Code, r.Description))
 }
 
-// requestRevocation revokes the refresh token of a login, or else the access token (RFC 7009,
-// section 2.1), if the server has a revocation endpoint.
+// requestRevocation revokes the refresh or else access token (RFC 7009, section 2.1) if supported.
 func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *oauthClient,
 	record *tokenRecord) error {
 	if m.Revocation == "" {

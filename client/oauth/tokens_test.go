@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestStepUpAsksForTheUnion: a refresh requests what was granted, and a login all that was ever
-// requested.
+// TestStepUpAsksForTheUnion: a refresh requests the granted scopes, a login all ever requested.
 func TestStepUpAsksForTheUnion(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`scope="read write"`, `scope="write"`)(s)
@@ -68,7 +67,7 @@ func TestEveryTokenEnds(t *testing.T) {
 	}
 }
 
-// TestRevokedRefreshTokenIsSentOnce, also where nobody can log in.
+// TestRevokedRefreshTokenIsSentOnce, also if no login is possible.
 func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 	store := oauth.NewMemoryStore()
 	s, first := newLogin(t, storedIn(store))
@@ -124,7 +123,7 @@ func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
 	}
 }
 
-// TestChallenges: the first Bearer challenge counts, among whatever others.
+// TestChallenges: the first Bearer challenge counts, whatever the others.
 func TestChallenges(t *testing.T) {
 	for header, want := range map[string]string{
 		`Bearer error="insufficient_scope", scope="more", DPoP algs="ES256"`: "insufficient_scope " +
@@ -143,8 +142,7 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// TestLogout revokes the refresh token, or else the access token, if the client is still
-// configured.
+// TestLogout revokes the refresh or else access token, if the client is still configured.
 func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		noRefresh, forgotten bool

@@ -1,5 +1,5 @@
 // Approve: one tool that asks a person before it pays, and four clients: one shows forms, one shows
-// links, one declines whatever it is asked, one shows nothing. Each call reaches the person.
+// links, one declines everything, one shows nothing. Each call reaches the person.
 //
 //	go run ./examples/approve         # asks you, at the terminal and in your browser
 //	go run ./examples/approve -auto   # answers by itself, as a browser would
@@ -30,7 +30,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Payment is what the model sends, Approval the form that the person fills in.
+// Payment is the model's input, Approval the person's form.
 type Payment struct {
 	To     string `json:"to"`
 	Amount int    `json:"amount"`
@@ -59,7 +59,6 @@ func main() {
 	}
 }
 
-// run serves the page, and has each client call the tool.
 func run(ctx context.Context, p *person) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +94,7 @@ func run(ctx context.Context, p *person) error {
 
 var link = regexp.MustCompile(`http://\S+`)
 
-// call has a client call the tool, and does what the result tells the model to do.
+// call has a client call the tool, and follows the result's instructions to the model.
 func call(ctx context.Context, page *visit.Questions, opts *client.Options, p *person,
 	in Payment) error {
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{
@@ -141,7 +140,7 @@ func (p *person) enter(prompt string) string {
 		return "as agreed"
 	}
 	fmt.Fprint(p.out, prompt)
-	line, _ := p.in.ReadString('\n') // at the end: nothing
+	line, _ := p.in.ReadString('\n') // empty at the end
 	return strings.TrimSpace(line)
 }
 

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var links = regexp.MustCompile(`http://127\.0\.0\.1:\d+/approve\?visit=\w+`)
 
-// TestEveryClientReachesThePerson: what the reader of the output is promised.
+// TestEveryClientReachesThePerson: the promised output.
 func TestEveryClientReachesThePerson(t *testing.T) {
 	const inWords = `model reads: Nothing was done yet: a person has to answer first, and this ` +
 		`client does not show the question. Show the person this link with what it asks, and ` +

@@ -18,12 +18,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Booking is what the model sends.
+// Booking is the model's input.
 type Booking struct {
 	Restaurant string `json:"restaurant" jsonschema:"where to book a table"`
 }
 
-// Party and Table are what the person fills in.
+// Party and Table are the person's forms.
 type Party struct {
 	People int `json:"people" title:"People" minimum:"1" maximum:"12"`
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// tryOut calls the tool of a server in the same process.
 func tryOut(ctx context.Context, srv *server.Server) error {
 	c, err := client.New(srv, &client.Options{ElicitForm: askAtTerminal})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Firstgateway is a gateway in one file: tokens, keys, logs, metrics and an end in good order.
+// Firstgateway is a gateway in one file: tokens, keys, logs, metrics and graceful shutdown.
 //
 //	npx -y @modelcontextprotocol/server-everything streamableHttp   # listens at port 3001
 //	export GATEWAY_TOKEN=$(head -c 32 /dev/urandom | base64)
@@ -93,7 +93,7 @@ func run(
 	return errors.Join(err, g.Shutdown(end), endpoint.Shutdown(end), web.Shutdown(end))
 }
 
-// authenticate lets in who has the token. Package bearer verifies those of an authorization server.
+// authenticate accepts the configured token. For OAuth see package bearer.
 func authenticate(r *http.Request) (protocol.Principal, error) {
 	token := os.Getenv("GATEWAY_TOKEN")
 	sent := r.Header.Get("Authorization")

@@ -84,7 +84,6 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestASettingThatCannotBeUsedIsRefusedAtStart by its name.
 func TestASettingThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
 	t.Setenv("GATEWAY_KEYS", "a:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	t.Setenv("ELICITATION_TIMEOUT", "abc")

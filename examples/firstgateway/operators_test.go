@@ -35,10 +35,10 @@ func labelsOf(t *testing.T) map[string]map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]map[string][]string{ // this one has no series before the first request
+	all := map[string]map[string][]string{ // no series before the first request
 		"rondo_requests_total": {"job": nil, "outcome": nil}}
 	for _, family := range families {
-		labels := map[string][]string{"instance": nil, "job": nil} // which Prometheus adds
+		labels := map[string][]string{"instance": nil, "job": nil} // added by Prometheus
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
 				labels[label.GetName()] = append(labels[label.GetName()], label.GetValue())
@@ -55,8 +55,7 @@ var (
 	summed   = regexp.MustCompile(`sum by \(([\w, ]+)\) \(?\w*\(?((?:elicitation|rondo)_\w+)`)
 )
 
-// TestOperatorsFilesNameWhatThereIs: series, labels and values of the dashboard and the alerts.
-// Each series of a gateway is shown.
+// TestOperatorsFilesNameWhatThereIs: series, labels and values of dashboard and alerts, all shown.
 func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	all := labelsOf(t)
 	for _, name := range []string{"dashboard.json", "alerts.yml"} {

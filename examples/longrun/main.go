@@ -1,10 +1,10 @@
-// Longrun: a call that outlives the server which took it. Two servers share a file of SQLite. One
-// of them counts the words of a book and is killed (kill -9) in the middle. The other goes on from
-// there, asks a person, and finishes. The client waits for one call all the while.
+// Longrun: a call that outlives the server which took it. Two servers share a SQLite file. One
+// counts the words of a book and is killed (kill -9) in the middle. The other resumes there, asks a
+// person, and finishes. The client waits for one call all the while.
 //
 //	go run ./examples/longrun
 //
-// It starts both servers itself, prints what everybody says, and ends within about 10 seconds.
+// It starts both servers itself, prints their output, and ends within about 10 seconds.
 package main
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// The environment of the servers: the file and the keys that they share.
+// The environment of the servers: the shared file and keys.
 const envFile, envKeys = "LONGRUN_FILE", "LONGRUN_KEYS"
 
 func main() {
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// run has a client call two servers. In the processes that it starts it is one of these.
+// run has a client call two servers, which are processes of this program.
 func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -75,7 +75,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return call(ctx, said, a, b)
 }
 
-// start starts a server, which prints its address first, and kills it when it says killAt.
+// start starts a server, which prints its address first, and kills it when it prints killAt.
 func start(ctx context.Context, said *log.Logger, name, killAt string, env []string) (
 	address string, stop func(), err error) {
 	cmd := exec.CommandContext(ctx, os.Args[0])
@@ -102,7 +102,7 @@ func start(ctx context.Context, said *log.Logger, name, killAt string, env []str
 	return address, func() { stdin.Close(); <-ended }, nil
 }
 
-// call has a client call the tool on the first of the servers that can be reached, and wait.
+// call calls the tool on the first reachable server, and waits.
 func call(ctx context.Context, said *log.Logger, servers ...string) error {
 	web := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (
 		conn net.Conn, err error) {
@@ -169,7 +169,7 @@ func serve(ctx context.Context, file string) error {
 	defer srv.Close()
 	server.AddTool(srv, server.Tool{Name: "count", Task: server.TaskMust}, count)
 	added, err := tasks.New(srv, &tasks.Options{Store: shared, Keys: ring,
-		Lease: 3 * time.Second, Sweep: time.Second}) // short, as nobody likes to wait
+		Lease: 3 * time.Second, Sweep: time.Second}) // short, to keep the demo quick
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,6 @@ func serve(ctx context.Context, file string) error {
 	return err
 }
 
-// printAnswers prints which requests of the client are answered.
 func printAnswers(next server.Handler) server.Handler {
 	return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
 		result, err := next(ctx, r)
@@ -203,18 +202,17 @@ func printAnswers(next server.Handler) server.Handler {
 	}
 }
 
-// Book is what the tool takes.
+// Book is the tool's input.
 type Book struct {
 	Chapters int `json:"chapters" minimum:"1" maximum:"9"`
 }
 
-// Print is the form that a person fills in.
+// Print is the person's form.
 type Print struct {
 	Copies int `json:"copies" minimum:"1" maximum:"1000"`
 }
 
-// count knows nothing of processes: each run begins here, and has what was counted and answered
-// before.
+// count knows nothing of processes: each run begins here, with all earlier counts and answers.
 func count(ctx context.Context, _ *server.ToolCall, book Book) (protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err

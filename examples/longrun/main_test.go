@@ -18,7 +18,6 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// TestLongrun runs what a reader is told to run.
 func TestLongrun(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), &out)

@@ -11,11 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 )
 
-// driver is the name under which the driver has registered itself.
-const driver = "pgx"
+const driver = "pgx" // registered name
 
-// openShared returns what the replicas share in the PostgreSQL at an address: which states were
-// used, and the states that are too large for the wire. Nil: one process keeps that for itself.
+// openShared returns the replicas' shared store in PostgreSQL: used states, and states that are too
+// large for the wire. Nil: a single process keeps them itself.
 func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if address == "" {
 		return nil, nil
@@ -24,7 +23,7 @@ func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: see database.go", envDatabase, err)
 	}
-	db.SetMaxOpenConns(20) // all replicas together must stay below what the database has
+	db.SetMaxOpenConns(20) // all replicas together must stay below the database's limit
 	if err := sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL); err != nil {
 		return nil, fmt.Errorf("%s: %w", envDatabase, err)
 	}

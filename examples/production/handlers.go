@@ -19,8 +19,8 @@ const (
 	scopePay  = "accounts:pay"
 )
 
-// bank stands for the system behind the server, which all replicas share. It is a folder here:
-// a payment is a file, and so is a login that somebody has confirmed.
+// bank stands for the system behind the server, shared by all replicas. Here it is a folder: a
+// payment is a file, and so is a confirmed login.
 type bank struct {
 	folder string
 	public string // the URL at which browsers reach this server
@@ -46,7 +46,7 @@ func (b *bank) register(s *server.Server) {
 	}, b.explain)
 }
 
-// Balance is a typed result: the schema of the tool's output is made from it.
+// Balance is a typed result: the tool's output schema is derived from it.
 type Balance struct {
 	Payments int `json:"payments"`
 }
@@ -56,13 +56,13 @@ func (b *bank) balance(context.Context, *server.ToolCall, struct{}) (Balance, er
 	return Balance{len(files)}, err
 }
 
-// Bill is what pay takes.
+// Bill is the input of pay.
 type Bill struct {
 	To    string `json:"to" jsonschema:"who gets the money" maxLength:"80"`
 	Cents int    `json:"cents" jsonschema:"how much, in cents" minimum:"1" maximum:"1000000"`
 }
 
-// Approval is the form that the person fills in.
+// Approval is the person's form.
 type Approval struct {
 	Reference string `json:"reference,omitempty" title:"Reference" maxLength:"40"`
 }
@@ -90,7 +90,6 @@ func (b *bank) pay(ctx context.Context, _ *server.ToolCall, bill Bill) (
 	return server.Text("Paid."), nil
 }
 
-// transfer makes a payment, once for each key.
 func (b *bank) transfer(key string, bill Bill, reference string) error {
 	f, err := os.OpenFile(filepath.Join(b.folder, "payment-"+key),
 		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -104,8 +103,8 @@ func (b *bank) transfer(key string, bill Bill, reference string) error {
 	return errors.Join(err, f.Close())
 }
 
-// connect sends the person to a page and waits until they have been there. What is typed on the
-// page never passes through the client.
+// connect sends the person to a page and waits for the visit. Input on the page never passes
+// through the client.
 func (b *bank) connect(ctx context.Context, _ *server.ToolCall, _ struct{}) (
 	protocol.CallToolOutcome, error) {
 	visit, err := roundtrip.Nonce(ctx, "visit")
@@ -129,12 +128,12 @@ func (b *bank) connect(ctx context.Context, _ *server.ToolCall, _ struct{}) (
 	return server.Text("The account is connected."), nil
 }
 
-// Entry is what explain takes.
+// Entry is the input of explain.
 type Entry struct {
 	Text string `json:"text" jsonschema:"the entry, as the statement spells it" maxLength:"200"`
 }
 
-// explain has the client's model write a sentence. Clients without one get the entry back.
+// explain has the client's model write a sentence. Clients without a model get the entry back.
 func (b *bank) explain(ctx context.Context, _ *server.ToolCall, in Entry) (
 	protocol.CallToolOutcome, error) {
 	if !roundtrip.CanAsk(ctx, protocol.KindCreateMessage) {

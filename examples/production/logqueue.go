@@ -11,9 +11,9 @@ import (
 // maxQueuedLines bounds the memory of a logQueue: a line has some hundred bytes.
 const maxQueuedLines = 4096
 
-// A logQueue writes the lines of the log in a goroutine of its own, so that no request waits for
-// who reads the log: a pipe that nobody reads holds 64 KiB, and then each write to it blocks. A
-// line that finds no room, or cannot be written, is left out and counted.
+// A logQueue writes log lines on its own goroutine, so that no request waits for the log's reader:
+// an unread pipe holds 64 KiB, and then each write blocks. Lines that do not fit, or cannot be
+// written, are dropped and counted.
 type logQueue struct {
 	out     io.Writer
 	lines   chan []byte
@@ -22,7 +22,7 @@ type logQueue struct {
 	lost    atomic.Uint64
 }
 
-// newLogQueue returns a queue of limit lines in front of out. Call end at the end.
+// newLogQueue returns a queue of limit lines in front of out. The caller must call end.
 func newLogQueue(out io.Writer, limit int) *logQueue {
 	q := &logQueue{out: out, lines: make(chan []byte, limit),
 		stopped: make(chan struct{}), ended: make(chan struct{})}
@@ -40,10 +40,9 @@ func (q *logQueue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Sync implements [zapcore.WriteSyncer]. What is queued is written by end.
+// Sync implements [zapcore.WriteSyncer]. end writes the queued lines.
 func (q *logQueue) Sync() error { return nil }
 
-// end writes the lines that are queued, while ctx lasts.
 func (q *logQueue) end(ctx context.Context) {
 	close(q.stopped)
 	select {
@@ -73,7 +72,6 @@ func (q *logQueue) writeLine(line []byte) {
 	}
 }
 
-// metric counts the lines that were left out.
 func (q *logQueue) metric() prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "bank_log_lines_lost_total",
 		Help: "Lines of the log that were left out: nobody reads it, or its disk is full."},

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestRequestsGoOnWhileNobodyReadsTheLog: the pipe is full, and lines are left out and counted.
+// TestRequestsGoOnWhileNobodyReadsTheLog: the pipe is full, and lines are dropped and counted.
 func TestRequestsGoOnWhileNobodyReadsTheLog(t *testing.T) {
 	reader, writer := io.Pipe()
 	q := newLogQueue(writer, 2)

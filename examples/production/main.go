@@ -1,5 +1,5 @@
 // Production: a server to copy. It has what a deployment needs around the tools of handlers.go:
-// bearer tokens, keys that replicas share, logs, metrics, limits, health, and an end in good order.
+// bearer tokens, keys that replicas share, logs, metrics, limits, health, and graceful shutdown.
 //
 //	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
 //	export MCP_ISSUER=https://login.example.com       # who issues the access tokens
@@ -9,8 +9,8 @@
 //	export RONDO_REPLICA=a RONDO_REPLICAS=a=http://10.0.0.1:8080/mcp,b=http://10.0.0.2:8080/mcp
 //	go run ./examples/production -http :8080 -admin 127.0.0.1:9090
 //
-// With -stdio it serves one person on standard input and output, without tokens. README.md of
-// package server says what each setting is for.
+// With -stdio it serves one user on standard input and output, without tokens. The README.md of
+// package server explains each setting.
 package main
 
 import (
@@ -43,16 +43,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Times of an orderly end. A supervisor has to wait a little longer than their sum and -notice
-// before it kills.
+// Time limits of the shutdown. A supervisor must wait a little longer than their sum and -notice.
 const (
 	drainTime = 20 * time.Second // for open sessions, which new requests keep alive
-	endTime   = 5 * time.Second  // for requests that run
+	endTime   = 5 * time.Second  // for requests in flight
 	logTime   = time.Second      // for the end of the log
 )
 
-// brokenPipe is SIGPIPE, for which package syscall has a name on some systems only.
-const brokenPipe = syscall.Signal(13)
+const brokenPipe = syscall.Signal(13) // package syscall only names it on some systems
 
 func main() {
 	address := flag.String("http", ":8080", "serve clients at this `address`")
@@ -112,10 +110,9 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 	return serve(ctx, srv, handler, mux, page, address, admin, notice)
 }
 
-// newLogger returns a logger to standard error (the output may be the protocol's) that waits for
-// nobody, and a function that writes the rest of the log.
+// newLogger returns a non-blocking logger to standard error, and a function that flushes it.
 func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
-	signal.Ignore(brokenPipe) // that the reader of the log has ended is no reason to end
+	signal.Ignore(brokenPipe) // the server outlives the reader of its log
 	lines := newLogQueue(os.Stderr, maxQueuedLines)
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -156,8 +153,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	return srv, nil
 }
 
-// serve runs until ctx ends, then lets go in good order: balancers are told first, sessions may
-// finish, then what runs.
+// serve runs until ctx ends, then notifies balancers, drains sessions, and then requests.
 func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
 	page *inspect.Page, address, admin string, notice time.Duration) error {
 	public, err := net.Listen("tcp", address)
@@ -188,7 +184,7 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	ready.Store(false)
 	time.Sleep(notice)
 	draining, cancel := context.WithTimeout(context.Background(), drainTime)
-	_ = handler.Drain(draining) // what is open still is ended below
+	_ = handler.Drain(draining) // open sessions end below
 	cancel()
 	ending, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
@@ -196,9 +192,8 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 		operators.Close())
 }
 
-// adminHandler serves what operators and supervisors ask for. It has no authentication: its
-// address must not be reachable from outside. The page of the server admits browsers of this
-// machine alone all the same.
+// adminHandler serves operators and supervisors without authentication: its address must not be
+// reachable from outside. Even so, the server's page only admits browsers of this machine.
 func adminHandler(ready *atomic.Bool, page http.Handler) http.Handler {
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", promhttp.Handler())

@@ -62,7 +62,7 @@ func deploy(t *testing.T) *deployment {
 	return d
 }
 
-// connect returns a client of a person who logs in, approves, and visits pages.
+// connect returns a client of a user who logs in, approves, and visits pages.
 func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *client.Client {
 	t.Helper()
 	login, err := oauth.New(d.url, &oauth.Options{
@@ -78,7 +78,7 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 		Era: era,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			if !approve {
-				time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
+				time.Sleep(time.Second / 2) // an immediate answer would not count as a person's
 				return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
 			}
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,
@@ -221,7 +221,7 @@ var (
 	summed   = regexp.MustCompile(`sum by \((\w+)\) \(\w+\((rondo_\w+)`)
 )
 
-// outcomes of requests get their series with the first request that ends so.
+// outcomes get their series with the first request that ends so.
 var outcomes = map[string]bool{"internal_error": true, "busy": true}
 
 func checkExpressions(t *testing.T, text string, registry *prometheus.Registry) {

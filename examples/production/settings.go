@@ -13,19 +13,18 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// The environment. Nothing has a default that is unsafe: what is missing is an error.
+// The environment. There are no unsafe defaults: a missing value is an error.
 const (
 	envURL      = "MCP_URL"      // where clients find the server: tokens are for it
-	envIssuer   = "MCP_ISSUER"   // who issues them
+	envIssuer   = "MCP_ISSUER"   // of tokens
 	envData     = "MCP_DATA"     // the folder that stands for the bank
-	envDatabase = "MCP_DATABASE" // the PostgreSQL that replicas share, "postgres://..."
+	envDatabase = "MCP_DATABASE" // PostgreSQL shared by replicas, "postgres://..."
 	envOrigins  = "MCP_ORIGINS"  // web pages that may call, "https://app.example.com,..."
 	envKeys     = "RONDO_KEYS"   // seal what clients carry; replicas share them
 	envReplica  = "RONDO_REPLICA"
 	envReplicas = "RONDO_REPLICAS"
 )
 
-// settings are what the environment says.
 type settings struct {
 	url      *url.URL // nil with -stdio
 	data     string
@@ -33,11 +32,10 @@ type settings struct {
 	origins  []string
 	keys     keys.Sealer
 	guard    *bearer.ResourceServer
-	shared   *sqlstore.Store // nil: there is one process
+	shared   *sqlstore.Store // nil for a single process
 	replicas *replicas.Options
 }
 
-// publicURL is where browsers reach the server.
 func (s *settings) publicURL() string {
 	if s.url == nil {
 		return "http://127.0.0.1:8080" // the page of a visit, served by another process
@@ -51,7 +49,7 @@ func settingsFromEnv(stdio bool) (*settings, error) {
 		return nil, errors.New(envData + " names no folder")
 	}
 	if stdio {
-		return s, nil // one person, who started the program: no tokens, and keys of the process
+		return s, nil // one user, who started the program: no tokens, and keys of the process
 	}
 	ring, err := keys.KeyringFromEnv(os.LookupEnv, envKeys)
 	if err != nil {
@@ -77,7 +75,7 @@ func settingsFromEnv(stdio bool) (*settings, error) {
 	return s, err
 }
 
-// replicasFromEnv returns where the replicas are, this one among them. Nil: there is one process.
+// replicasFromEnv returns all replicas, including this one, or nil for a single process.
 func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {

@@ -11,9 +11,8 @@ import (
 // isVisit matches what roundtrip.Nonce returns, so that no path leads out of the folder.
 var isVisit = regexp.MustCompile(`^[A-Za-z0-9_-]{32}$`)
 
-// visitPage stands for the bank's own login. A real one makes sure that the browser belongs to
-// the person whose call it is: with a login of its own, not with the link alone. Package
-// roundtrip/visit compares the two.
+// visitPage stands for the bank's own login. A real one verifies that the browser belongs to the
+// caller: with its own login, not with the link alone. Package roundtrip/visit compares the two.
 var visitPage = template.Must(template.New("visit").Parse(`<!doctype html>
 <title>Your bank</title>
 {{if .}}<p>The account is connected. You may close this page.
@@ -24,7 +23,6 @@ func (b *bank) visitFile(visit string) string {
 	return filepath.Join(b.folder, "visit-"+visit)
 }
 
-// serveVisit shows the page of a visit, and takes what is sent with it.
 func (b *bank) serveVisit(w http.ResponseWriter, r *http.Request) {
 	visit := r.PathValue("visit")
 	if !isVisit.MatchString(visit) {
@@ -42,5 +40,5 @@ func (b *bank) serveVisit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; form-action 'self'")
-	_ = visitPage.Execute(w, done) // the browser has gone
+	_ = visitPage.Execute(w, done) // the browser is gone
 }

@@ -1,11 +1,11 @@
-// Protected: a server that refuses requests without a token, and a client that logs in. Between
-// them stands an authorization server for tests, in the place of your company's, and the browser of
+// Protected: a server that refuses requests without a token, and a client that logs in. A test
+// server stands in for your company's authorization server, and a function for the browser of
 // alice, who consents to everything. All run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/protected
 //
 // The first call is refused with a challenge, which leads the client to the authorization server,
-// the resource and the scope. The second call needs one more scope, and alice is asked once more.
+// the resource and the scope. The second call needs one more scope, and alice is asked again.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 }
 
 func run(ctx context.Context, to io.Writer) error {
-	out := log.New(to, "", 0) // which several goroutines may use
+	out := log.New(to, "", 0) // safe for concurrent use
 	login, notes := http.NewServeMux(), http.NewServeMux()
 	issuer, resource := httptest.NewServer(login), httptest.NewServer(notes)
 	defer issuer.Close()
@@ -52,7 +52,6 @@ func run(ctx context.Context, to io.Writer) error {
 	return useNotes(ctx, endpoint, out)
 }
 
-// printConsent prints what alice consents to at the authorization server.
 func printConsent(next http.Handler, out *log.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/authorize" {
@@ -62,7 +61,6 @@ func printConsent(next http.Handler, out *log.Logger) http.Handler {
 	})
 }
 
-// printRefusals prints the challenges of refused requests.
 func printRefusals(next http.Handler, out *log.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(&refusalPrinter{w, out}, r)
@@ -74,7 +72,7 @@ type refusalPrinter struct {
 	out *log.Logger
 }
 
-// WriteHeader prints the challenge of the response, if there is one.
+// WriteHeader prints the challenge of the response, if any.
 func (p *refusalPrinter) WriteHeader(status int) {
 	if challenge := p.Header().Get("WWW-Authenticate"); challenge != "" {
 		p.out.Printf("server    %d %s", status, challenge)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// story is what run prints, with URL in the place of addresses.
+// story is the output of run, with URL instead of addresses.
 const story = `client    calls list_notes
 server    401 Bearer scope="notes:read", resource_metadata="URL/.well-known/oauth-protected-resource/mcp"
 client    opens the browser: it needs "notes:read"

@@ -28,7 +28,7 @@ type addInput struct {
 	Text string `json:"text" jsonschema:"what to write down"`
 }
 
-// newServer is the server as it would be without authorization, but for the scopes of one tool.
+// newServer has nothing of authorization but the scopes of one tool.
 func newServer(notes *notebook) (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "notes", Version: "1.0.0"},
@@ -63,7 +63,6 @@ func (n *notebook) add(_ context.Context, call *server.ToolCall,
 	return server.Text("noted"), nil
 }
 
-// protect serves srv at resource for tokens of issuer.
 func protect(srv *server.Server, resource, issuer string) (http.Handler, error) {
 	guard, err := bearer.New(bearer.Options{
 		Resource:  resource,

@@ -8,12 +8,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Deploy is what the tool takes; its schema is derived from it.
+// Deploy is the tool's input; its schema is derived from it.
 type Deploy struct {
 	Env string `json:"env" jsonschema:"where to deploy to"`
 }
 
-// Confirmation is the form that the person fills in.
+// Confirmation is the person's form.
 type Confirmation struct {
 	Reason string `json:"reason" title:"Reason" jsonschema:"why now?" minLength:"3"`
 }
@@ -21,8 +21,7 @@ type Confirmation struct {
 // confirm is checked when the program starts.
 var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
-// deploy asks before it acts. It runs from its start once a round; what it
-// still needs it returns as a question.
+// deploy asks before it acts. Each round runs it from its start.
 func deploy(ctx context.Context, call *server.ToolCall,
 	in Deploy) (protocol.CallToolOutcome, error) {
 	switch answer := confirm.Answer(ctx); answer.Outcome {

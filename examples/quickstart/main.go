@@ -1,5 +1,5 @@
-// Quickstart: a server whose tool asks before it acts, and a client that is
-// asked. Both run in this process and speak HTTP over loopback.
+// Quickstart: a server whose tool asks before it acts, and a client that is asked. Both run in this
+// process and speak HTTP over loopback.
 //
 //	go run ./examples/quickstart         # answers by itself; examples/first asks you
 //	go run ./examples/quickstart -wire   # prints the messages, too
@@ -60,14 +60,13 @@ func run(ctx context.Context, show bool) error {
 	return nil
 }
 
-// elicit is what a client does when a server asks the person for a form.
+// elicit is the client's handler of a server's form.
 type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 
-// answerWith stands in for a person who always gives the same answer.
 func answerWith(action protocol.ElicitAction, content string) elicit {
 	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
-		time.Sleep(time.Second / 2) // as people do: a refusal at once is no person's
+		time.Sleep(time.Second / 2) // an immediate answer would not count as a person's
 		return &protocol.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
 	}
 }
@@ -85,7 +84,6 @@ func newServer() (*server.Server, error) {
 	return srv, nil
 }
 
-// serve starts the server on a free loopback port.
 func serve() (url string, stop func(), err error) {
 	srv, err := newServer()
 	if err != nil {
@@ -110,7 +108,6 @@ func serve() (url string, stop func(), err error) {
 	return "http://" + listener.Addr().String() + "/mcp", stop, nil
 }
 
-// call has a client call the tool and prints the result.
 func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
 	transport, err := clienthttp.New(url,
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})

@@ -13,8 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestRun looks at what a reader of the program's output sees. The messages, which differ from run
-// to run, are printed with -wire.
+// TestRun checks the output. -wire adds the messages, which differ from run to run.
 func TestRun(t *testing.T) {
 	const want = `== The person accepts
    asked: Deploy to production? -> accept {"reason":"the fix is tested"}
@@ -41,7 +40,6 @@ refused: Invalid or expired requestState (code -32602)
 	}
 }
 
-// printed runs f and returns what it wrote to standard output.
 func printed(t *testing.T, f func() error) string {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// wire is an HTTP transport. With show it prints what crosses it. With tamper it
-// changes one byte of every requestState that the client sends back.
+// wire is an HTTP transport. show prints the traffic. tamper changes a byte of each requestState
+// sent.
 type wire struct{ show, tamper bool }
 
 var state = regexp.MustCompile(`("requestState":")([^"]*)"`)
@@ -47,7 +47,6 @@ func (w *wire) print(direction string, body []byte) {
 	}
 }
 
-// flip changes a byte in the middle of the state.
 func flip(member []byte) []byte {
 	changed := bytes.Clone(member)
 	at := len(changed) - len(changed)/3
@@ -59,7 +58,6 @@ func flip(member []byte) []byte {
 	return changed
 }
 
-// shorten keeps the start of a state: the rest tells a reader nothing.
 func shorten(body []byte) []byte {
 	return state.ReplaceAllFunc(bytes.TrimSpace(body), func(member []byte) []byte {
 		parts := state.FindSubmatch(member)

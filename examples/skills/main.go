@@ -1,6 +1,6 @@
 // Skills: a server of Agent Skills, folders of instructions for models with a file SKILL.md
-// (SEP-2640, the extension io.modelcontextprotocol/skills). It shows what an extension is made of:
-// resources, methods of its own, and server.AddExtension.
+// (SEP-2640, the extension io.modelcontextprotocol/skills). It shows the parts of an extension:
+// resources, its own methods, and server.AddExtension.
 //
 //	go run ./examples/skills                             # standard input and output
 //	go run ./examples/skills -http 127.0.0.1:8080        # http://127.0.0.1:8080/mcp

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const refunds = "---\nname: refunds\ndescription: Pays back\n---\nText.\n"
 
-// folder makes a file system of names and contents.
 func folder(files ...string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
@@ -68,7 +67,6 @@ func connect(t *testing.T, peer protocol.Peer, era protocol.Era) *client.Client 
 	return c
 }
 
-// ask sends a request and reads the result into a value of any form.
 func ask(t *testing.T, c *client.Client, method string, params map[string]any) (
 	map[string]any, error) {
 	t.Helper()
@@ -148,7 +146,7 @@ func TestSkillsAreListedAndRead(t *testing.T) {
 	for dir, want := range map[string][]string{
 		"":       {"/SKILL.md", "/mails", "/parts"},
 		"/mails": {"/mails/eu", "/mails/x.bin"},
-		// a nested skill is ordinary content of the one around it
+		// A nested skill is ordinary content of the one around it.
 		"/parts":    {"/parts/ask-why"},
 		"/mails/eu": {"/mails/eu/one%20letter.md"},
 	} {
@@ -219,7 +217,7 @@ func TestPagesNeitherRepeatNorDivide(t *testing.T) {
 	}
 }
 
-// What the host hides of resources must not be told of by the extension.
+// The extension must not reveal resources that the host hides.
 func TestHiddenFilesHideTheirSkill(t *testing.T) {
 	files := folder("refunds/SKILL.md", refunds, "refunds/a/secret.md", "x", "refunds/b.md", "x",
 		"open/SKILL.md", "---\nname: open\ndescription: x\n---\n")
@@ -283,7 +281,7 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// TestFrontmatterIsListedAsItWasRead: what YAML says, in JSON.
+// TestFrontmatterIsListedAsItWasRead: the YAML as JSON.
 func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"v: plain words, it's":                 `"plain words, it's"`,
@@ -309,7 +307,7 @@ func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
 	}
 }
 
-// A link within a real folder leads out of it, and is neither followed nor passed over.
+// A link out of a folder is neither followed nor skipped.
 func TestLinksOutOfTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")

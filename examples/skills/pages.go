@@ -11,10 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// pageEntries bounds a page of a list.
-const pageEntries = 50
+const pageEntries = 50 // per page of a list
 
-// list answers skills/list.
 func (c *catalog) list(_ context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	var seen []item
 	for _, s := range c.skills {
@@ -25,7 +23,6 @@ func (c *catalog) list(_ context.Context, call *server.ExtensionCall) (protocol.
 	return answerPage(call, "skills", seen)
 }
 
-// get answers skills/get.
 func (c *catalog) get(_ context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	uri, err := uriOf(call)
 	if err != nil {
@@ -39,14 +36,12 @@ func (c *catalog) get(_ context.Context, call *server.ExtensionCall) (protocol.R
 	return nil, protocol.ResourceNotFound(uri)
 }
 
-// visible reports whether the caller may see a skill, that is all of its files.
 func (s *skill) visible(call *server.ExtensionCall) bool {
 	return !slices.ContainsFunc(s.Resources,
 		func(f *file) bool { return !call.SeesResource(f.URI) })
 }
 
-// readDirectory answers resources/directory/read with what is directly in a folder. A folder is
-// there where the caller sees a file in it.
+// readDirectory answers with a folder's direct entries. It exists if the caller sees a file in it.
 func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	protocol.Result, error) {
 	uri, err := uriOf(call)
@@ -85,14 +80,13 @@ func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	return answerPage(call, "resources", seen)
 }
 
-// An item is one entry of a list.
 type item struct {
 	uri   string
 	entry any
 }
 
-// answerPage answers with the page that the cursor leads to. A cursor names the last item of the
-// page before, so that any replica understands it.
+// answerPage answers a page. Its cursor names the last item before it, so any replica understands
+// it.
 func answerPage(call *server.ExtensionCall, member string, all []item) (protocol.Result, error) {
 	cursor, present, err := paramsOf(call).Text("cursor")
 	if err != nil {
@@ -119,7 +113,6 @@ func answerPage(call *server.ExtensionCall, member string, all []item) (protocol
 	return answer(call, members)
 }
 
-// answer answers with the hints for caches that lists have.
 func answer(call *server.ExtensionCall, members map[string]any) (protocol.Result, error) {
 	cache := call.ListCache()
 	members["ttlMs"], members["cacheScope"] = cache.TTLMillis, "private"

@@ -29,16 +29,14 @@ const (
 	// maxSkillFiles and maxSkillBytes bound one skill, as the extension advises.
 	maxSkillFiles = 512
 	maxSkillBytes = 16 << 20
-	// maxFileBytes bounds one file, which travels in one message.
-	maxFileBytes = 2 << 20
+	maxFileBytes  = 2 << 20 // one file, which travels in one message
 	// maxFiles and maxBytes bound all files, which are in memory.
-	maxFiles = 4096
-	maxBytes = 64 << 20
-	// maxFrontmatter bounds what a manifest says of its skill, which each listing repeats.
-	maxFrontmatter = 16 << 10
+	maxFiles       = 4096
+	maxBytes       = 64 << 20
+	maxFrontmatter = 16 << 10 // of a skill, repeated in each listing
 )
 
-// A file is one file of a skill: the resource skill://acme/refunds/SKILL.md, for example.
+// A file is one file of a skill, such as the resource skill://acme/refunds/SKILL.md.
 type file struct {
 	URI    string `json:"uri"`
 	Digest string `json:"digest"`
@@ -49,23 +47,21 @@ type file struct {
 	frontmatter map[string]any // of a manifest
 }
 
-// A skill is one entry of skills/list.
 type skill struct {
 	URI         string         `json:"uri"`
 	Frontmatter map[string]any `json:"frontmatter"`
 	Resources   []*file        `json:"resources"`
 }
 
-// A catalog is what the server serves, in the order of URIs.
+// A catalog is all served files and skills, in the order of URIs.
 type catalog struct {
 	files  []*file
 	skills []*skill
 }
 
 // addSkills serves each folder of a file system that has a SKILL.md. It reads all files once, so
-// that the digests hold and no request reaches anything else on the disk, and fails where one
-// cannot be served. Files and folders whose name begins with a dot are passed over, and so are
-// files outside of skills.
+// that digests hold and no request reaches the disk, and fails if one cannot be served. Names that
+// begin with a dot are skipped, and so are files outside of skills.
 func addSkills(srv *server.Server, fsys fs.FS) error {
 	files, err := readFiles(fsys)
 	if err != nil {
@@ -92,7 +88,6 @@ func addSkills(srv *server.Server, fsys fs.FS) error {
 	return nil
 }
 
-// readFiles reads all files, in the order of their URIs.
 func readFiles(fsys fs.FS) (files []*file, err error) {
 	total := 0
 	err = fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -156,7 +151,7 @@ var (
 	skillFolder = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$`)
 )
 
-// readManifest returns the frontmatter of a manifest, after it has been held against the folder.
+// readManifest returns a manifest's frontmatter, checked against its folder.
 func readManifest(folder string, data []byte) (map[string]any, error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	text, begins := strings.CutPrefix(text, "---\n")
@@ -173,7 +168,7 @@ func readManifest(folder string, data []byte) (map[string]any, error) {
 		err = document.Decode(&members)
 	}
 	if err == nil {
-		_, err = json.Marshal(members) // fails for what JSON cannot hold
+		_, err = json.Marshal(members) // fails for values that JSON lacks
 	}
 	if err != nil {
 		return nil, fmt.Errorf("frontmatter: %w", err)
@@ -194,7 +189,7 @@ func readManifest(folder string, data []byte) (map[string]any, error) {
 	return members, nil
 }
 
-// keepDatesAsText makes text of dates, which JSON has not, and clients read as text.
+// keepDatesAsText turns dates, which JSON lacks, into text.
 func keepDatesAsText(node *yaml.Node) {
 	if node.ShortTag() == "!!timestamp" {
 		node.Tag = "!!str"
@@ -204,8 +199,7 @@ func keepDatesAsText(node *yaml.Node) {
 	}
 }
 
-// collectSkills puts each file into the skills around it: a skill within another is content of
-// both.
+// collectSkills puts each file into all skills around it: skills may be nested.
 func collectSkills(files []*file) (skills []*skill, err error) {
 	for _, m := range files {
 		if m.frontmatter == nil {
@@ -227,17 +221,14 @@ func collectSkills(files []*file) (skills []*skill, err error) {
 	return skills, nil
 }
 
-// folder is the URI of the skill's folder.
 func (s *skill) folder() string { return strings.TrimSuffix(s.URI, "/"+manifest) }
 
-// isWithinSkill reports whether a URI is that of a skill's folder, or below.
 func (c *catalog) isWithinSkill(uri string) bool {
 	return slices.ContainsFunc(c.skills, func(s *skill) bool {
 		return strings.HasPrefix(uri+"/", s.folder()+"/")
 	})
 }
 
-// resource is how resources/list names the file.
 func (f *file) resource() server.Resource {
 	size := int64(f.Size)
 	r := server.Resource{URI: f.URI, Name: path.Base(f.name), MIMEType: f.mimeType(), Size: &size}

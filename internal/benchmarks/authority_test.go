@@ -5,8 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// authorityOps are a plain call with a token that was verified before, and with one that is
-// verified each time.
+// authorityOps are a plain call with a token verified before, and with one verified each time.
 func authorityOps() (ops []op) {
 	const remembersNone = -1
 	for row, remembered := range map[string]int{cachedEchoRow: 0,

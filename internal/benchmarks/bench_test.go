@@ -1,5 +1,5 @@
 // Package benchmarks_test measures servers and clients written with this library beside others, and
-// holds the allocation budget of the hot paths. The README says how to run it and what the rows mean.
+// enforces the allocation budget of the hot paths. The README explains how to run it and its rows.
 package benchmarks_test
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// allOps are the operations by which peers are compared, and those that only we are measured by.
+// allOps are the operations by which peers are compared, and those for this library alone.
 func allOps() []op {
 	return slices.Concat(handlerOps(), legacyOps(), authorityOps(), clientOps(), routerOps())
 }
@@ -40,7 +40,7 @@ func Benchmark(b *testing.B) {
 	}
 }
 
-// TestOps holds that every operation can be repeated for every peer.
+// TestOps: every operation can be repeated for every peer.
 func TestOps(t *testing.T) {
 	for _, o := range allOps() {
 		t.Run(o.name(), func(t *testing.T) {
@@ -58,8 +58,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoMemory holds that a server keeps nothing for a person who
-// thinks. The runtime may grow meanwhile, but not every time.
+// TestWaitingTakesNoMemory: a server keeps nothing while a user thinks, besides runtime noise.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
 	asks := slices.IndexFunc(handlerOps(), func(o op) bool {
@@ -83,7 +82,7 @@ func TestWaitingTakesNoMemory(t *testing.T) {
 func measureKept(t *testing.T, n int, do func() error) float64 {
 	t.Helper()
 	before := int64(0)
-	for i := range 10 + n { // ten for what is made once
+	for i := range 10 + n { // ten for one-time allocations
 		if i == 10 {
 			before = inUse()
 		}
@@ -96,7 +95,7 @@ func measureKept(t *testing.T, n int, do func() error) float64 {
 
 func inUse() int64 {
 	runtime.GC()
-	runtime.GC() // twice, for what pools hold
+	runtime.GC() // twice, because of pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)

@@ -26,8 +26,8 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 #
 `
 
-// budgeted are the operations that have a budget: what this library does for every call. A flow is
-// its legs, and verifying a token is the standard library's work.
+// budgeted are the operations with a budget: this library's work for every call. A flow is its
+// legs, and verifying a token is the standard library's work.
 func budgeted() []op {
 	return slices.DeleteFunc(allOps(), func(o op) bool {
 		return o.peer != ours || o.row == flowRow ||
@@ -35,8 +35,7 @@ func budgeted() []op {
 	})
 }
 
-// TestAllocationBudget counts allocations, which do not depend on how busy a
-// machine is. The detector of races makes pools forget, so it is left out then.
+// TestAllocationBudget is independent of load. It skips the race detector, which empties pools.
 func TestAllocationBudget(t *testing.T) {
 	var measured strings.Builder
 	budget := readBudget(t)
@@ -71,9 +70,8 @@ func TestAllocationBudget(t *testing.T) {
 	}
 }
 
-// allocations is the exact count for one operation. Collecting garbage would empty pools at times
-// that nobody can tell, so there is none, and the average of many runs, rounded down, leaves out
-// what happens now and then, such as growing a map.
+// allocations is the exact count for one operation: without garbage collection, which would empty
+// pools, and averaged without rare events such as growing a map.
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()
@@ -94,7 +92,6 @@ func allocations(t *testing.T, o op) int {
 	return int(testing.AllocsPerRun(2000, run))
 }
 
-// readBudget reads lines of "name: count".
 func readBudget(t *testing.T) map[string]int {
 	t.Helper()
 	budget := map[string]int{}

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// clientOps are what our client does for a plain call and for a flow of two legs.
-// An http.RoundTripper answers from memory, so that nothing else is measured.
+// clientOps are our client's work for a plain call and for a flow of two legs. An http.RoundTripper
+// answers from memory, so that nothing else is measured.
 func clientOps() []op {
 	deploy := map[string]any{"environment": wire.Environment, "version": wire.Release}
 	return []op{

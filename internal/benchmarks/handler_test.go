@@ -9,15 +9,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// Rows that tests name.
 const (
 	leg1Row       = "leg 1"
 	flowRow       = "flow"
 	cachedEchoRow = "echo, cached token"
 )
 
-// handlerOps are what servers do for a plain call, for each leg of a flow of two,
-// and for the flow, without a socket.
+// handlerOps are a plain call, each leg of a flow of two, and the flow, without a socket.
 func handlerOps() []op {
 	observed := withReferences(rondo.NewObserved)
 	production := []peer{{ours, true, rondo.NewProduction}}
@@ -33,7 +31,7 @@ func handlerOps() []op {
 	)
 }
 
-// expect sends a call and tells an answer of the right kind from others.
+// expect sends a call and checks the kind of the answer.
 func expect(d *wire.Handler, c wire.Call, state []byte, right func([]byte) bool) ([]byte, error) {
 	status, response := d.Do(c, state)
 	if status != 200 || !right(response) {

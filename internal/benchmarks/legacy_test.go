@@ -7,8 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// legacyOps are calls in a session of an older revision: a plain one, and one
-// that asks, with the request that the server pushes, its answer and the result.
+// legacyOps are a plain call in a session, and one with a pushed request, its answer and the
+// result.
 func legacyOps() (ops []op) {
 	for _, row := range []struct {
 		name      string

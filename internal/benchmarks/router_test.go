@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// routerOps are a question that the router of a gateway, which logs and counts, takes to a client
-// in this process. It answers at once.
+// routerOps are a question through a gateway's router, which logs and counts, to a client here.
 func routerOps() []op {
 	return []op{{"router", "one elicitation", ours,
 		func() (func() error, func(), error) {
@@ -31,7 +30,7 @@ func routerOps() []op {
 		}}}
 }
 
-// A gateway is a router with one client, which accepts whatever it is asked.
+// A gateway is a router with one client, which accepts every question.
 type gateway struct {
 	router  *elicitation.Router
 	session *elicitation.Session

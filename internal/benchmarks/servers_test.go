@@ -10,25 +10,21 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// ours is the name of this library among the peers.
 const ours = "rondo"
 
-// A peer is a server under comparison.
 type peer struct {
 	name      string
-	seals     bool                // a state that was changed is refused
-	newServer func() http.Handler // returns a new one
+	seals     bool // refuses a changed state
+	newServer func() http.Handler
 }
 
-// servers are all servers, the reference first.
 func servers() []peer {
 	return append(withReferences(rondo.New),
 		peer{"go-sdk", true, gosdk.New},
 		peer{"mcp-go", true, mcpgo.New})
 }
 
-// withReferences are the references, which log, count and limit nothing, and a server of this
-// library that may.
+// withReferences are the references, which log, count and limit nothing, and our server.
 func withReferences(server func() http.Handler) []peer {
 	return []peer{
 		{"reference", false, reference.New},
@@ -37,18 +33,15 @@ func withReferences(server func() http.Handler) []peer {
 	}
 }
 
-// An op is an operation of one peer that can be repeated.
 type op struct {
 	group, row, peer string
-	// start prepares; do may be called any number of times until stop, one call after another. An
-	// answer that is not as it should be is an error.
+	// start prepares; do may be called repeatedly until stop. A wrong answer is an error.
 	start func() (do func() error, stop func(), err error)
 }
 
-// A workload makes something to repeat of a server that is called without a socket.
+// A workload is a repeatable operation on a server without a socket.
 type workload func(*wire.Handler) (func() error, error)
 
-// runOnEach is a workload for some servers.
 func runOnEach(servers []peer, group, row string, work workload) (ops []op) {
 	for _, s := range servers {
 		ops = append(ops, newOp(group, row, s.name, s.newServer, work))

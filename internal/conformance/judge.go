@@ -6,15 +6,13 @@ import (
 	"slices"
 )
 
-// A Verdict is what a list says about results.
+// A Verdict compares results with a list.
 type Verdict struct {
-	// Passed counts the expectations that were met.
-	Passed int
-	// Failed says of each failure what is wrong, sorted.
-	Failed []string
+	Passed int      // expectations met
+	Failed []string // reason of each failure, sorted
 }
 
-// Judge holds the results of a run against the list.
+// Judge compares the results of a run with the list.
 func (l *List) Judge(results Results) Verdict {
 	var v Verdict
 	for _, scenario := range l.scenarios() {
@@ -27,8 +25,8 @@ func (l *List) Judge(results Results) Verdict {
 	return v
 }
 
-// judge holds one scenario against the list. Every expectation takes one check
-// of its name; what then is left over must at least have passed.
+// judge compares one scenario with the list. Every expectation takes one check of its name; the
+// remaining checks must at least have passed.
 func (l *List) judge(scenario string, checks []Check) (passed int, failed []string) {
 	open := map[Key][]Status{}
 	for key, statuses := range l.expected {
@@ -39,7 +37,7 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 	for _, c := range checks {
 		key := c.key(scenario)
 		i := slices.Index(open[key], c.Status)
-		met := i >= 0 || c.Status == Success // which is never less than was asked for
+		met := i >= 0 || c.Status == Success // never less than expected
 		if i < 0 && len(open[key]) > 0 {
 			i = 0
 		}
@@ -63,7 +61,6 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 	return passed, failed
 }
 
-// strangers reports scenarios that the list does not know, and exclusions that exclude nothing.
 func (l *List) strangers(results Results) []string {
 	var found []string
 	used := map[string]bool{}
@@ -84,8 +81,7 @@ func (l *List) strangers(results Results) []string {
 	return found
 }
 
-// JudgeControl holds a run without a subject against the list: every scenario
-// on it must have failed.
+// JudgeControl judges a run without a subject: every listed scenario must have failed.
 func (l *List) JudgeControl(results Results) Verdict {
 	var v Verdict
 	for _, scenario := range l.scenarios() {

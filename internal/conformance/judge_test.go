@@ -33,7 +33,6 @@ const (
 	stranger = "auth/new-2026-11-21T03-51-43-202Z/checks.json"
 )
 
-// good are results with which everything is in order.
 func good() fstest.MapFS {
 	return fstest.MapFS{
 		tools:   file("call ToolCall SUCCESS", "wire Wire SUCCESS", "wire Wire SUCCESS"),

@@ -14,16 +14,16 @@ import (
 type Key struct {
 	Scenario string
 	ID       string
-	Name     string // tells apart what has the same id
+	Name     string // distinguishes checks with the same id
 }
 
 // A List is what one leg must show.
 //
-// As text it has a line for each check, of scenario, id, name and, unless it is SUCCESS, the
-// status. "exclude PATTERN REASON" leaves scenarios out. Lines that begin with # are comments.
+// Its text has a line per check: scenario, id, name and, unless SUCCESS, the status. "exclude
+// PATTERN REASON" leaves scenarios out. Lines that begin with # are comments.
 type List struct {
-	header   []string // comments and exclusions, as they stand in the text
-	excluded []string // patterns as of path.Match
+	header   []string // comments and exclusions, verbatim
+	excluded []string // patterns of path.Match
 	expected map[Key][]Status
 }
 
@@ -72,7 +72,6 @@ func (l *List) parse(line string) error {
 	return nil
 }
 
-// scenarios are those on the list, sorted.
 func (l *List) scenarios() []string {
 	var all []string
 	for key := range l.expected {
@@ -82,7 +81,6 @@ func (l *List) scenarios() []string {
 	return slices.Compact(all)
 }
 
-// exclusion returns the pattern that leaves a scenario out, empty if none does.
 func (l *List) exclusion(scenario string) string {
 	for _, pattern := range l.excluded {
 		if ok, _ := path.Match(pattern, scenario); ok {
@@ -92,8 +90,8 @@ func (l *List) exclusion(scenario string) string {
 	return ""
 }
 
-// Update replaces the checks by those in results. One that failed or warned is
-// expected to pass from now on, so that updating hides no failure.
+// Update replaces the checks by those in results. Failures and warnings become expected successes,
+// so that updating hides no failure.
 func (l *List) Update(results Results) {
 	l.expected = map[Key][]Status{}
 	for scenario, checks := range results {

@@ -10,28 +10,27 @@
 //
 // # Legs and lists
 //
-// A leg is one side of one revision, such as server-2026-07-28. One more, client-backcompat, has
-// what the suite wants of clients toward servers of 2025-03-26, which knew no metadata of protected
-// resources, and another one, client-extensions, what it does not require: logins without a person.
-// Each has a list of the checks that must pass, by scenario, id and name, because a scenario of the
-// suite may pass without having looked at anything: some of its checks are made only if there is
-// something to see. A check on the list that is missing is a failure, and so is one that fails,
-// warns or is skipped without the list saying so. What is left out of a leg is left out by name,
-// with a reason.
+// A leg is one side of one revision, such as server-2026-07-28. client-backcompat has the suite's
+// tests of clients with servers of 2025-03-26, which knew no metadata of protected resources, and
+// client-extensions the optional ones: logins without a user. Each has a list of the checks that
+// must pass, by scenario, id and name, because some checks are only made if there is something to
+// see: a scenario may pass without any. A missing check on the list is a failure, and so is one
+// that fails, warns or is skipped without the list saying so. Exclusions are by name, with a
+// reason.
 //
 // # Control
 //
-// After the runs the server is stopped, the client replaced by a program that
-// does nothing, and the suite runs once more. Every scenario on the lists must
-// fail then: one that does not would not notice if the subject broke either.
+// After the runs the server is stopped, the client replaced by a program that does nothing, and the
+// suite runs once more. Every listed scenario must now fail: one that passes would not notice a
+// broken subject.
 //
 // # The program
 //
 //	conformance [-update] LISTS RESULTS
 //
-// LISTS is the directory of the lists, LEG.txt for each leg. RESULTS holds what the suite wrote:
+// LISTS is the directory of the lists, LEG.txt for each leg. RESULTS holds the suite's output:
 // LEG/run-N for each run and LEG/control for the run without a subject. The last line of output is
-// the sum; the status is 1 unless nothing failed.
+// the sum; the status is 0 without failures, else 1.
 package main
 
 import (
@@ -83,14 +82,12 @@ func judge(lists, results string, update bool) (failed int, err error) {
 	return failed, nil
 }
 
-// A leg is one side of one revision.
 type leg struct {
 	name, dir      string
 	list           *List
 	passed, failed int
 }
 
-// load reads the list of the leg, after writing it anew if it is to be updated.
 func (l *leg) load(lists string, update bool) error {
 	file := filepath.Join(lists, l.name+".txt")
 	raw, err := os.ReadFile(file)
@@ -116,7 +113,6 @@ func (l *leg) read(run string) (Results, error) {
 	return ReadResults(results, strings.HasPrefix(l.name, "server-"))
 }
 
-// judge prints a line for each run and for the control, and what failed.
 func (l *leg) judge() error {
 	runs, err := filepath.Glob(filepath.Join(l.dir, "run-*"))
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 // A Status is how a check ended, in the words of the suite.
 type Status string
 
-// The statuses.
 const (
 	Success Status = "SUCCESS"
 	Failure Status = "FAILURE"
@@ -40,7 +39,6 @@ func (c Check) key(scenario string) Key {
 	return Key{scenario, c.ID, name}
 }
 
-// why is what the suite says about a check that did not pass.
 func (c Check) why() string {
 	if c.ErrorMessage != "" {
 		return c.ErrorMessage
@@ -51,12 +49,11 @@ func (c Check) why() string {
 // Results are the checks of one run, by scenario.
 type Results map[string][]Check
 
-// stamp is what the suite appends to the name of a scenario's directory.
+// stamp is the suffix of a scenario's directory.
 var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$`)
 
-// ReadResults reads every checks.json that a run of a leg has written. Names of
-// scenarios come from the directories, without the prefix that the suite puts
-// there for servers. An empty directory has empty results.
+// ReadResults reads every checks.json of a leg's run. Directories name the scenarios, with a prefix
+// for servers. An empty directory has empty results.
 func ReadResults(dir fs.FS, server bool) (Results, error) {
 	results := Results{}
 	err := fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -21,13 +21,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// TestAttacksOnSDKServers: what mcpattack finds in tools on both SDKs, one that deletes whatever is
+// TestAttacksOnSDKServers: mcpattack's findings in tools on both SDKs, one that deletes whatever is
 // answered, and one that deletes after an accept alone; as they are, and with rondo in front. They
-// run as processes, since some wait for good for an answer that their SDK could not read.
+// run as processes, since some wait for ever for an answer that their SDK could not read.
 func TestAttacksOnSDKServers(t *testing.T) {
 	anything := []string{"no answer", "a decline", "a decline at once", "a cancel", "null", "{}",
 		`"accept"`, "objects as values", "the action accepted", "a client that cannot be asked"}
-	// The SDK holds no answer against the form that it asked for.
+	// The SDK does not validate answers against their form.
 	unchecked := []string{"objects as values"}
 	both := []protocol.Era{protocol.Modern, protocol.Legacy}
 	for _, test := range []struct {
@@ -63,7 +63,6 @@ func TestAttacksOnSDKServers(t *testing.T) {
 	}
 }
 
-// judgeTool returns what mcpattack says of a tool in an era.
 func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMessage,
 	connect func(user string) (protocol.Peer, error)) *attack.Verdict {
 	t.Helper()
@@ -77,8 +76,7 @@ func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMe
 	return v
 }
 
-// serveSurveyed serves one of the servers of TestAttacksOnSDKServers over standard input and
-// output.
+// serveSurveyed serves one of the servers of TestAttacksOnSDKServers on standard input and output.
 func serveSurveyed(ctx context.Context, name string) error {
 	switch name {
 	case "go-sdk":

@@ -24,10 +24,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A caller calls a tool after its person has logged in, and returns the text of the result.
+// A caller calls a tool after a login, and returns the text of the result.
 type caller func(ctx context.Context, tool string) (string, error)
 
-// An authorized client is one of some make that logs a person in with a browser.
 type authorizedClient struct {
 	make string
 	dial func(t *testing.T, endpoint, revision string, browser *oauthtest.Browser) caller
@@ -125,7 +124,7 @@ func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 	}
 }
 
-// protectedRondo is our server: the tool "write" needs a scope more than the others.
+// protectedRondo is our server: the tool "write" needs an additional scope.
 func protectedRondo(t *testing.T, issuer bearer.Issuer) (endpoint string) {
 	t.Helper()
 	return protectedRondoAt(t, "/mcp", issuer)
@@ -142,7 +141,6 @@ func protectedRondoAt(t *testing.T, path string, issuer bearer.Issuer) (endpoint
 	return endpoint
 }
 
-// protectRondo adds our server to mux.
 func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Options) {
 	t.Helper()
 	guard, err := bearer.New(opts)
@@ -171,7 +169,7 @@ func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Opt
 	mux.Handle(guard.Metadata())
 }
 
-// TestClientsLogInToOurServer and step up, whoever made them.
+// TestClientsLogInToOurServer and step up, whatever their make.
 func TestClientsLogInToOurServer(t *testing.T) {
 	for _, of := range authorizedClients() {
 		for _, revision := range []string{modern, v20251125} {
@@ -186,7 +184,7 @@ func TestClientsLogInToOurServer(t *testing.T) {
 	}
 }
 
-// logInAndStepUp calls a tool that any token may, one that needs a scope more, and the first again.
+// logInAndStepUp calls a tool for any token, one that needs another scope, and the first again.
 func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
 	t.Helper()
 	ctx := within(t, patience)
@@ -241,8 +239,8 @@ func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoi
 	return endpoint
 }
 
-// TestOurClientLogsInToTheirServer, and says what is missing where the server does not: its 403 has
-// no error code, so that no client can tell that more scopes would help.
+// TestOurClientLogsInToTheirServer, and reports that its 403 has no error code, so login cannot
+// help.
 func TestOurClientLogsInToTheirServer(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision, func(t *testing.T) {
@@ -258,7 +256,7 @@ func TestOurClientLogsInToTheirServer(t *testing.T) {
 			as := oauthtest.NewServer(t, nil)
 			as.Rewrite(oauthtest.Authorize, func(r *oauthtest.Request,
 				next oauthtest.Next) *oauthtest.Answer {
-				r.Form.Set("scope", "other") // the person does not grant what is asked for
+				r.Form.Set("scope", "other") // the user does not grant the requested scopes
 				return next()
 			})
 			endpoint := protectedGoSDK(t, as, revision)

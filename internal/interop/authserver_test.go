@@ -23,18 +23,16 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An authServer is the authorization server of testdata/authserver.mjs.
 type authServer struct {
 	process *servertest.Process
 	url     string
-	// metadataURL is where documents are that describe clients, by those that publish sets.
+	// metadataURL is where publish serves client metadata documents.
 	metadataURL string
 	mu          sync.Mutex
 	metadata    http.Handler
 }
 
-// startAuthServer starts the authorization server, and an https server whose certificate it trusts,
-// for a document that describes a client.
+// startAuthServer starts the authorization server and a trusted https server for client metadata.
 func startAuthServer(t *testing.T) *authServer {
 	t.Helper()
 	as := &authServer{}
@@ -58,14 +56,12 @@ func (as *authServer) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// publish serves the document that describes a client with these options.
 func (as *authServer) publish(opts *oauth.Options) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.metadata = opts.ServeMetadata()
 }
 
-// command has the authorization server carry out a command.
 func (as *authServer) command(t *testing.T, name string) {
 	t.Helper()
 	if _, err := io.WriteString(as.process.In, name+"\n"); err != nil {
@@ -76,8 +72,7 @@ func (as *authServer) command(t *testing.T, name string) {
 	}
 }
 
-// newLoopback returns the login of a person with a browser that has cookies. Where the browser does
-// not come back to the client, the login fails at once.
+// newLoopback returns a login with cookies. It fails at once if the browser does not come back.
 func newLoopback(t *testing.T) *oauth.Loopback {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -96,8 +91,8 @@ func newLoopback(t *testing.T) *oauth.Loopback {
 	}}
 }
 
-// TestIndependentAuthorizationServer: our client gets tokens of an authorization server that we
-// have not written, by each kind of client id, and our server accepts them.
+// TestIndependentAuthorizationServer: our client gets tokens of a third-party authorization server,
+// by each kind of client id, and our server accepts them.
 func TestIndependentAuthorizationServer(t *testing.T) {
 	as := startAuthServer(t)
 	ways := []struct {
@@ -155,8 +150,8 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 	t.Logf("oidc-provider %s\n%s", authServerVersion, table.String())
 }
 
-// TestIndependentAuthorizationServerRotates: refresh tokens, each of which is good for one use, and
-// the keys that tokens are signed with. Neither is noticed by who calls a tool.
+// TestIndependentAuthorizationServerRotates single-use refresh tokens and keys, unnoticed by
+// callers.
 func TestIndependentAuthorizationServerRotates(t *testing.T) {
 	as := startAuthServer(t)
 	as.command(t, "brief")
@@ -176,7 +171,7 @@ func TestIndependentAuthorizationServerRotates(t *testing.T) {
 					time.Sleep(10 * time.Millisecond) // tokens end in the real time of the process
 				}
 			}
-			callUntilRefreshed(2) // the second uses what the first has brought
+			callUntilRefreshed(2) // the second uses the result of the first
 			as.command(t, "rotate")
 			callUntilRefreshed(4)
 			if logins := events.count(oauth.LoginEnded); logins != 1 || len(events.errs) > 0 {

@@ -27,15 +27,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A library is one that servers are written with. Its functions return new handlers, with the
-// options that serve a row best.
+// A library is one for servers. Its functions return new handlers with a row's best options.
 type library struct {
 	name string
-	// modern and legacy serve the tools of the script, whose handlers return their questions. among
-	// says which replica it is; nil: there is one.
+	// modern and legacy serve the script's tools, which return their questions. among may be nil.
 	modern, legacy func(t *testing.T, among *replicas.Options) http.Handler
-	// inPlaceModern and inPlaceLegacy serve "open" and "strict", which ask in place. The first
-	// goes on whatever came of it.
+	// inPlaceModern and inPlaceLegacy ask in place: "open", which ignores the outcome, and
+	// "strict".
 	inPlaceModern, inPlaceLegacy func(t *testing.T) http.Handler
 	// serve serves the tools of the script on a stream.
 	serve func(ctx context.Context, t *testing.T, end line)
@@ -97,8 +95,7 @@ func libraries() []library {
 	}
 }
 
-// serveSubjectOverHTTP serves what a comparison needs of the script with a guard and, among others,
-// with their key.
+// serveSubjectOverHTTP serves the compared part of the script with a guard and a shared key.
 func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 	opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), MinHumanTime: -1}
 	if among != nil {
@@ -123,7 +120,6 @@ func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 	return servertest.NewHandler(t, srv, &serverhttp.Options{Replicas: among})
 }
 
-// serveInPlace serves the tools of newSurveyedGoSDK.
 func serveInPlace(t *testing.T) http.Handler {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
@@ -144,7 +140,7 @@ func serveInPlace(t *testing.T) http.Handler {
 	return servertest.NewHandler(t, srv, nil)
 }
 
-// compared are the rows of the table. holds reports whether a library does what the row says.
+// compared are the rows of the table. holds reports whether a library fulfils the row.
 var compared = []struct {
 	row   string
 	holds func(t *testing.T, l library) bool
@@ -195,8 +191,7 @@ var compared = []struct {
 	{"2024-11-05: the HTTP+SSE transport", servesSSE},
 }
 
-// TestComparison holds the table of README.md, which shows a file of testdata, against what the
-// libraries do.
+// TestComparison compares the table of README.md, from a file of testdata, with the libraries.
 func TestComparison(t *testing.T) {
 	cells := make([][]bool, len(compared))
 	for i, c := range compared {
@@ -212,10 +207,8 @@ func TestComparison(t *testing.T) {
 	table.check(t, "testdata/comparison.md")
 }
 
-// A table compares our library with both others.
 type table struct{ strings.Builder }
 
-// newTable begins a table with columns of ours and those of both others.
 func newTable(t *testing.T, ours ...string) *table {
 	t.Helper()
 	all := &table{}
@@ -252,7 +245,6 @@ func (a *table) check(t *testing.T, file string) {
 	}
 }
 
-// required returns the version of a module that go.mod requires.
 func required(t *testing.T, module string) string {
 	t.Helper()
 	text, err := os.ReadFile("go.mod")
@@ -267,11 +259,9 @@ func required(t *testing.T, module string) string {
 	return string(version)
 }
 
-// briefly bounds what a library may leave unanswered for good: a question of a session whose answer
-// went to another replica.
+// briefly bounds hangs: a session's question whose answer went to another replica.
 const briefly = 10 * time.Second
 
-// everyAnswer is what the person of a comparison answers.
 func everyAnswer() answers {
 	return answers{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`,
 		"Who is told?":        `{"email":"ada@example.com"}`,
@@ -281,7 +271,6 @@ func everyAnswer() answers {
 	}
 }
 
-// succeeds reports whether a request has a result that begins with want.
 func succeeds(t *testing.T, dial dialer, endpoint string, r request, want string) bool {
 	t.Helper()
 	got, err := dial(t, endpoint, newPerson(t, everyAnswer()), false).do(within(t, patience), r)
@@ -297,7 +286,6 @@ func asksAll(t *testing.T, dial dialer, endpoint string) bool {
 
 var deployProd = tool("deploy", map[string]string{"env": "prod"})
 
-// oneHandlerAsksBoth tries the handlers of both eras.
 func oneHandlerAsksBoth(t *testing.T, l library) bool {
 	for _, serve := range []func(*testing.T, *replicas.Options) http.Handler{l.modern, l.legacy} {
 		endpoint, said := listen(t, serve(t, nil))
@@ -326,8 +314,7 @@ func carelessToolStops(t *testing.T, l library) bool {
 	return true
 }
 
-// unfitAnswerStops answers with a number where the form wants a text. In the session the client is
-// one that checks no answers.
+// unfitAnswerStops answers with a number instead of a string, in the session unchecked.
 func unfitAnswerStops(t *testing.T, l library) bool {
 	if forge(t, l, func(p *protocol.CallToolParams) {
 		p.InputResponses[0].Result = json.RawMessage(`{"action":"accept","content":{"reason":1}}`)
@@ -343,8 +330,7 @@ func unfitAnswerStops(t *testing.T, l library) bool {
 	return err != nil || !strings.HasPrefix(got, "deployed")
 }
 
-// forge has a person say yes to a deployment to staging, changes the request that says so, and
-// reports whether something is deployed.
+// forge changes the request that approves a deployment to staging. Is something deployed?
 func forge(t *testing.T, l library, change func(*protocol.CallToolParams)) bool {
 	t.Helper()
 	endpoint, _ := listen(t, l.modern(t, nil))
@@ -379,7 +365,6 @@ func firstRound(t *testing.T, raw protocol.Peer) *protocol.CallToolParams {
 	return params
 }
 
-// sendRound returns the text of a tool that succeeded.
 func sendRound(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) (string, error) {
 	t.Helper()
 	switch result := callRaw(t, raw, params).(type) {
@@ -396,7 +381,7 @@ func sendRound(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams)
 	}
 }
 
-// callRaw sends a request as it is. A nil result is a refusal.
+// callRaw sends a request unchanged. A nil result is a refusal.
 func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) protocol.Result {
 	t.Helper()
 	encoded, err := protocol.EncodeParams(params)
@@ -417,7 +402,7 @@ func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) p
 	return result
 }
 
-// answerActsOnce counts what the tool does when the answer arrives twice.
+// answerActsOnce counts the tool's effects when the answer arrives twice.
 func answerActsOnce(t *testing.T, l library) bool {
 	file := filepath.Join(t.TempDir(), "effects")
 	t.Setenv(effectsFile, file)
@@ -435,7 +420,6 @@ func answerActsOnce(t *testing.T, l library) bool {
 	return bytes.Count(effects, []byte("\n")) == 1
 }
 
-// anyReplicaGoesOn calls at one replica and answers at another.
 func anyReplicaGoesOn(t *testing.T, l library) bool {
 	fleet := servertest.StartFleet(t, 2, func(o *replicas.Options) http.Handler {
 		return l.modern(t, o)
@@ -446,8 +430,7 @@ func anyReplicaGoesOn(t *testing.T, l library) bool {
 	return err == nil
 }
 
-// anyReplicaServesSession calls several times in a session, whose requests go to the replicas in
-// turn.
+// anyReplicaServesSession sends the requests of a session to the replicas in turn.
 func anyReplicaServesSession(t *testing.T, l library) bool {
 	fleet := servertest.StartFleet(t, 2, func(o *replicas.Options) http.Handler {
 		return l.legacy(t, o)
@@ -464,7 +447,6 @@ func anyReplicaServesSession(t *testing.T, l library) bool {
 	return legs(said(), protocol.MethodInitialize) == 1
 }
 
-// servesStreams has clients of both eras ask over a stream of lines.
 func servesStreams(t *testing.T, l library) bool {
 	for _, connect := range []func(*testing.T, protocol.Peer, *person, bool) peer{connectRondo,
 		connectRondoLegacy} {
@@ -480,7 +462,6 @@ func servesStreams(t *testing.T, l library) bool {
 	return true
 }
 
-// servesSSE calls a tool with the official Go SDK's client of that transport.
 func servesSSE(t *testing.T, l library) bool {
 	h := l.legacy(t, nil)
 	if l.sse != nil {
@@ -500,7 +481,6 @@ func servesSSE(t *testing.T, l library) bool {
 	return err == nil && got == "plain"
 }
 
-// dialMCPGo opens a session with mcp-go's client.
 func dialMCPGo(t *testing.T, endpoint string, who *person) peer {
 	t.Helper()
 	streamable, err := transport.NewStreamableHTTP(endpoint,

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The revisions that are spoken here: modern is the one without sessions, and the others, which
-// have them, are legacy.
+// The revisions: modern has no sessions, the others, legacy ones, do.
 const (
 	modern    = "2026-07-28"
 	v20251125 = "2025-11-25"
@@ -21,12 +20,11 @@ const (
 	v20241105 = "2024-11-05"
 )
 
-// legacy are the revisions with sessions.
 func legacy() []string { return []string{v20251125, v20250618, v20250326, v20241105} }
 
-// in returns what a scenario is in a revision. Legacy revisions put each question to the client
-// while the one request runs, and older ones know fewer kinds of questions: whoever asks one of the
-// others is told, and nobody is asked.
+// in returns a scenario as it is in a revision. Legacy revisions send each question while the one
+// request runs, and older ones know fewer kinds of questions: a handler gets an error for the
+// others, and the user is not asked.
 func (s scenario) in(revision string) scenario {
 	if revision == modern {
 		return s
@@ -35,9 +33,9 @@ func (s scenario) in(revision string) scenario {
 	if s.again {
 		s.legs, s.pushes = 2, 2*s.pushes
 	}
-	// what has been reported for a request is not reported again
+	// Reported progress is not reported again.
 	s.progress = min(s.progress, 1)
-	// a failure of the tool there, not of the request
+	// There the tool fails, not the request.
 	if s.mute && s.request.Method == protocol.MethodCallTool {
 		s.fails, s.refused = false, true
 	}
@@ -52,7 +50,7 @@ func (s scenario) in(revision string) scenario {
 	return s
 }
 
-// asks returns the revision since which there is what a handler asks for.
+// asks returns the first revision with the handler's kind of question.
 func (r request) asks() (since string) {
 	switch r.Target {
 	case "", "nowhere", "plain", "poll", "summarize", "tidy":
@@ -64,8 +62,8 @@ func (r request) asks() (since string) {
 	}
 }
 
-// apart tells what is of another era in a message of a revision. It looks at both sides alike, and
-// only at what may not be there at all: the schemas, whose objects are open, let it through.
+// apart reports what a message has of another era. It checks both sides alike, and only members
+// that must not exist: the schemas, whose objects are open, allow them.
 func apart(revision string, from wiretest.From, raw []byte) error {
 	var m struct {
 		ID     json.RawMessage
@@ -115,7 +113,7 @@ func apart(revision string, from wiretest.From, raw []byte) error {
 	return nil
 }
 
-// TestApart tries the judge.
+// TestApart tests the judge.
 func TestApart(t *testing.T) {
 	const id = `{"jsonrpc":"2.0","id":1,`
 	for _, tt := range []struct {

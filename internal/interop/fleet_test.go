@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// startAlone starts internal/conformance/everything as it is, with no other replica, and returns
-// its address.
+// startAlone starts internal/conformance/everything without replicas, and returns its address.
 func startAlone(t *testing.T, program string) (address string) {
 	t.Helper()
 	r := &replica{program: program, address: freeAddress(t)}
@@ -64,7 +63,6 @@ func startFleet(t *testing.T, program string) *fleet {
 	return f
 }
 
-// start starts the process, for the first time or again.
 func (r *replica) start(t *testing.T) {
 	t.Helper()
 	r.process = startGuarded(t, nil, r.env, r.program,
@@ -78,8 +76,8 @@ func (r *replica) start(t *testing.T) {
 	}
 }
 
-// kill ends the process at once, as kill -9 does. Its connections break, and nothing listens at its
-// address when kill returns: the kernel closes that socket later than the output.
+// kill ends the process at once, as kill -9 does. Its connections break, and its address has no
+// listener when kill returns: the kernel closes that socket later than the output.
 func (r *replica) kill(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.id, syscall.SIGKILL); err != nil {
@@ -95,7 +93,7 @@ func (r *replica) kill(t *testing.T) {
 	}
 }
 
-// drain asks the process to end, as whoever deploys does, and does not wait until it has.
+// drain asks the process to end, as a deployment does, and does not wait.
 func (r *replica) drain(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.id, syscall.SIGTERM); err != nil {
@@ -111,7 +109,6 @@ func (f *fleet) addresses() (list []string) {
 	return list
 }
 
-// named returns the replica of that name.
 func (f *fleet) named(t *testing.T, name string) *replica {
 	t.Helper()
 	for _, r := range f.replicas {
@@ -123,8 +120,7 @@ func (f *fleet) named(t *testing.T, name string) *replica {
 	return nil
 }
 
-// freeAddress returns an address that nobody listens on. The port lies below those of outgoing
-// connections, so that none takes it before the replica does.
+// freeAddress returns an unused address, with a port below those of outgoing connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	const first, count, attempts = 10_000, 20_000, 100

@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestNodeAuthorizationServers: those that npm has, each on its own pages.
+// TestNodeAuthorizationServers: those of npm, each with its own pages.
 func TestNodeAuthorizationServers(t *testing.T) {
 	testForeignServers(t, []foreignServer{
 		{name: "oidc-provider", start: func(t *testing.T, _ string) foreignTrust {
@@ -49,8 +49,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// startOIDCProvider starts npm's oidc-provider with its own pages. key authenticates the client;
-// nil: it is registered dynamically.
+// startOIDCProvider starts npm's oidc-provider. key authenticates the client; nil: registration.
 func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	t.Helper()
 	settings := map[string]any{"pages": true}
@@ -73,7 +72,7 @@ func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	return trust
 }
 
-// asMachine is the same for a program without a person.
+// asMachine is the same for a program without a user.
 func (f foreignTrust) asMachine() foreignTrust {
 	f.client.Machine, f.subject = oauth.ClientCredentials{}, "keyed"
 	return f
@@ -87,8 +86,7 @@ func startBetterAuth(t *testing.T, endpoint string) foreignTrust {
 		subject: p.Line()}
 }
 
-// startDemoAuth starts the demo of the TypeScript SDK. It names nobody, and checks tokens in a way
-// of its own, with status 401 for one that is not active.
+// startDemoAuth starts the TypeScript SDK's demo. It names no user; inactive tokens get status 401.
 func startDemoAuth(t *testing.T, endpoint string) foreignTrust {
 	t.Helper()
 	issuer := startNode(t, "demoauth.mjs", endpoint).Line()

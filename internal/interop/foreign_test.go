@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// A foreignServer is an authorization server that others have written, and one way to use it.
+// A foreignServer is a third-party authorization server, and one way to use it.
 type foreignServer struct {
 	name string
 	// start starts it, for the MCP server at endpoint.
@@ -34,22 +34,22 @@ type foreignServer struct {
 	noRefresh, noRevocation bool
 }
 
-// A foreignTrust is what the host of our server and that of our client say of an authorization
-// server. Resource, Scopes, Store, Interaction and Observe are set by the test.
+// A foreignTrust is the configuration of our server and our client for an authorization server. The
+// test sets Resource, Scopes, Store, Interaction and Observe.
 type foreignTrust struct {
 	server  bearer.Options
 	client  oauth.Options
-	subject string // of the person, or of the machine
+	subject string // of the user or machine
 	// lastRefusal returns the last challenge with an error that our server has sent.
 	lastRefusal func() string
 }
 
-// foreignLifetime is that of access tokens: clients refresh them soon, and not with each call.
+// foreignLifetime of access tokens: clients refresh soon, but not with each call.
 const foreignLifetime = time.Second
 
-// testForeignServers has our client log in at each server in both eras, refresh its token, ask for
-// more scopes and log out, while our server checks the tokens. It logs what became of it. All run
-// at once: they wait for tokens to end.
+// testForeignServers has our client log in, refresh, step up and log out at each server in both
+// eras, while our server checks the tokens. It logs the outcomes. All run at once: tokens must
+// expire.
 func testForeignServers(t *testing.T, servers []foreignServer) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -78,7 +78,7 @@ func testForeignServers(t *testing.T, servers []foreignServer) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "server\tera\tlogin\trefresh\tstep-up\tlogout\tcalls")
 	for _, row := range rows {
-		if row != "" { // those that -run leaves out
+		if row != "" { // excluded by -run
 			fmt.Fprintln(w, row)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *foreignServer) protect(t *testing.T) foreignTrust {
 	return trust
 }
 
-// try returns what became of a login, a refresh, a step-up, a logout and the calls between them.
+// try returns the outcomes of a login, a refresh, a step-up, a logout and the calls between them.
 func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) []string {
 	t.Helper()
 	ctx, events, store := within(t, patience), &loginEvents{}, newCopiedStore()
@@ -134,8 +134,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	use("read", "read", 1)
 	cells := []string{"ok", "no refresh tokens", "ok", "ok", ""}
 	if opts.Machine != nil {
-		// Servers accept a token for a minute after its end, and a refusal of one that was issued a
-		// moment ago leads to no other.
+		// Servers allow a minute after expiry, and refusing a just issued token leads to no other.
 		time.Sleep(11 * time.Second)
 		n := events.count(oauth.LoginEnded)
 		refuseToken(ctx, t, login, endpoint)
@@ -144,7 +143,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 		}
 		cells[1] = "a new token"
 	} else if !s.noRefresh {
-		for events.count(oauth.TokenRefresh) < 2 { // the second uses what the first has brought
+		for events.count(oauth.TokenRefresh) < 2 { // the second uses the result of the first
 			use("read", "read", 1)
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -172,7 +171,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	return cells
 }
 
-// refuseToken has the token of a login refused, as a server does when it has ended.
+// refuseToken has a login's token refused, as a server does after its expiry.
 func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoint string) {
 	t.Helper()
 	at, err := url.Parse(endpoint)
@@ -191,8 +190,7 @@ func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoin
 	}
 }
 
-// checkRefreshRefused uses a login that was copied before its logout until its token is refreshed,
-// which must be refused.
+// checkRefreshRefused uses a login from before its logout: its refresh must be refused.
 func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Options) {
 	t.Helper()
 	events, ctx := &loginEvents{}, within(t, patience)
@@ -215,7 +213,6 @@ func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Opt
 	}
 }
 
-// loginEvents counts what a client did.
 type loginEvents struct {
 	mu    sync.Mutex
 	kinds map[oauth.LoginEventKind]int
@@ -272,8 +269,7 @@ func (s *copiedStore) clone(ctx context.Context, t *testing.T) oauth.TokenStore 
 	return other
 }
 
-// A formBrowser is that of a person with cookies, who fills in each form that it is shown, and
-// submits it.
+// A formBrowser has cookies, and fills in and submits each form.
 type formBrowser struct{ client *http.Client }
 
 func newFormBrowser(t *testing.T) *formBrowser {
@@ -288,7 +284,7 @@ func newFormBrowser(t *testing.T) *formBrowser {
 	}}}
 }
 
-// open loads pages until one sends the browser to the redirect URI.
+// open loads pages until one redirects to the redirect URI.
 func (b *formBrowser) open(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -335,7 +331,6 @@ var (
 	inputPattern = regexp.MustCompile(`(?is)<input\b[^>]*>`)
 )
 
-// newSubmission returns the request that submits the first form of a page.
 func newSubmission(ctx context.Context, at *url.URL, status int, page string) (
 	*http.Request, error) {
 	form := formPattern.FindStringSubmatch(page)
@@ -366,10 +361,9 @@ func newSubmission(ctx context.Context, at *url.URL, status int, page string) (
 	return r, err
 }
 
-// The name and the password of the person at all foreign servers.
+// The user's name and password at all foreign servers.
 const foreignUser, foreignPassword = "test-user2", "verysecure"
 
-// attribute returns the value of an attribute of an element.
 func attribute(element, name string) string {
 	found := regexp.MustCompile(`(?is)\b` + name + `\s*=\s*"([^"]*)"`).FindStringSubmatch(element)
 	if found == nil {

@@ -21,9 +21,9 @@ import (
 )
 
 // TestZitadelAuthorizationServer: the OpenID provider of zitadel/oidc in its example, with a login
-// page, registered clients and refresh tokens that are good for one use. It has no resource
-// indicators: the audience of a token is the client. It writes the scopes of a JWT where the host
-// wants them, here where the product does, and issues ID tokens for the same audience.
+// page, registered clients and single-use refresh tokens. It has no resource indicators: the
+// audience of a token is the client. It writes the scopes of a JWT where the host wants them, here
+// where the product does, and issues ID tokens for the same audience.
 func TestZitadelAuthorizationServer(t *testing.T) {
 	testForeignServers(t, []foreignServer{
 		{name: "zitadel/oidc, JWT", start: func(t *testing.T, _ string) foreignTrust {
@@ -49,9 +49,8 @@ func TestZitadelAuthorizationServer(t *testing.T) {
 	})
 }
 
-// TestZitadelWithoutTheWordForIt: where an entry of Options.Issuers lacks the field for what this
-// provider does otherwise, the refusal of our server names the field; for scopes only its
-// log does. An ID token, which has the same audience, is refused with all of them.
+// TestZitadelWithoutTheWordForIt: the refusal names the field that Options.Issuers lacks, for
+// scopes only in the log. An ID token, of the same audience, is always refused.
 func TestZitadelWithoutTheWordForIt(t *testing.T) {
 	introspected := func(z *zitadel, i *bearer.Issuer) {
 		i.Introspection = &bearer.Introspection{URL: z.introspection, ClientID: zitadelClient,
@@ -94,11 +93,10 @@ func TestZitadelWithoutTheWordForIt(t *testing.T) {
 
 const zitadelClient, zitadelSecret = "notes", "secret"
 
-// A zitadel is an OpenID provider.
 type zitadel struct {
 	introspection string
 	trust         foreignTrust
-	swaps         bool // token responses have the ID token in the place of the access token
+	swaps         bool // token responses have the ID token as access token
 }
 
 func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
@@ -128,8 +126,7 @@ func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	return z
 }
 
-// serveSwapped serves a token request with the ID token as the access token, as a client would use
-// it that takes one for the other.
+// serveSwapped returns the ID token as access token, as for a client that confuses them.
 func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request) {
 	response := httptest.NewRecorder()
 	provider.ServeHTTP(response, r)
@@ -144,7 +141,7 @@ func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request)
 	_ = json.NewEncoder(w).Encode(members)
 }
 
-// verify is what a host writes where an issuer has an endpoint of its own.
+// verify is a host's Verify for an issuer with a proprietary endpoint.
 func (z *zitadel) verify(ctx context.Context, token string) (*bearer.Token, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, z.introspection,
 		strings.NewReader(url.Values{"token": {token}}.Encode()))
@@ -179,7 +176,6 @@ func (z *zitadel) verify(ctx context.Context, token string) (*bearer.Token, erro
 
 const zitadelRolesClaim = "urn:zitadel:iam:org:project:roles"
 
-// zitadelRoles returns the roles in a token as scopes.
 func zitadelRoles(t *bearer.Token) ([]string, error) {
 	var roles map[string]any
 	if _, err := t.Claim(zitadelRolesClaim, &roles); err != nil {
@@ -192,14 +188,12 @@ func zitadelRoles(t *bearer.Token) ([]string, error) {
 	return names, nil
 }
 
-// A zitadelStorage is the storage of the example, with the scopes of our server.
 type zitadelStorage struct {
 	*storage.Storage
 	kind op.AccessTokenType
 }
 
-// CreateAccessAndRefreshTokens shortens the lifetime of tokens. Clients get whole seconds of what
-// is left of it.
+// CreateAccessAndRefreshTokens shortens lifetimes. Clients get the remaining whole seconds.
 func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
 	current string) (id, refresh string, expires time.Time, err error) {
 	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
@@ -220,7 +214,7 @@ func (s *zitadelStorage) GetPrivateClaimsFromScopes(_ context.Context, _, _ stri
 
 func isZitadelRole(scope string) bool { return scope == "read" || scope == "write" }
 
-// SetIntrospectionFromToken adds the person, whom the example names with the scope openid alone.
+// SetIntrospectionFromToken adds the user, whom the example only names with the scope openid.
 func (s *zitadelStorage) SetIntrospectionFromToken(ctx context.Context,
 	response *oidc.IntrospectionResponse, id, subject, client string) error {
 	err := s.Storage.SetIntrospectionFromToken(ctx, response, id, subject, client)
@@ -243,7 +237,7 @@ func (c zitadelRegistration) AccessTokenType() op.AccessTokenType { return c.kin
 
 func (c zitadelRegistration) IsScopeAllowed(scope string) bool { return isZitadelRole(scope) }
 
-// ApplicationType is one whose ports of loopback addresses are not compared.
+// ApplicationType is one whose loopback ports are not compared.
 func (c zitadelRegistration) ApplicationType() op.ApplicationType {
 	return op.ApplicationTypeNative
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// A front is what clients of these tests connect to. It passes everything on to the proxy, keeps
-// what passes, and can break connections.
+// A front is between clients and the proxy. It records the traffic, and can break connections.
 type front struct {
 	url       string
 	transport *http.Transport
@@ -29,7 +28,7 @@ type front struct {
 	passages []*passage
 }
 
-// A passage is one request and what came back. The front's lock guards it.
+// A passage is one request and its response. The front's lock guards it.
 type passage struct {
 	method, lastEventID, body string
 	cancel                    context.CancelFunc // breaks the connections on both sides
@@ -51,7 +50,7 @@ func newFront(t *testing.T, address string) *front {
 		},
 		Transport: f, FlushInterval: -1,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // one end has hung up, and so does the other see it
+			panic(http.ErrAbortHandler) // one end has hung up: show that to the other
 		},
 	}))
 	f.url = web.URL + "/mcp"
@@ -63,7 +62,6 @@ func newFront(t *testing.T, address string) *front {
 	return f
 }
 
-// RoundTrip passes a request on.
 func (f *front) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	p := &passage{method: r.Method, lastEventID: r.Header.Get("Last-Event-ID"), cancel: cancel}
@@ -101,7 +99,6 @@ func (f *front) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// copiedBody keeps what is read of a response.
 type copiedBody struct {
 	io.ReadCloser
 	front   *front
@@ -121,7 +118,6 @@ func (b *copiedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// find returns the newest passage that fits, or nil.
 func (f *front) find(fits func(*passage) bool) *passage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +129,6 @@ func (f *front) find(fits func(*passage) bool) *passage {
 	return nil
 }
 
-// count returns how many passages fit.
 func (f *front) count(fits func(*passage) bool) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +140,6 @@ func (f *front) count(fits func(*passage) bool) (n int) {
 	return n
 }
 
-// session returns the id of the session that was opened last.
 func (f *front) session() (id string) {
 	f.find(func(p *passage) bool {
 		id = p.session
@@ -154,7 +148,6 @@ func (f *front) session() (id string) {
 	return id
 }
 
-// breakCall breaks the connection of the newest call of a tool.
 func (f *front) breakCall(t *testing.T, tool string) {
 	t.Helper()
 	p := f.find(isCall(tool))
@@ -164,7 +157,6 @@ func (f *front) breakCall(t *testing.T, tool string) {
 	p.cancel()
 }
 
-// breakAll breaks all connections that are open.
 func (f *front) breakAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,7 +167,7 @@ func (f *front) breakAll() {
 
 var eventID = regexp.MustCompile(`(?m)^id: ?(.+?)\r?$`)
 
-// lastEventID returns the id of the last event that came back for the newest call of a tool.
+// lastEventID returns the last event id that came back for a tool's newest call.
 func (f *front) lastEventID(tool string) (id string) {
 	f.find(func(p *passage) bool {
 		if !isCall(tool)(p) {
@@ -200,7 +192,7 @@ func isCall(tool string) func(*passage) bool {
 	}
 }
 
-// send sends a request by itself, of a session unless that is empty, to the front or to a replica.
+// send sends a single request, of a session unless that is empty, to the front or to a replica.
 func send(t *testing.T, method, endpoint, session, lastEventID, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t, patience), method, endpoint,

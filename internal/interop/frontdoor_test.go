@@ -25,8 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// frontDoorTools are published as they are, so that clients find them where they are without a
-// gateway.
+// frontDoorTools keep their names, so that clients find them as without a gateway.
 var frontDoorTools = []string{"deploy", "wizard", "sign_in", "summarize"}
 
 // frontDoorUpstreams are servers of three makes and two eras.
@@ -77,7 +76,6 @@ func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 	}
 }
 
-// startFrontDoor serves a gateway before an upstream.
 func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -141,7 +139,7 @@ func frontDoorClients() map[string]guest {
 	}
 }
 
-// TestFrontDoor: every client before every upstream, whichever eras they speak.
+// TestFrontDoor: every client before every upstream, in any combination of eras.
 func TestFrontDoor(t *testing.T) {
 	for name, upstream := range frontDoorUpstreams(t) {
 		t.Run(name, func(t *testing.T) {
@@ -156,11 +154,9 @@ func TestFrontDoor(t *testing.T) {
 	}
 }
 
-// A guest connects somebody to the gateway.
 type guest func(t *testing.T, endpoint string, who *person) peer
 
-// takeTwoThrough takes two people through a gateway at the same time. A person who is asked what is
-// another's fails the test.
+// takeTwoThrough takes two users through a gateway at once. Neither may get the other's question.
 func takeTwoThrough(t *testing.T, endpoint string, connect guest) {
 	var all sync.WaitGroup
 	for _, user := range []struct {

@@ -24,7 +24,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A behindDoor is an upstream of the table.
 type behindDoor struct {
 	gateway.Upstream
 	calls   []doorCall
@@ -39,9 +38,8 @@ type doorCall struct {
 }
 
 // TestFrontDoorTable: clients of five makes before servers of six, in all four pairings of eras.
-// Every question is shown once, whatever the answer is, and every call has its effect once: where a
-// server asks while a handler runs, a handler starts once, and else a call is done once. The table
-// is in the log.
+// Every question is shown once, whatever the answer, and every call has its effect once: a handler
+// that asks while it runs starts once, any other call is done once. The table is in the log.
 func TestFrontDoorTable(t *testing.T) {
 	behind, clients := behindDoors(t), frontDoorClients()
 	maps.Copy(clients, tsGuests(t))
@@ -78,7 +76,6 @@ func TestFrontDoorTable(t *testing.T) {
 	t.Logf("the table:\n%s", table.String())
 }
 
-// check makes the calls of one row.
 func (up behindDoor) check(t *testing.T, endpoint string, connect guest) (shown, want, did int) {
 	who := newPerson(t, nil)
 	client, before := connect(t, endpoint, who), up.effects(t)
@@ -103,7 +100,6 @@ func (up behindDoor) check(t *testing.T, endpoint string, connect guest) (shown,
 	return shown, want, did
 }
 
-// behindDoors are those of frontDoorUpstreams and the servers of npm.
 func behindDoors(t *testing.T) map[string]behindDoor {
 	t.Helper()
 	effects := filepath.Join(t.TempDir(), "effects")
@@ -129,7 +125,7 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 		add(name+" process "+suffix, up)
 	}
 	everything := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
-	// it asks for roots when it is connected, whichever call that is for
+	// On connection it asks for roots, for any call.
 	up := gateway.Upstream{Name: "up", Era: protocol.Legacy,
 		Refuse: []protocol.InputKind{protocol.KindListRoots}}
 	endpoint, said := record(t, serveNodeEverything(t, dir, everything))
@@ -144,7 +140,6 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 	return all
 }
 
-// serveNodeEverything starts the server over HTTP and returns its endpoint.
 func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,8 +174,8 @@ func countIn(t *testing.T, file, what string) int {
 	return bytes.Count(data, []byte(what))
 }
 
-// scriptedCalls are for servers that play the script: three dependent questions, a decline, a
-// cancel, a visit and a message to the model.
+// scriptedCalls: three dependent questions, a decline, a cancel, a visit and a message to the
+// model.
 func scriptedCalls() []doorCall {
 	return []doorCall{
 		{tool("wizard", nil), answers{"Which region?": `{"name":"eu"}`,
@@ -196,7 +191,7 @@ func scriptedCalls() []doorCall {
 	}
 }
 
-// everythingCalls are for server-everything, none of whose tools asks twice.
+// everythingCalls are for server-everything, whose tools ask only once.
 func everythingCalls() []doorCall {
 	const prefix, form = "up_trigger-", "Please provide inputs for the following fields:"
 	elicit := tool(prefix+"elicitation-request", map[string]string{})
@@ -212,8 +207,8 @@ func everythingCalls() []doorCall {
 	}
 }
 
-// tsGuests are the clients of the TypeScript SDK: the newer generation in either era, the older.
-// One of a generation is connected at a time.
+// tsGuests are the TypeScript SDK's clients, the newer in either era, each connected once at a
+// time.
 func tsGuests(t *testing.T) map[string]guest {
 	t.Helper()
 	newer, older := startTS(t, "client"), startTS(t, "sdk")

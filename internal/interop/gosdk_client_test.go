@@ -31,7 +31,7 @@ func TestGoSDKClient(t *testing.T) {
 	})
 }
 
-// TestGoSDKClientLegacy: the same client, told to speak older revisions.
+// TestGoSDKClientLegacy: the same client, configured for older revisions.
 func TestGoSDKClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
@@ -56,7 +56,6 @@ func goSDKRoutes(revision string) []route {
 	}
 }
 
-// goSDK is a session of the official Go SDK.
 type goSDK struct{ *mcp.ClientSession }
 
 func connectGoSDK(t *testing.T, who *person, mute bool, revision string,
@@ -186,7 +185,6 @@ func goSDKText(blocks []mcp.Content) string {
 	})
 }
 
-// joined puts the texts of a list beside one another.
 func joined[E any](list []E, text func(E) string) string {
 	var parts []string
 	for _, e := range list {

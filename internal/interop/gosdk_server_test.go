@@ -41,8 +41,7 @@ func TestGoSDKServer(t *testing.T) {
 	})
 }
 
-// TestGoSDKServerLegacy: our client finds out that a server speaks older revisions only, or speaks
-// one because it is told to.
+// TestGoSDKServerLegacy: our client detects a server of older revisions, or is configured for one.
 func TestGoSDKServerLegacy(t *testing.T) {
 	routes := []route{
 		{"http", openGoSDKServer(true, nil)},
@@ -104,8 +103,7 @@ func openGoSDKServer(push bool,
 	}
 }
 
-// closeSessionsAfter closes the sessions of s that clients leave open: some clients end without a
-// DELETE, and the SDK keeps their sessions as long as the process lives.
+// closeSessionsAfter closes sessions that clients leave open, which the SDK would keep for ever.
 func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	t.Cleanup(func() {
 		for session := range s.Sessions() {
@@ -114,8 +112,7 @@ func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	})
 }
 
-// newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return
-// their questions, or push them while they run.
+// newGoSDKServer plays the script on the official Go SDK: handlers return questions, or push them.
 func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	h := goSDKHandlers{push}
@@ -193,7 +190,7 @@ func (h goSDKHandlers) resource(ctx context.Context,
 	return result, nil
 }
 
-// goSDKPut puts one question to the client and waits.
+// goSDKPut sends one question to the client and waits.
 func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (reply, error) {
 	var response mcp.InputResponse
 	var err error
@@ -217,7 +214,7 @@ func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (repl
 	return goSDKReplies(mcp.InputResponseMap{q.key: response})[q.key], nil
 }
 
-// goSDKQuestions is nil for none: an empty map is something else there.
+// goSDKQuestions is nil for none: an empty map means something else.
 func goSDKQuestions(questions []question) mcp.InputRequestMap {
 	var all mcp.InputRequestMap
 	for _, q := range questions {

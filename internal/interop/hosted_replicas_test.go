@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// replicaKey is what the replicas of a hosted server share, and nothing else.
+// replicaKey is all that the replicas of a hosted server share.
 const replicaKey = "a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 // newReplica opens the server of the kit on an SDK, which pushes its questions.
@@ -37,7 +37,7 @@ func newReplica(sdk string) (*hosted.Server, error) {
 	opts := hosted.Options{Server: server.Options{
 		Info: protocol.Implementation{Name: "replica", Version: "1.0.0"},
 		Roundtrip: roundtrip.Options{Sealer: ring, Audience: "replica",
-			MinHumanTime: -1}, // who answers here is a test, at once
+			MinHumanTime: -1}, // a test answers at once
 	}}
 	if sdk == "official" {
 		return kitOfficial(true, &roundtriptest.Effects{}, opts)
@@ -69,8 +69,7 @@ func serveReplica(sdk string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// alternating sends each request to the next replica in turn, and to the one after it if that is
-// not there.
+// alternating sends each request to the next replica in turn, or the one after it if that is gone.
 type alternating struct {
 	hosts []string
 	next  atomic.Int64
@@ -96,8 +95,8 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, failed
 }
 
-// TestHostedReplicas: replicas of a hosted server that share a key and nothing else serve the
-// rounds of each flow in turn. One of them is killed with rounds on their way: no flow is lost.
+// TestHostedReplicas: replicas of a hosted server that share only a key serve the rounds of each
+// flow in turn. One is killed with rounds in flight: no flow is lost.
 func TestHostedReplicas(t *testing.T) {
 	flows := 40
 	if testkit.Soak {
@@ -140,7 +139,7 @@ func TestHostedReplicas(t *testing.T) {
 							t.Errorf("%s: got %q", name, got)
 						}
 						if n := done.Add(1); n == int64(flows/3) {
-							victim.kill() // with rounds on their way
+							victim.kill() // with rounds in flight
 						}
 					}
 				})

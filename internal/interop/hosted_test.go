@@ -37,7 +37,7 @@ func hostedServers() []hostedServer {
 	}
 }
 
-// TestHostedServers: everybody's clients, and the servers of both SDKs, hosted.
+// TestHostedServers: clients of all makes, and the servers of both SDKs, hosted.
 func TestHostedServers(t *testing.T) {
 	for _, h := range hostedServers() {
 		t.Run(h.name, func(t *testing.T) {
@@ -48,8 +48,7 @@ func TestHostedServers(t *testing.T) {
 	}
 }
 
-// defects are the scenarios in which a hosted server or a client makes something else of what it
-// gets than it should.
+// defects are the scenarios that a hosted server or a client handles wrongly.
 func (h hostedServer) defects(revision string) map[string]defect {
 	defects := map[string]defect{}
 	pushes, mcpGo := strings.HasSuffix(h.name, "pushed"), strings.HasPrefix(h.name, "mcp-go")
@@ -83,7 +82,6 @@ func (h hostedServer) defects(revision string) map[string]defect {
 	return defects
 }
 
-// start opens the server until the end of the test.
 func (h hostedServer) start(t *testing.T) *hosted.Server {
 	t.Helper()
 	front, err := h.open()
@@ -94,7 +92,6 @@ func (h hostedServer) start(t *testing.T) *hosted.Server {
 	return front
 }
 
-// listen serves it over HTTP, to both eras.
 func (h hostedServer) listen(t *testing.T) (endpoint string, _ said) {
 	handler, err := h.start(t).Handler(nil)
 	if err != nil {

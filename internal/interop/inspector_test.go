@@ -21,7 +21,7 @@ import (
 type inspection struct {
 	name string
 	args []string
-	want []string // parts of what it prints
+	want []string // parts of its output
 	fail bool     // it ends with an error
 }
 
@@ -45,7 +45,7 @@ func inspections() []inspection {
 			want: []string{"completed with progress"}},
 		{name: "failure", args: call("test_error_handling"),
 			want: []string{`"isError":true`, "intentionally"}, fail: true},
-		// It has nobody to ask and says so, and it is told what is missing.
+		// It cannot ask anyone and says so, and the server names what is missing.
 		{name: "question", args: call("test_input_required_result_elicitation"),
 			want: []string{"elicitation.form"}, fail: true},
 		{name: "no such tool", args: call("nowhere"), want: []string{"nowhere"}, fail: true},
@@ -82,8 +82,7 @@ func TestInspector(t *testing.T) {
 			})
 		}
 	}
-	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
-	// were 2025.
+	// It negotiates the revision. Its default is to speak as if it were 2025.
 	t.Run("negotiation/process",
 		func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
 	t.Run("negotiation/http", func(t *testing.T) {
@@ -92,7 +91,7 @@ func TestInspector(t *testing.T) {
 	})
 }
 
-// inspect runs an inspection in a revision and looks at what is said.
+// inspect runs an inspection in a revision and checks the messages.
 func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string, said said) {
 	t.Helper()
 	era := "legacy"
@@ -108,7 +107,7 @@ func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string,
 	}
 }
 
-// run has target, a program or a URL, inspected.
+// run inspects target, a program or a URL.
 func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 	t.Helper()
 	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build",
@@ -139,7 +138,6 @@ func buildEverything(t *testing.T) (program string) {
 	return buildProgram(t, "internal/conformance/everything")
 }
 
-// buildProgram builds what is in a folder.
 func buildProgram(t *testing.T, folder string) (program string) {
 	t.Helper()
 	root, ok := wiretest.Root()
@@ -160,7 +158,7 @@ func serveEverything(t *testing.T, program string) (endpoint string) {
 	t.Helper()
 	p := servertest.StartProcess(t, exec.Command(program, "-http", "127.0.0.1:0"))
 	p.Quiet = true
-	// the end of its input is nothing to it
+	// It ignores the end of its input.
 	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 	return p.Line()
 }

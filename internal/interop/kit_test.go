@@ -38,7 +38,7 @@ func TestKit(t *testing.T) {
 				front, err := host(style == "push", effects, hosted.Options{
 					Server: server.Options{Roundtrip: roundtrip.Options{
 						Guard: store.NewMemoryGuard(0), RoundTTL: ttl,
-						MinHumanTime: -1, // who answers here is a test, at once
+						MinHumanTime: -1, // a test answers at once
 					}}})
 				if err != nil {
 					t.Fatal(err)
@@ -92,7 +92,7 @@ type (
 	}
 )
 
-// A kitPush asks with a method of an SDK and returns what was accepted, nil for a refusal.
+// A kitPush asks with an SDK's method and returns the accepted content, nil for a refusal.
 type kitPush func(ctx context.Context, message string, schema json.RawMessage) (
 	map[string]any, error)
 

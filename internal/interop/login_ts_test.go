@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// dialAuthorizedTS starts a client of a generation of the TypeScript SDK, which brings its own
-// browser.
+// dialAuthorizedTS starts a client of a generation of the TypeScript SDK, with its own browser.
 func dialAuthorizedTS(t *testing.T, generation, endpoint, revision string) caller {
 	t.Helper()
 	p := startNode(t, "login.mjs", generation, endpoint, revision)

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// This program is a server on standard input and output instead of the tests of it when one of
-// these is set.
+// If one of these is set, the program is a server on standard input and output.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"
@@ -26,7 +25,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// Servers of tests are to write nothing to their standard error.
+	// Servers of tests must not write to their standard error.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var err error
 	switch {

@@ -33,7 +33,7 @@ func TestMCPGoClient(t *testing.T) {
 	})
 }
 
-// TestMCPGoClientLegacy: the same client, told to speak older revisions.
+// TestMCPGoClientLegacy: the same client, configured for older revisions.
 func TestMCPGoClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
@@ -46,8 +46,7 @@ func mcpGoRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
-			// An answer may be on its way still when the result is there. Then the client gives up
-			// on it and logs that.
+			// The result may overtake an answer, which the client then drops and logs.
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
 			over, err := transport.NewStreamableHTTP(endpoint, quiet,
 				transport.WithHTTPBasicClient(newHTTPClient(t)))
@@ -64,7 +63,6 @@ func mcpGoRoutes(revision string) []route {
 	}
 }
 
-// mcpGo is a client of mcp-go.
 type mcpGo struct{ *client.Client }
 
 func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
@@ -101,7 +99,7 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
 	return mcpGo{c}
 }
 
-// mcpGoPerson is the person in the shapes that mcp-go's client knows.
+// mcpGoPerson is the person in the types of mcp-go's client.
 type mcpGoPerson struct{ *person }
 
 func (p mcpGoPerson) Elicit(ctx context.Context,

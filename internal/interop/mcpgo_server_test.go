@@ -44,8 +44,7 @@ func TestMCPGoServer(t *testing.T) {
 	})
 }
 
-// TestMCPGoServerLegacy: our client is told to open a session, since the server speaks newer
-// revisions, too.
+// TestMCPGoServerLegacy: our client opens a session, though the server speaks newer revisions too.
 func TestMCPGoServerLegacy(t *testing.T) {
 	over := func(push bool) func(*testing.T, *person, bool) (peer, said) {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -114,8 +113,7 @@ func openMCPGoServer(dial dialer, push bool,
 	}
 }
 
-// newMCPGoServer returns a server of mcp-go that plays the script: its handlers return their
-// questions, or push them while they run.
+// newMCPGoServer plays the script on mcp-go: handlers return their questions, or push them.
 func newMCPGoServer(push bool) *server.MCPServer {
 	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false),
 		server.WithPromptCapabilities(false),
@@ -184,7 +182,7 @@ func (h mcpGoHandlers) prompt(ctx context.Context,
 		[]mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(step.text))}), nil
 }
 
-// resource plays the script only where it can push: it has contents to return and nothing else.
+// resource plays the script only if it can push: it can return nothing but contents.
 func (h mcpGoHandlers) resource(ctx context.Context,
 	r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	s := step{text: "opened"}
@@ -197,7 +195,6 @@ func (h mcpGoHandlers) resource(ctx context.Context,
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: s.text}}, nil
 }
 
-// put puts one question to the client and waits.
 func (h mcpGoHandlers) put(ctx context.Context, q question) (reply, error) {
 	switch {
 	case q.roots():
@@ -255,7 +252,7 @@ func mcpGoElicitation(q question) mcp.ElicitationParams {
 		RequestedSchema: q.schema}
 }
 
-// mcpGoReplies decodes each answer as what its key says it is: any answer decodes as anything.
+// mcpGoReplies decodes each answer by its key: any answer decodes as anything.
 func mcpGoReplies(responses mcp.InputResponses) replies {
 	all := replies{}
 	for key := range responses {

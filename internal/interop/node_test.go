@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can
-// bring its own.
+// The versions fetched by npm, with Node: the Inspector does not start on the common Node 20.
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
@@ -25,10 +24,9 @@ const (
 	inspectorVersion  = "2.12.0"
 	everythingVersion = "2026.8.31"
 	authServerVersion = "9.13.3"
-	betterAuthVersion = "1.7.5" // the newest that its plugin oauth-provider was released with
+	betterAuthVersion = "1.7.5" // the newest with a release of its plugin oauth-provider
 )
 
-// nodePackages are installed side by side.
 func nodePackages() []string {
 	return []string{
 		"node@" + nodeVersion,
@@ -47,19 +45,16 @@ func nodePackages() []string {
 // A nodeDir is a folder with node_modules, outside of the tree.
 type nodeDir string
 
-// node is the program.
 func (d nodeDir) node() string {
 	return filepath.Join(string(d), "node_modules", "node", "bin", "node")
 }
 
-// file is a file of a package.
 func (d nodeDir) file(parts ...string) string {
 	return filepath.Join(append([]string{string(d), "node_modules"}, parts...)...)
 }
 
 // installed returns the folder with all packages, in the user's cache directory. It is fetched
-// aside and moved, so that what is there is complete. What cannot be fetched or does not run fails
-// the test.
+// aside and moved, so that it is complete. If fetching or running fails, so does the test.
 func installed(t *testing.T) nodeDir {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -79,14 +74,12 @@ func installed(t *testing.T) nodeDir {
 	return dir
 }
 
-// startNode runs a script of testdata, which must end, and have nothing to complain about, when its
-// standard input ends.
+// startNode runs a script of testdata, which must end without an error when its input ends.
 func startNode(t *testing.T, script string, args ...string) *servertest.Process {
 	t.Helper()
 	return startNodeWith(t, nil, script, args...)
 }
 
-// startNodeWith is startNode with more variables in the environment.
 func startNodeWith(t *testing.T, env []string, script string, args ...string) *servertest.Process {
 	t.Helper()
 	dir := installed(t)
@@ -98,7 +91,7 @@ func startNodeWith(t *testing.T, env []string, script string, args ...string) *s
 	return p
 }
 
-// fetch has npm install packages, or args of its own, in a folder that is not there yet.
+// fetch has npm install packages, or its own args, in a new folder.
 func fetch(t *testing.T, dir nodeDir, packages ...string) {
 	t.Helper()
 	if _, err := os.Stat(string(dir)); !errors.Is(err, fs.ErrNotExist) {
@@ -113,15 +106,14 @@ func fetch(t *testing.T, dir nodeDir, packages ...string) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	// The peers of better-auth, every web framework and database, would take npm half a minute to
-	// choose from, and none is needed.
+	// better-auth's peers are not needed and would take npm half a minute to resolve.
 	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
 		"--no-fund", "--loglevel=error"}, packages...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
 		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(packages, ", "), err, out)
 	}
 	err = os.Rename(fresh, string(dir))
-	// else another test was faster
+	// Otherwise another test was faster.
 	if _, there := os.Stat(string(dir)); err != nil && there != nil {
 		t.Fatal(err)
 	}

@@ -23,15 +23,13 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// listedTools is how many tools every library serves: "any" has an argument of any type, and
-// "echo" and the others answer with their arguments.
+// listedTools is every library's number of tools: "any" has an argument of any type.
 const listedTools = 603
 
 type anyInput struct {
 	V any `json:"v"`
 }
 
-// threeServers serve over HTTP and on a stream of lines.
 var threeServers = []struct {
 	name string
 	open func(t *testing.T) (h http.Handler, lines func(ctx context.Context, end line))
@@ -105,8 +103,7 @@ func listedTool(i int) string {
 	return fmt.Sprint("echo-", i)
 }
 
-// oddRequests are what deployed clients send in a session. A server takes one if the answer to id 7
-// has want.
+// oddRequests are deployed clients' in a session, accepted if the answer to id 7 has want.
 var oddRequests = []struct {
 	row     string
 	message string
@@ -144,8 +141,7 @@ func callEcho(arguments string) string {
 		arguments + `}}`
 }
 
-// TestOddClients compares testdata/odd_clients.md with what servers take, over HTTP and on lines.
-// Ours takes every row.
+// TestOddClients compares testdata/odd_clients.md with what servers accept. Ours accepts every row.
 func TestOddClients(t *testing.T) {
 	table := newTable(t, "rondo")
 	for _, row := range oddRequests {
@@ -177,8 +173,7 @@ func TestOddClients(t *testing.T) {
 	table.check(t, "testdata/odd_clients.md")
 }
 
-// postOdd sends messages in a new session, or with the header of another, and returns what
-// answers the last.
+// postOdd sends messages in a new session, or with another's header, and returns the last answer.
 func postOdd(t *testing.T, h http.Handler, messages string, header http.Header) (answer string) {
 	t.Helper()
 	endpoint, _ := listen(t, h)
@@ -220,8 +215,7 @@ func postOdd(t *testing.T, h http.Handler, messages string, header http.Header) 
 	return answer
 }
 
-// sendOdd sends messages on lines and returns the one that answers id 7, or nothing if there is
-// none within the limit.
+// sendOdd sends messages on lines and returns the answer to id 7, or "" after the limit.
 func sendOdd(t *testing.T, serveLines func(context.Context, line), messages string,
 	limit time.Duration) string {
 	t.Helper()

@@ -26,16 +26,15 @@ import (
 
 // An oddServer answers one method oddly, over HTTP or on lines, in both eras.
 type oddServer struct {
-	method string // tools/call unless it is set
-	result string // the members of what answers it
-	ask    string // a form that is put first
+	method string // default: tools/call
+	result string // members of the answer
+	ask    string // a form that is sent first
 	note   string // a message that is sent first
-	tail   string // what ends an event instead of an empty line
-	lost   bool   // with the first call: its session, as when the server has started again
+	tail   string // ends an event instead of an empty line
+	lost   bool   // with the first call: its session, as after a restart
 }
 
-// oddServers send what deployed servers do. A client takes it if the text that it returns ends with
-// want, or, for "error", if the call ends at once.
+// oddServers act as deployed ones. A client passes if its text ends with want, or with an "error".
 var oddServers = []struct {
 	row    string
 	server oddServer
@@ -142,7 +141,7 @@ type oddMessage struct {
 	Params json.RawMessage
 }
 
-// handler answers with JSON, or with events where they are wanted or there is more to say.
+// handler answers with JSON, or with events if requested or needed.
 func (s *oddServer) handler(events bool) http.Handler {
 	answered := make(chan struct{}, 1)
 	var sessions atomic.Int32
@@ -195,7 +194,6 @@ func (s *oddServer) handler(events bool) http.Handler {
 	})
 }
 
-// serveLines answers on lines until they end.
 func (s *oddServer) serveLines(end line) {
 	defer end.w.Close()
 	for lines := bufio.NewReader(end.r); ; {
@@ -316,7 +314,7 @@ func TestOddServers(t *testing.T) {
 	table.check(t, "testdata/odd_servers.md")
 }
 
-// takeOdd returns what is wrong with what a client makes of a server.
+// takeOdd returns a client's fault with a server, or "".
 func takeOdd(t *testing.T, dial oddDialer, s oddServer, way, revision, want string) (
 	wrong string) {
 	who := newPerson(t, answers{"m": `{"a":"x"}`})

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// An event is what happens to a session while its client has an answer to give, or between two
-// calls.
+// An event happens to a session while its client is asked, or between two calls.
 type event struct {
 	what     string
-	question bool // while the person is asked
+	question bool // while the user is asked
 	happen   func(t *testing.T, f *front, owner *replica)
 	undo     func(t *testing.T, owner *replica)
 }
@@ -58,8 +57,8 @@ const outcomesFile = "testdata/replicas.md"
 const outcomesHead = "| client | what happens | the call | the next call | sessions |\n" +
 	"|---|---|---|---|---|\n"
 
-// compareOutcomes holds what clients make of events against the table, behind each proxy. With
-// -update it writes the table, which fails if the proxies make a difference.
+// compareOutcomes compares clients' outcomes, the same behind each proxy, with the table, or with
+// -update writes it.
 func compareOutcomes(t *testing.T, program string) {
 	tables := map[string]string{}
 	var mu sync.Mutex
@@ -91,8 +90,7 @@ func compareOutcomes(t *testing.T, program string) {
 	}
 }
 
-// outcomes returns the rows of the table, client by client. Clients are tried side by side, each
-// with a fleet of its own.
+// outcomes returns the rows of the table. Clients run in parallel, each with its own fleet.
 func outcomes(t *testing.T, p proxy, program string) []string {
 	rows := make([]string, len(sessionClients()))
 	t.Run("clients", func(t *testing.T) {
@@ -110,7 +108,6 @@ func outcomes(t *testing.T, p proxy, program string) []string {
 	return rows
 }
 
-// outcome is one row.
 func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address string) string {
 	t.Helper()
 	who := newPerson(t, answers{"What is your name?": `{"name":"Ada"}`})
@@ -151,8 +148,7 @@ func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address strin
 	return fmt.Sprintf("| %s | %s | %s | %s | %d |\n", c.name, e.what, first, next, opened)
 }
 
-// awaitGone waits until every replica knows that the owner of the session is no more. A request
-// that a replica has just sent to it ends with 502, "outcome unknown".
+// awaitGone waits until every replica knows that the session's owner is gone.
 func (f *front) awaitGone(t *testing.T) {
 	t.Helper()
 	const replicas, ping = 3, `{"jsonrpc":"2.0","id":99,"method":"ping"}`
@@ -170,10 +166,10 @@ func (f *front) awaitGone(t *testing.T) {
 	}
 }
 
-// clientTimeout is that of the clients that wait for an answer which cannot come any more.
+// clientTimeout is for clients that wait for a lost answer.
 const clientTimeout = 5 * time.Second
 
-// report tells what comes of a call.
+// report returns the outcome of a call.
 func report(ctx context.Context, s session, name string) string {
 	r := tool(name, nil)
 	r.Timeout = int(clientTimeout.Milliseconds())

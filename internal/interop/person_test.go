@@ -9,18 +9,17 @@ import (
 	"testing"
 )
 
-// answers say what a person answers, by the text of the question: the JSON of a
-// form, {} to visit a URL, "decline" or "cancel"; for a message to the model
-// what the model says, and for "roots" the directories, with spaces between.
+// answers are a user's, by the question's text: the JSON of a form, {} to visit a URL, "decline" or
+// "cancel"; the model's text; and for "roots" directories, separated by spaces.
 type answers map[string]string
 
-// A person sits behind a client, whoever wrote it, and answers.
+// A person is the user of any client, and answers.
 type person struct {
 	t       testing.TB
 	answers answers
 	// progress gets a value for every report of progress.
 	progress chan struct{}
-	// changed gets a value whenever the server reports that its tools are others now.
+	// changed gets a value whenever the server reports changed tools.
 	changed chan struct{}
 	// whenAsked, unless it is nil, runs before a question is answered.
 	whenAsked func()
@@ -52,7 +51,7 @@ func (p *person) answer(question string) string {
 	return answer
 }
 
-// elicit answers a form or, with its url, a visit: with an action, and content if there is any.
+// elicit answers a form or, with its url, a visit: with an action, and content, if any.
 func (p *person) elicit(ctx context.Context,
 	question, url string) (action string, content map[string]any) {
 	if p.before != nil {
@@ -64,7 +63,7 @@ func (p *person) elicit(ctx context.Context,
 	switch answer := p.answer(question); answer {
 	case "decline", "cancel":
 		return answer, nil
-	case "": // nothing that was expected
+	case "": // unexpected
 		return "cancel", nil
 	case "{}":
 		return "accept", nil
@@ -76,10 +75,9 @@ func (p *person) elicit(ctx context.Context,
 	}
 }
 
-// roots lists directories.
 func (p *person) roots() []string { return strings.Fields(p.answer("roots")) }
 
-// handOverRoots is for a client that keeps the directories itself and asks nobody.
+// handOverRoots is for a client that keeps the directories itself.
 func (p *person) handOverRoots() []string {
 	kept := strings.Fields(p.answers["roots"])
 	p.answers = maps.Clone(p.answers)
@@ -87,7 +85,7 @@ func (p *person) handOverRoots() []string {
 	return kept
 }
 
-// wantAsked checks that every question that has an answer was put n times.
+// wantAsked checks that every question with an answer was asked n times.
 func (p *person) wantAsked(n int) {
 	p.t.Helper()
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// processAs is the command of a shell that starts this program as another one (main_test.go).
+// processAs is the shell command that starts this program as another one (main_test.go).
 func processAs(t *testing.T, as string) (command string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -23,9 +23,8 @@ func processAs(t *testing.T, as string) (command string) {
 	return as + " " + quote(program)
 }
 
-// recordProcess returns a program that runs a command of the shell and writes down what passes
-// through it. What the client says comes first: of a process the order is not known. Who asks what
-// was said waits until the program, and all of its parts, have ended.
+// recordProcess returns a program that runs a shell command and records its traffic, the client's
+// first. said waits until the program, and all its parts, have ended.
 func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +32,7 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	if err := syscall.Mkfifo(running, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// open before the others are, it does not wait for them
+	// Opened before the others, without waiting for them.
 	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +44,7 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 		t.Fatal(err)
 	}
 	return recording, func() []wiretest.Message {
-		// it ends when nobody holds the other end
+		// It ends when the other end is closed everywhere.
 		if _, err := io.Copy(io.Discard, parts); err != nil {
 			t.Fatal(err)
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// production is the server that people copy, with the configurations of the proxies before it.
+// production is the server to copy, with the configurations of its proxies.
 const production = "../../examples/production"
 
 // TestProductionFleet: three processes of examples/production are one server for clients of both
-// eras, whatever dies and whichever keys are changed, and operators see it.
+// eras, whatever process dies and whichever keys are changed, and operators see it.
 func TestProductionFleet(t *testing.T) {
 	program := buildProgram(t, "examples/production")
 	installedProxies(t)
@@ -50,8 +50,8 @@ type deployment struct {
 	url    string     // of the endpoint, at the proxy
 	data   string     // the folder that the replicas share
 	issuer *oauthtest.Server
-	admins []string // addresses for operators, of each replica
-	others string   // where the replicas are, empty: none knows another
+	admins []string // operators' addresses, of each replica
+	others string   // the replicas' addresses; empty: none knows another
 	keys   string   // RONDO_KEYS
 }
 
@@ -82,7 +82,7 @@ func deployProduction(t *testing.T, program string, p proxy) *deployment {
 	return d
 }
 
-// start starts a replica with the settings of now, until the end of the test of the deployment.
+// start starts a replica with the current settings, until the end of the deployment's test.
 func (d *deployment) start(r *replica) {
 	r.env = []string{"MCP_URL=" + d.url, "MCP_ISSUER=" + d.issuer.URL, "MCP_DATA=" + d.data,
 		"RONDO_KEYS=" + d.keys, "RONDO_REPLICA=", "RONDO_REPLICAS=" + d.others}
@@ -92,24 +92,22 @@ func (d *deployment) start(r *replica) {
 	r.start(d.t)
 }
 
-// restart ends a replica in good order and starts it with the settings of now.
+// restart shuts a replica down gracefully and starts it with the current settings.
 func (d *deployment) restart(r *replica) {
 	_ = r.process.In.Close() // the guard asks it to end
 	_, _ = io.Copy(io.Discard, r.process.Out)
 	d.start(r)
 }
 
-// newSealingKey returns a key as in the environment.
 func newSealingKey(id string) string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
 	return id + ":" + base64.StdEncoding.EncodeToString(secret)
 }
 
-// makes are the clients' makes.
 func makes() []string { return []string{"rondo", "official", "mcp-go", "TypeScript"} }
 
-// dial connects a client with a token of its own.
+// dial connects a client with its own token.
 func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 	t.Helper()
 	token := d.issuer.Issue(oauthtest.Grant{Resource: d.url,
@@ -127,7 +125,7 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		c.connected = false
-		// else the session would keep its replica from ending
+		// Otherwise the session would keep its replica from ending.
 		if _, err := c.tell(ctx, "disconnect", "session"); err != nil {
 			t.Error(err)
 		}
@@ -135,7 +133,7 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 	return c
 }
 
-// newPayer returns a person who approves the payment of payment, and nothing else.
+// newPayer returns a user who approves the payment of payment, and nothing else.
 func newPayer(t *testing.T) *person {
 	return newPerson(t, answers{"Pay 12.50 to Ada?": `{"reference":"May"}`})
 }
@@ -148,7 +146,6 @@ func payment() request {
 
 const paid = "Paid."
 
-// payments returns how many payments were made.
 func (d *deployment) payments(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.data, "payment-*"))
@@ -158,7 +155,7 @@ func (d *deployment) payments(t *testing.T) int {
 	return len(files)
 }
 
-// wantPayments checks that n payments were made since there were some.
+// wantPayments checks that n payments were made after the first since.
 func (d *deployment) wantPayments(t *testing.T, since, n int) {
 	t.Helper()
 	if got := d.payments(t) - since; got != n {
@@ -220,7 +217,7 @@ func submitPage(ctx context.Context, t *testing.T, at string) {
 	}
 }
 
-// checkLogins: clients that have no token find out behind the proxy where to get one.
+// checkLogins: clients without a token find out behind the proxy where to get one.
 func (d *deployment) checkLogins(t *testing.T) {
 	for _, of := range authorizedClients() {
 		for _, revision := range []string{modern, v20251125} {
@@ -236,9 +233,9 @@ func (d *deployment) checkLogins(t *testing.T) {
 	}
 }
 
-// checkOwnersKilled: the replica that owns a session is killed while its person is asked. The
-// call fails and nothing is paid; another replica serves the next session. TypeScript's clients
-// wait for the answer until their timeout (testdata/replicas.md), and are left out.
+// checkOwnersKilled: the replica that owns a session is killed while its user is asked. The call
+// fails and nothing is paid; another replica serves the next session. TypeScript's clients are
+// excluded: they wait for the answer until their timeout (testdata/replicas.md).
 func (d *deployment) checkOwnersKilled(t *testing.T) {
 	for _, of := range []string{"rondo", "official", "mcp-go"} {
 		t.Run(of, func(t *testing.T) { d.checkOwnerKilled(t, of) })
@@ -281,9 +278,8 @@ func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 	d.wantPayments(t, before, 1)
 }
 
-// settle returns when the proxy and the replicas have noticed which replica was killed. Until then
-// they may send a request over a connection to it that they still hold. Such a request fails, and
-// nobody may repeat it.
+// settle returns when the proxy and the replicas have noticed the killed replica. Until then they
+// may send a request over an open connection to it, which fails and must not be repeated.
 func (d *deployment) settle(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for unbroken := 0; unbroken < 2*len(d.replicas); unbroken++ {
@@ -300,7 +296,7 @@ func (d *deployment) settle(ctx context.Context, t *testing.T) {
 	}
 }
 
-// findWaiting returns the replica on which a call waits for a person, or nil.
+// findWaiting returns the replica on which a call waits for a user, or nil.
 func (d *deployment) findWaiting(ctx context.Context, t *testing.T) *replica {
 	for ctx.Err() == nil {
 		for i, r := range d.replicas {
@@ -312,7 +308,6 @@ func (d *deployment) findWaiting(ctx context.Context, t *testing.T) *replica {
 	return nil
 }
 
-// scrape returns the metrics of a replica.
 func (d *deployment) scrape(t *testing.T, replica int) string {
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).
 		Get("http://" + d.admins[replica] + "/metrics")
@@ -328,7 +323,7 @@ func (d *deployment) scrape(t *testing.T, replica int) string {
 	return string(text)
 }
 
-// read returns the sum of the series of a replica that have a name and contain a label.
+// read returns the sum of a replica's series with a name and a label.
 func (d *deployment) read(t *testing.T, replica int, name, label string) (sum float64) {
 	for line := range strings.Lines(d.scrape(t, replica)) {
 		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -345,7 +340,6 @@ func (d *deployment) read(t *testing.T, replica int, name, label string) (sum fl
 	return sum
 }
 
-// readAll is read of all replicas.
 func (d *deployment) readAll(t *testing.T, name, label string) (sum float64) {
 	for i := range d.replicas {
 		sum += d.read(t, i, name, label)
@@ -353,8 +347,7 @@ func (d *deployment) readAll(t *testing.T, name, label string) (sum float64) {
 	return sum
 }
 
-// checkReplicasKilled: every replica is killed and started while people are asked in flows of
-// 2026-07-28. No flow notices.
+// checkReplicasKilled: flows of 2026-07-28 do not notice that every replica is killed once.
 func (d *deployment) checkReplicasKilled(t *testing.T) {
 	d.holdFlows(t, func() int {
 		for _, r := range d.replicas {
@@ -366,8 +359,8 @@ func (d *deployment) checkReplicasKilled(t *testing.T) {
 	})
 }
 
-// holdFlows has a client of each make ask for a payment, and calls during while their people
-// are asked. All approve then, and each payment is made once. during returns how many others were.
+// holdFlows has a client of each make request a payment, and calls during while their users are
+// asked. Then all approve, and each payment is made once. during returns the number of others.
 func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	t.Helper()
 	before, n := d.payments(t), len(makes())
@@ -409,8 +402,7 @@ func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	d.wantPayments(t, before, n+others)
 }
 
-// checkIssuerRotation: the issuer signs with a new key, and later withdraws the old one. No
-// request with a good token is refused.
+// checkIssuerRotation: the issuer replaces its key. No request with a good token is refused.
 func (d *deployment) checkIssuerRotation(t *testing.T) {
 	const refusals, unauthorized = "rondo_http_refusals_total", `status="401"`
 	before := d.readAll(t, refusals, unauthorized)
@@ -438,7 +430,7 @@ func (d *deployment) checkIssuerRotation(t *testing.T) {
 }
 
 // checkRotation: the new key is added behind the old one, then put before it, and the old one
-// removed, on one replica after the other. Flows that began before, and at every step, end well.
+// removed, one replica after the other. Flows that began before, and at every step, end well.
 func (d *deployment) checkRotation(t *testing.T) {
 	first, second := d.keys, newSealingKey("second")
 	d.holdFlows(t, func() int {
@@ -447,8 +439,7 @@ func (d *deployment) checkRotation(t *testing.T) {
 	d.rollOut(t, second)
 }
 
-// rollOut gives the replicas other keys, one after the other, with payments in between that
-// begin and end on any of them. It returns their number.
+// rollOut changes the replicas' keys, with payments in between on any of them, which it counts.
 func (d *deployment) rollOut(t *testing.T, keys string) (payments int) {
 	t.Helper()
 	d.keys = keys

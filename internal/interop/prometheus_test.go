@@ -20,8 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// checkMetrics: Prometheus reads the metrics of all replicas, the alert rules and the expressions
-// of the dashboard. All find their series, no alert fires, and one does when a replica lacks a key.
+// checkMetrics: Prometheus reads the metrics of all replicas, the alert rules and the dashboard's
+// expressions. All find their series, no alert fires, and one does when a replica lacks a key.
 func (d *deployment) checkMetrics(t *testing.T) {
 	bin := filepath.Join(servertest.UnpackDebs(t, "prometheus", "prometheus"), "usr/bin")
 	rules, err := filepath.Abs(filepath.Join(production, "alerts.yml"))
@@ -62,7 +62,6 @@ func (d *deployment) checkMetrics(t *testing.T) {
 	d.keys = before
 }
 
-// A prometheus is a server that is asked by its HTTP API.
 type prometheus struct {
 	t   *testing.T
 	ctx context.Context
@@ -77,7 +76,6 @@ scrape_configs:
     static_configs: [{targets: [%s]}]
 `
 
-// startPrometheus starts the program until the end of the test.
 func startPrometheus(t *testing.T, program, rules string, targets []string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +92,7 @@ func startPrometheus(t *testing.T, program, rules string, targets []string) *pro
 	return p
 }
 
-// await waits until something is so. It asks often: nobody tells when it is.
+// await polls until so returns true.
 func (p *prometheus) await(what string, so func() bool) {
 	p.t.Helper()
 	again := time.NewTicker(100 * time.Millisecond)
@@ -108,7 +106,7 @@ func (p *prometheus) await(what string, so func() bool) {
 	}
 }
 
-// get asks the API. into may be nil.
+// get queries the API. into may be nil.
 func (p *prometheus) get(path string, query url.Values, into any) error {
 	req, err := http.NewRequestWithContext(p.ctx, http.MethodGet,
 		p.url+path+"?"+query.Encode(), nil)
@@ -139,7 +137,6 @@ func (p *prometheus) get(path string, query url.Values, into any) error {
 	return json.Unmarshal(answer.Data, into)
 }
 
-// count returns how many series an expression has.
 func (p *prometheus) count(expression string) int {
 	p.t.Helper()
 	var found struct{ Result []json.RawMessage }
@@ -164,7 +161,6 @@ func (p *prometheus) rules() (all []rule) {
 	return all
 }
 
-// states are those of the alerts, by name.
 func (p *prometheus) states() map[string]string {
 	p.t.Helper()
 	by := map[string]string{}
@@ -198,7 +194,7 @@ func (p *prometheus) checkDashboard() {
 	p.t.Logf("%d expressions of the dashboard have values", len(expressions))
 }
 
-// findExpressions returns what Grafana asks Prometheus.
+// findExpressions returns Grafana's queries to Prometheus.
 func findExpressions(node any) (found []string) {
 	switch node := node.(type) {
 	case []any:
@@ -216,8 +212,7 @@ func findExpressions(node any) (found []string) {
 	return found
 }
 
-// Series that an alert rule names, with those values of labels that come with their first event:
-// they are left out.
+// Series that an alert rule names, without label values that only appear with their first event.
 var (
 	alertSeries = regexp.MustCompile(`rondo_\w+(\{[^}]*\})?`)
 	lateOutcome = regexp.MustCompile(`\{outcome="(internal_error|busy)"\}`)

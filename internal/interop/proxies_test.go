@@ -14,13 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// A proxy is a load balancer that stands before a fleet. Its configuration is a file of
-// examples/production, which the documentation shows: only addresses differ in the test, and what
-// the program needs to run here at all.
+// A proxy is a load balancer before a fleet. Its configuration is a file of examples/production,
+// which the documentation shows, with only the test's addresses and local necessities changed.
 type proxy struct {
 	name    string
 	file    string
-	listens string // the line that says where it listens, in the file
+	listens string // the line with its address, in the file
 	start   func(t *testing.T, p proxy, root string, listener *os.File, configuration string)
 }
 
@@ -38,20 +37,17 @@ func stickyProxy() proxy {
 	return proxy{"haproxy", "haproxy-sticky.cfg", haproxyListens, startHAProxy}
 }
 
-// serve starts the proxy before three replicas, whose addresses these are, until the end of the
-// test. It returns the address that the proxy listens on.
+// serve starts the proxy before three replicas until the end of the test. It returns its address.
 func (p proxy) serve(t *testing.T, replicas []string) (address string) {
 	t.Helper()
 	return p.serveURL(t, func(string) []string { return replicas })
 }
 
-// serveURL is serve for replicas that have to know the address of the proxy: start starts them and
-// returns their addresses.
+// serveURL is serve for replicas that need the proxy's address, and are started by start.
 func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []string)) string {
 	t.Helper()
 	root := installedProxies(t)
-	// The test listens and hands the socket down: no port is taken by somebody else in between,
-	// and connections wait in its queue until the proxy runs.
+	// The socket is handed down: its port stays reserved, and connections wait for the proxy.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +63,7 @@ func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []str
 	return address
 }
 
-// configure returns the file of the proxy with the addresses of the test in it.
+// configure returns the proxy's file with the test's addresses.
 func (p proxy) configure(t *testing.T, address string, replicas []string) string {
 	t.Helper()
 	name := p.file
@@ -95,9 +91,8 @@ func (p proxy) configure(t *testing.T, address string, replicas []string) string
 	return text
 }
 
-// startNginx wraps the configuration as Debian's nginx.conf does, which includes such files. All
-// that it writes goes to the folder of the test. It accepts on an inherited socket as in an upgrade
-// of the running program.
+// startNginx wraps the configuration as Debian's nginx.conf, which includes such files, does. All
+// output goes to the test's folder. It accepts on an inherited socket as in an upgrade.
 func startNginx(t *testing.T, _ proxy, root string, listener *os.File, configuration string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,13 +128,13 @@ func writeText(t *testing.T, name, text string) {
 }
 
 // guard is a script that runs a program until the standard input ends, which is also when the test
-// dies, then asks the program to end, for some of which that signal is their status. The first line
-// of its output is the id of the program.
+// dies, then terminates the program; some return that signal as their status. It first prints the
+// program's id.
 const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id
 	wait $id; status=$?; [ $status -eq 143 ] || exit $status`
 
-// startGuarded starts a program that does not end with its standard input. The file, unless it is
-// nil, is descriptor 3 there.
+// startGuarded starts a program that does not end with its standard input. The file, if not nil, is
+// its descriptor 3.
 func startGuarded(t *testing.T, file *os.File, env []string, program string,
 	args ...string) *servertest.Process {
 	t.Helper()
@@ -151,13 +146,12 @@ func startGuarded(t *testing.T, file *os.File, env []string, program string,
 	return servertest.StartProcess(t, cmd)
 }
 
-// installedProxies returns a folder that nginx and HAProxy are unpacked in.
+// installedProxies returns a folder with nginx and HAProxy unpacked.
 func installedProxies(t *testing.T) (root string) {
 	t.Helper()
 	return servertest.UnpackDebs(t, "proxies", "nginx", "haproxy")
 }
 
-// runIn runs a program in a folder and returns its output. What fails fails the test.
 func runIn(t *testing.T, dir, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

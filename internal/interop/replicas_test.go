@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// TestSessionsBehindProxies: sessions of 2025-11-25 on three replicas behind plain round robin are
-// what they are on one server, for clients of all makes. So are they when replicas die; see
-// testdata/replicas.md.
+// TestSessionsBehindProxies: sessions of 2025-11-25 on three replicas behind plain round robin work
+// as on one server, for clients of all makes, even when replicas die; see testdata/replicas.md.
 func TestSessionsBehindProxies(t *testing.T) {
 	program := buildEverything(t)
 	installedProxies(t)
@@ -56,8 +55,7 @@ func TestSessionsBehindProxies(t *testing.T) {
 	})
 }
 
-// walkAll takes every client through a session, one after the other: the lists of the servers
-// change in it.
+// walkAll takes one client after the other through a session: they change the servers' lists.
 func walkAll(t *testing.T, address string, servers []string, named bool) {
 	for _, c := range sessionClients() {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,7 +91,6 @@ type walk struct {
 	who *person
 }
 
-// call calls a tool and returns its text.
 func (w *walk) call(name string) string {
 	w.t.Helper()
 	got, err := w.s.do(w.ctx, tool(name, nil))
@@ -110,7 +107,6 @@ func (w *walk) wantCall(name, want string) {
 	}
 }
 
-// receive waits for n values.
 func (w *walk) receive(from <-chan struct{}, n int, what string) {
 	w.t.Helper()
 	for range n {
@@ -122,7 +118,7 @@ func (w *walk) receive(from <-chan struct{}, n int, what string) {
 	}
 }
 
-// askAndNotify: dependent questions, sampling, progress, and what comes on the GET stream.
+// askAndNotify: dependent questions, sampling, progress, and messages on the GET stream.
 func (w *walk) askAndNotify() {
 	w.t.Helper()
 	w.wantCall("test_input_required_result_multi_round", "Ada likes blue")
@@ -153,8 +149,8 @@ func (w *walk) stayWithOwner() {
 	}
 }
 
-// resume: the server closes the stream of a call, and later the connection breaks; the client comes
-// back for the result.
+// resume: the server closes a call's stream, and later the connection breaks; the client comes back
+// for the result.
 func (w *walk) resume() {
 	w.t.Helper()
 	w.wantCall("test_reconnection", "Reconnection test completed successfully")
@@ -163,15 +159,14 @@ func (w *walk) resume() {
 	}
 }
 
-// cancel: the call ends where it runs. Its stream, once more, tells: it is over, and holds no
-// result.
+// cancel: the call ends where it runs. Its stream, reopened, shows that it ended without a result.
 func (w *walk) cancel() {
 	w.t.Helper()
 	const slow = "test_slow_tool"
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		for w.f.lastEventID(slow) == "" { // what came is of an earlier call
+		for w.f.lastEventID(slow) == "" { // an earlier call's event
 			select {
 			case <-w.who.progress:
 			case <-w.ctx.Done():
@@ -212,7 +207,7 @@ func (w *walk) end(servers []string) {
 	}
 }
 
-// openWhileDraining: a replica that drains opens no sessions, and new clients do not notice.
+// openWhileDraining: a draining replica opens no sessions, and new clients do not notice.
 func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`
@@ -245,7 +240,7 @@ func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 	}
 }
 
-// sendInTwo sends a POST whose body follows its head by itself, as some clients write them.
+// sendInTwo sends a POST whose body follows its head separately, as some clients do.
 func sendInTwo(t *testing.T, address, body string) (status int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// object is a JSON object whose members are kept as they were written. A map does not fold case.
+// object is a JSON object whose members keep their spelling. A map does not fold case.
 type object = map[string]json.RawMessage
 
 func parse(t testing.TB, data []byte) (o object) {
@@ -23,9 +23,9 @@ func parse(t testing.TB, data []byte) (o object) {
 
 func names(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
-// checkRetries holds what our client says of one method against the rules of multi round-trip
-// requests: a new id each leg, the same request but for answers and state, the exact state or none,
-// and a bare answer to each question and to nothing else.
+// checkRetries checks our client's messages of one method by the rules of multi round-trip
+// requests: a new id per leg, only answers and state changed, and a bare answer to exactly each
+// question.
 func checkRetries(t testing.TB, messages []wiretest.Message, method string) {
 	t.Helper()
 	ids := map[string]bool{}

@@ -12,21 +12,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// rondo is our client.
 type rondo struct {
 	*client.Client
 	who *person
 }
 
-// A dialer connects our client to an endpoint.
 type dialer func(t *testing.T, endpoint string, who *person, mute bool) peer
 
-// dialRondo finds out what is spoken there.
+// dialRondo negotiates the revision.
 func dialRondo(t *testing.T, endpoint string, who *person, mute bool) peer {
 	return connectRondo(t, over(t, endpoint), who, mute)
 }
 
-// dialRondoLegacy opens a session.
 func dialRondoLegacy(t *testing.T, endpoint string, who *person, mute bool) peer {
 	return connectRondoLegacy(t, over(t, endpoint), who, mute)
 }
@@ -44,14 +41,13 @@ func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool)
 	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience})
 }
 
-// connectRondoLegacy has our client open a session with a server that speaks newer revisions, too.
+// connectRondoLegacy has our client open a session with a server that speaks newer revisions too.
 func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
 	return newRondo(t, transport, who, mute,
 		&client.Options{Timeout: patience, Era: protocol.Legacy})
 }
 
-// overLines returns our client's way to the other end of a stream, whatever time that takes to say
-// what it speaks.
+// overLines returns our client's way to the other end of a stream, with time for the probe.
 func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
 	return client.NewStream(r, w, &client.StreamOptions{ProbeTimeout: patience})
 }
@@ -89,7 +85,6 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 	return rondo{c, who}
 }
 
-// result is the answer of the person to a form or a visit.
 func (p *person) result(ctx context.Context, question, url string) (*protocol.ElicitResult, error) {
 	switch action, content := p.elicit(ctx, question, url); action {
 	case "decline":

@@ -20,7 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestRondo: our client, our server. What is said over HTTP is kept in transcripts.
+// TestRondo: our client, our server. Transcripts keep the HTTP messages.
 func TestRondo(t *testing.T) {
 	routes := rondoRoutes(client.Options{Timeout: patience})
 	http := routes[0].open
@@ -87,8 +87,7 @@ func (w wantingProgress) do(ctx context.Context, r request) (string, error) {
 	return w.peer.do(client.WithProgress(ctx, func(context.Context, *protocol.Progress) {}), r)
 }
 
-// reportProgress reports that a request has begun and that it has ended, so that every response to
-// a client that wants to know is an event stream.
+// reportProgress reports each request's begin and end, which makes responses event streams.
 func reportProgress(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		if request.Meta.ProgressToken.IsZero() {
@@ -120,7 +119,6 @@ func openInProcess(t *testing.T, who *person, mute bool) (peer, said) {
 	return connectRondo(t, over, who, mute), over.log.Messages
 }
 
-// recordedPeer writes down what an in-process peer hears and says.
 type recordedPeer struct {
 	protocol.Peer
 	t   testing.TB
@@ -145,7 +143,7 @@ func (p *recordedPeer) add(from wiretest.From, m protocol.Message) {
 	p.log.Add(from, text)
 }
 
-// openReplicas sends each request to the next of three servers that share a key, and nothing else.
+// openReplicas sends each request to the next of three servers that share only a key.
 func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) { return replicaKey, true }, "K")
 	if err != nil {
@@ -164,8 +162,8 @@ func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	return dialRondo(t, endpoint, who, mute), said
 }
 
-// TestArgumentsTravelInHeaders: a client that has never seen the tool's schema learns it when it is
-// told, in the middle of nothing, and each leg of the flow then carries the header.
+// TestArgumentsTravelInHeaders: a client learns the schema from the refusal, for each leg of the
+// flow.
 func TestArgumentsTravelInHeaders(t *testing.T) {
 	srv := newSubject(t)
 	server.AddTool(srv, server.Tool{Name: "place", InputSchema: []byte(`{"type":"object",` +

@@ -11,18 +11,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A request is what a client is told to do, in words that every client understands.
+// A request is a client's task, in terms common to all clients.
 type request struct {
 	Method   string            `json:"method"`
 	Target   string            `json:"target"` // name or URI
 	Args     map[string]string `json:"args,omitempty"`
 	More     map[string]any    `json:"more,omitempty"`     // more arguments of a tool
 	Progress bool              `json:"progress,omitempty"` // asks for progress
-	// Timeout is in milliseconds, 0: that of the client. TypeScript clients alone heed it.
+	// Timeout is in milliseconds, 0: the client's. Only TypeScript clients use it.
 	Timeout int `json:"timeout,omitempty"`
 }
 
-// arguments are those of a tool, nil: none.
 func (r request) arguments() map[string]any {
 	if r.Args == nil && r.More == nil {
 		return nil
@@ -49,28 +48,27 @@ func resource(uri string) request {
 	return request{Method: protocol.MethodReadResource, Target: uri}
 }
 
-// A peer is a client that somebody else has written, connected to a server. It returns what it
-// makes of the answer as text: names or URIs for a list, and "error: " before the text of a tool
-// that failed.
+// A peer is a client of any make, connected to a server. It returns its reading of the answer as
+// text: names or URIs for a list, and "error: " before the text of a failed tool.
 type peer interface {
 	do(ctx context.Context, r request) (string, error)
 }
 
-// A scenario is something to do, and what should come of it.
+// A scenario is a task and its expected outcome.
 type scenario struct {
 	name     string
 	request  request
 	answers  answers
-	mute     bool // the client can be asked nothing, and declares so
+	mute     bool // the client declares no capabilities
 	legs     int  // how often the request is sent
 	want     string
 	fails    bool // want is part of an error
 	progress int  // reports of progress
-	again    bool // the same is done twice, and nobody may remember the first answer
+	again    bool // the same is done twice, uncached
 
-	// What depends on the revision and is set by in.
+	// Depends on the revision; set by in.
 	pushes  int  // questions that the server sends as requests
-	refused bool // want is part of the text of a tool that failed
+	refused bool // want is part of the text of a failed tool
 }
 
 // scenarios is the matrix's one axis; the peers and their routes are the other.
@@ -155,48 +153,44 @@ func scenarios() []scenario {
 	}
 }
 
-// A defect is what a peer makes of a scenario although it should not.
+// A defect is a peer's wrong outcome of a scenario.
 type defect struct {
 	what   string // for the reader
 	want   string // the text, or part of the error
 	fails  bool
 	legs   int
-	asked  int // how often each question is put, or uncounted
-	pushes int // questions that are sent as requests
-	// leaks names what the peer says that is of another era, in the words of apart.
-	leaks string
-	// within means that want is part of the text of a tool that failed.
-	within bool
-	// harmless means that what comes of the scenario is what should.
-	harmless bool
-	// silent means that progress need not arrive.
-	silent bool
+	asked  int // how often each question is asked, or uncounted
+	pushes int // questions sent as requests
+	// leaks names the peer's members of another era, in the words of apart.
+	leaks    string
+	within   bool // want is part of a failed tool's text
+	harmless bool // the outcome is right
+	silent   bool // progress need not arrive
 }
 
-// uncounted means that some questions are put and others are not, or not always the same.
+// uncounted means that only some questions are asked, or varying ones.
 const uncounted = -1
 
 // both means that client and server are ours.
 const both wiretest.From = ""
 
-// A route is a way from a client to a server, one of which is ours at least. open connects a client with
-// that person behind it, or with nobody to ask when the scenario is mute, and returns what is said.
+// A route is a way from a client to a server, at least one of them ours. open connects a client,
+// mute without capabilities, and returns the recorded messages.
 type route struct {
 	name string
 	open func(t *testing.T, who *person, mute bool) (peer, said)
 }
 
-// matrix takes a client through all scenarios over its routes, on which revision is spoken. Defects
-// are those of the peer, by scenario or by scenario/route; ours is the side whose messages must
-// conform.
+// matrix takes a client through all scenarios over its routes in a revision. Defects are those of
+// the peer, by scenario or by scenario/route; ours is the side whose messages must conform.
 func matrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 	defects map[string]defect) {
 	t.Helper()
 	runMatrix(t, false, revision, ours, routes, defects)
 }
 
-// parallelMatrix is matrix with scenarios in parallel: most of their time is waiting. It is not for
-// servers of mcp-go on streams, which have one session in a package variable.
+// parallelMatrix is matrix with parallel scenarios, which mostly wait. It is not for servers of
+// mcp-go on streams, which have one session in a package variable.
 func parallelMatrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 	defects map[string]defect) {
 	t.Helper()
@@ -247,10 +241,10 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 	}
 	for range runs {
 		got, err := client.do(ctx, s.request)
-		if s.request.Method == protocol.MethodListTools { // in whatever order
+		if s.request.Method == protocol.MethodListTools { // in any order
 			got = strings.Join(slices.Sorted(strings.FieldsSeq(got)), " ")
 		}
-		// our server says what a model is to make of it
+		// our server adds instructions for the model
 		got, _, _ = strings.Cut(got, "; the person ")
 		switch {
 		case s.fails && (err == nil || !strings.Contains(err.Error(), s.want)):

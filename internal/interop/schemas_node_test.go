@@ -49,7 +49,7 @@ func newSchemaServer(t *testing.T) *server.Server {
 	return srv
 }
 
-// A definition is what is compared of a tool.
+// A definition is the compared part of a tool.
 type definition struct {
 	Name                                   string
 	Title, Description                     string
@@ -101,7 +101,6 @@ func checkSchemas(t *testing.T, srv *server.Server, count int,
 	}
 }
 
-// dialMake connects a client of a make.
 func dialMake(t *testing.T, name, revision, endpoint string) peer {
 	t.Helper()
 	who := newPerson(t, nil)
@@ -115,7 +114,7 @@ func dialMake(t *testing.T, name, revision, endpoint string) peer {
 	return startTS(t, name).connect(t, who, where)
 }
 
-// readTools returns what a client makes of the first page.
+// readTools returns a client's reading of the first page.
 func readTools(t *testing.T, client peer) map[string]definition {
 	t.Helper()
 	ctx := within(t, patience)
@@ -141,7 +140,6 @@ func readTools(t *testing.T, client peer) map[string]definition {
 	return definitionsOf(t, encoded)
 }
 
-// sentTools returns the tools of the first page that our server sent.
 func sentTools(t *testing.T, messages []wiretest.Message) map[string]definition {
 	t.Helper()
 	for _, message := range messages {
@@ -190,7 +188,7 @@ func valueOf(t *testing.T, schema json.RawMessage, name string) (value any) {
 	return value
 }
 
-// sampleOf returns a value that a schema takes, with all members that it requires.
+// sampleOf returns a value that a schema accepts, with all required members.
 func sampleOf(t *testing.T, schema json.RawMessage) any {
 	t.Helper()
 	root := valueOf(t, schema, "")

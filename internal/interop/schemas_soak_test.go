@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// realServers are public servers that list their tools without an account: the keys in env are
-// made up.
+// realServers are public servers that list their tools without an account, with made-up keys.
 var realServers = []struct {
 	name, version, program string
 	args, env              []string
@@ -52,9 +51,8 @@ var realServers = []struct {
 	{"@mobilenext/mobile-mcp", "1.0.4", "mcp-server-mobile", nil, nil},
 }
 
-// TestRealSchemas: every client lists and calls the tools of public servers on a server of ours.
-// What it sends of a tool is what the public server published, to the byte for schemas. It is run
-// by hand, as it fetches the servers:
+// TestRealSchemas: every client lists and calls the tools of public servers on a server of ours,
+// which sends the published schemas to the byte. It is run by hand, as it fetches the servers:
 //
 //	go test -tags node,soak -v -run TestRealSchemas .
 func TestRealSchemas(t *testing.T) {
@@ -66,7 +64,7 @@ func TestRealSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := nodeDir(filepath.Join(cache, "rondo-interop", "servers-1")) // count up with the versions
+	dir := nodeDir(filepath.Join(cache, "rondo-interop", "servers-1")) // raise with the versions
 	fetch(t, dir, packages...)
 
 	srv, published := newSchemaServer(t), map[string]definition{}
@@ -104,8 +102,7 @@ func TestRealSchemas(t *testing.T) {
 	})
 }
 
-// addSchema registers a tool of another server, which answers with its arguments and, where it has
-// an output schema, with a value of it.
+// addSchema registers a server's tool, which answers with its arguments or a value of its schema.
 func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	t.Helper()
 	var structured json.RawMessage
@@ -125,7 +122,7 @@ func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	})
 }
 
-// compactly is JSON without spaces between its tokens, each of which stays as it is.
+// compactly is JSON without spaces between its tokens, which stay as they are.
 func compactly(t *testing.T, raw json.RawMessage) []byte {
 	t.Helper()
 	if raw == nil {
@@ -138,7 +135,7 @@ func compactly(t *testing.T, raw json.RawMessage) []byte {
 	return compact.Bytes()
 }
 
-// listTools starts a server and returns the result of tools/list, as it came.
+// listTools starts a server and returns the raw result of tools/list.
 func listTools(t *testing.T, dir nodeDir, program string, args, env []string) json.RawMessage {
 	t.Helper()
 	node := installed(t)

@@ -9,10 +9,9 @@ import (
 	"sync"
 )
 
-// What the servers of others do is written down once, here: what the subject does, in terms that
-// each of them can be put in.
+// The script for servers of other makes: what the subject does, in terms common to all.
 
-// A turn is what a handler is given.
+// A turn is a handler's input.
 type turn struct {
 	target  string
 	args    map[string]string
@@ -20,7 +19,7 @@ type turn struct {
 	state   string
 }
 
-// replies are what came back, by key.
+// replies are the client's, by key.
 type replies map[string]reply
 
 type reply struct {
@@ -40,7 +39,6 @@ type question struct {
 
 func (q question) roots() bool { return q.message == "" }
 
-// A step is what a handler answers: text, or questions and a state.
 type step struct {
 	text   string
 	failed bool
@@ -48,7 +46,6 @@ type step struct {
 	state  string
 }
 
-// The forms, as somebody who writes them by hand would.
 const (
 	confirmSchema = `{"type":"object","properties":{"reason":{"type":"string","minLength":3}},"required":["reason"]}`
 	regionSchema  = `{"type":"object","properties":{"name":{"type":"string","enum":["eu","us"]}},"required":["name"]}`
@@ -119,11 +116,10 @@ func script(t turn) step {
 	return step{text: "nothing is called " + t.target, failed: true}
 }
 
-// effectsFile names, in the environment, a file that gets a line for each effect of a call.
+// effectsFile is the environment variable of a file that gets a line for each effect of a call.
 const effectsFile = "EFFECTS"
 
-// markEffect counts what must be done once: a start of a handler that asks while it runs, and what
-// one that returns its questions does in the end.
+// markEffect counts effects: the start of a handler that asks in place, or the final act of others.
 func markEffect() {
 	name := os.Getenv(effectsFile)
 	if name == "" {
@@ -139,7 +135,6 @@ func markEffect() {
 	}
 }
 
-// returned plays one turn of a script, whose questions are returned.
 func returned(t turn) step {
 	s := script(t)
 	if s.text != "" {
@@ -148,8 +143,7 @@ func returned(t turn) step {
 	return s
 }
 
-// pushed plays all turns of a script at once, as a handler does that puts its questions while the
-// request runs: put puts one and waits for the reply.
+// pushed plays all turns at once, as a handler that asks while the request runs. put asks.
 func pushed(t turn, put func(question) (reply, error)) step {
 	markEffect()
 	for {
@@ -200,7 +194,7 @@ func (t turn) deploy() step {
 	}
 }
 
-// wizard keeps earlier answers in the state, in the clear: an answer comes once.
+// wizard keeps earlier answers in the state, unencrypted: an answer comes once.
 func (t turn) wizard() step {
 	kept := map[string]string{}
 	if t.state != "" {
@@ -253,7 +247,6 @@ func (r reply) outcome() string {
 		"cancel": "cancelled"}[r.action]
 }
 
-// scripted are the tools of the script.
 func scripted() []string {
 	return []string{"plain", "deploy", "slow", "wizard", "provision", "summarize", "tidy",
 		"sign_in", "survey", "poll", "fail"}

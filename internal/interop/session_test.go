@@ -24,16 +24,13 @@ type session interface {
 	end() error
 }
 
-// A sessionClient opens sessions.
 type sessionClient struct {
 	name string
 	open func(t *testing.T, endpoint string, who *person) (session, error)
-	// neverCancels means that the client tells an HTTP server of these revisions nothing when it
-	// gives up a call, which then runs to its end.
+	// neverCancels: the client sends HTTP servers no cancellation, so calls run to their end.
 	neverCancels bool
 }
 
-// sessionClients are the clients that are tried behind proxies.
 func sessionClients() []sessionClient {
 	return []sessionClient{
 		{name: "rondo", open: openRondo},
@@ -141,7 +138,7 @@ func (s mcpGoSession) end() error { return s.Close() }
 
 type tsSession struct{ tsClient }
 
-// openTSFrom opens sessions with the client of a package, in a process of its own.
+// openTSFrom opens sessions with a package's client, in its own process.
 func openTSFrom(module string, negotiate any) func(*testing.T, string, *person) (session, error) {
 	return func(t *testing.T, endpoint string, who *person) (session, error) {
 		ts := startTS(t, module)

@@ -56,7 +56,7 @@ func shapeClients() map[string]dialerOf {
 type visit struct {
 	header    http.Header
 	transport *http.Transport
-	cancelled chan struct{} // closed when the server has taken a cancellation
+	cancelled chan struct{} // closed when the server has a cancellation
 	noteOnce  sync.Once
 
 	mu    sync.Mutex
@@ -74,7 +74,6 @@ func newVisit(t *testing.T, token string) *visit {
 
 func (v *visit) client() *http.Client { return &http.Client{Transport: v} }
 
-// RoundTrip adds the headers of the visit.
 func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, values := range v.header {
@@ -86,8 +85,7 @@ func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.transport.RoundTrip(r)
 }
 
-// isCancellation reports whether r brings a notification that a request is cancelled. It reads
-// the body and puts it back.
+// isCancellation reports whether r is a cancellation. It reads the body and puts it back.
 func (v *visit) isCancellation(r *http.Request) bool {
 	if r.Body == nil {
 		return false

@@ -4,7 +4,6 @@ package interop_test
 
 import "testing"
 
-// TestWriteTimeoutWithTypeScript is TestWriteTimeout with the TypeScript SDK's clients.
 func TestWriteTimeoutWithTypeScript(t *testing.T) {
 	for _, route := range []struct {
 		name, module, revision string

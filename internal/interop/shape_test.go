@@ -20,22 +20,20 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// A shape returns the handler of a server as its author wrote it, before there was rondo, on one
-// of the SDKs. Its tool "remove" asks two questions with the SDK's own methods and then acts.
-// rondo is in front of it.
+// A shape returns a server's handler as written before rondo, on one of the SDKs. Its tool "remove"
+// asks two questions with the SDK's own methods and then acts. rondo is in front of it.
 type shape func(t *testing.T, s *site) http.Handler
 
-// shapes are the servers by the SDK that they are built on.
 func shapes() map[string]shape {
 	return map[string]shape{"official": serveOfficial, "mcp-go": serveMCPGo}
 }
 
-// A site is where one server of a shape runs, and remembers what it did.
+// A site runs one server of a shape, and records its actions.
 type site struct {
 	mu      sync.Mutex
 	acts    map[string]int // by name
 	running int            // handlers
-	idle    chan struct{}  // closed when no handler runs; nil: nobody waits
+	idle    chan struct{}  // closed when no handler runs; nil without waiters
 	hangUps []func()
 	ctx     context.Context
 	end     context.CancelFunc
@@ -46,8 +44,7 @@ func newSite() *site {
 	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
-// act is what must not happen without an answer. Like a statement of a database it does not happen
-// when the context has ended.
+// act must not happen without an answer. Like a database statement it fails after ctx.
 func (s *site) act(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,9 +55,8 @@ func (s *site) act(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter notes that a handler runs, until the returned function is called. The context ends with the
-// site, as those of servers that shut down do: a legacy session of the official Go SDK cannot be
-// closed while a handler of it waits for the person.
+// enter notes a running handler, until leave. The context ends with the site: a legacy session of
+// the official Go SDK cannot be closed while one of its handlers waits for the user.
 func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -79,7 +75,6 @@ func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	}
 }
 
-// waitIdle waits until no handler runs.
 func (s *site) waitIdle(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -99,14 +94,13 @@ func (s *site) waitIdle(t *testing.T) {
 	}
 }
 
-// onHangUp adds what ends the sessions of the server, as their timeout does.
+// onHangUp adds a function that ends the server's sessions, as their timeout does.
 func (s *site) onHangUp(end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hangUps = append(s.hangUps, end)
 }
 
-// hangUp ends all handlers and sessions.
 func (s *site) hangUp() {
 	s.end()
 	s.mu.Lock()
@@ -132,11 +126,10 @@ func (s *site) wantActs(t *testing.T, names ...string) {
 	}
 }
 
-// A questioner asks the person a question in the form of the SDK.
+// A questioner asks a question by an SDK's method.
 type questioner func(ctx context.Context, message string, schema map[string]any) (action string,
 	content map[string]any, err error)
 
-// The forms of the two questions.
 var (
 	partForm = map[string]any{
 		"type":       "object",
@@ -150,8 +143,7 @@ var (
 	}
 )
 
-// removePart asks two questions, of which the second depends on the answer to the first, and then
-// acts.
+// removePart asks two dependent questions, and then acts.
 func (s *site) removePart(ctx context.Context, name string, ask questioner) (string, error) {
 	ctx, leave := s.enter(ctx)
 	defer leave()
@@ -176,20 +168,17 @@ func (s *site) removePart(ctx context.Context, name string, ask questioner) (str
 	return "removed a part of " + name, nil
 }
 
-// removal is the request that asks two questions, and removed the text of the result when both
-// were accepted.
+// removal is the request that asks two questions, removed the result's text after both accepts.
 func removal() request { return tool("remove", map[string]string{"name": "books"}) }
 
 const removed = "removed a part of books"
 
-// agreeing answers both questions.
 func agreeing() answers {
 	return answers{"Which part of books?": `{"part":"drafts"}`,
 		"Remove drafts of books?": `{"sure":true}`}
 }
 
-// open serves the shape on loopback until the end of the test. configure, unless it is nil, changes
-// the HTTP server before it starts.
+// open serves the shape on loopback until the end of the test. configure may be nil.
 func (x shape) open(t *testing.T, s *site, configure func(*httptest.Server)) (endpoint string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(x(t, s))
@@ -206,7 +195,6 @@ func (x shape) open(t *testing.T, s *site, configure func(*httptest.Server)) (en
 	return server.URL + "/mcp"
 }
 
-// removeArgs are the arguments of the tool "remove".
 var removeArgs = json.RawMessage(
 	`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)
 
@@ -229,7 +217,6 @@ func serveOfficial(t *testing.T, s *site) http.Handler {
 	return s.handler(t, front, err)
 }
 
-// askOfficial asks over a session of the official Go SDK.
 func askOfficial(session *mcp.ServerSession) questioner {
 	return func(ctx context.Context, message string, schema map[string]any) (string,
 		map[string]any, error) {
@@ -271,7 +258,7 @@ func (s *site) handler(t *testing.T, front *hosted.Server, err error) http.Handl
 	return h
 }
 
-// askMCPGo asks over the session of mcp-go that the context has.
+// askMCPGo asks over the context's mcp-go session.
 func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
 	return func(ctx context.Context, message string, schema map[string]any) (string,
 		map[string]any, error) {
@@ -285,8 +272,8 @@ func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
 	}
 }
 
-// TestAbandonedCalls: a client cancels a call, or its process ends, while the person looks at the
-// second question. The handler ends and does not act.
+// TestAbandonedCalls: a call or its client ends during the second question. The handler does not
+// act.
 func TestAbandonedCalls(t *testing.T) {
 	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {
@@ -336,14 +323,14 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 		t.Error("the call went on")
 	}
 	if _, sendsNone := c.(mcpGo); !disconnect && revision != modern && !sendsNone {
-		// The answer of the person must not overtake the cancellation.
+		// The answer must not overtake the cancellation.
 		select {
 		case <-v.cancelled:
 		case <-within(t, patience).Done():
 			t.Error("the client has sent no cancellation")
 		}
 	}
-	close(over) // the person accepts, too late
+	close(over) // the user accepts, too late
 	v.disconnect()
 	s.hangUp()
 	s.waitIdle(t)

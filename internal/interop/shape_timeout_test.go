@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// TestWriteTimeout: the HTTP server limits how long a response may take, and the person takes
-// longer. In a session the response waits for the person all the same; in revision 2026-07-28 no
-// response waits.
+// TestWriteTimeout: the HTTP server's limit on response time is shorter than the user needs. In a
+// session the response waits for the user all the same; in revision 2026-07-28 none waits.
 func TestWriteTimeout(t *testing.T) {
 	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {
@@ -24,14 +23,14 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// checkWriteTimeout lets the timeout pass while the person looks at each question.
+// checkWriteTimeout expires the timeout during each question.
 func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string) {
 	clock := writeClock{}
 	s := newSite()
 	who := newPerson(t, agreeing())
 	who.before = func(context.Context, string) { clock.expire() }
 	endpoint := x.open(t, s, func(server *httptest.Server) {
-		server.Config.WriteTimeout = time.Hour // which clock lets pass
+		server.Config.WriteTimeout = time.Hour // expired by clock
 		server.Listener = &clockedListener{server.Listener, &clock}
 	})
 	c := dial(t, endpoint, revision, newVisit(t, "alice"), who, false)
@@ -45,13 +44,12 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string) {
 	s.wantActs(t, "books")
 }
 
-// A writeClock lets the write deadlines of connections pass without waiting for them.
+// A writeClock expires the write deadlines of connections without waiting.
 type writeClock struct {
 	mu    sync.Mutex
 	conns []*clockedConn
 }
 
-// expire lets all deadlines pass that are set.
 func (c *writeClock) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Here are handlers of subject_test.go as straight-line code, which do the same.
+// Handlers of subject_test.go as straight-line code.
 
 func straightWizard(ctx context.Context,
 	_ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -37,7 +37,7 @@ func straightWizard(ctx context.Context,
 }
 
 func straightProvision(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
-	// nil is what code passes that chooses options by a condition
+	// Code that chooses options by a condition passes nil.
 	region, err := where.Ask(ctx, "Which region?", nil, roundtrip.Reworded(), nil)
 	return database{Region: region.Name}, err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The forms that the subject asks to be filled in.
 type (
 	confirmation = servertest.Confirmation
 	region       = servertest.Region
@@ -53,7 +52,7 @@ func newSubjectWith(t testing.TB, s style, opts server.Options) *server.Server {
 func newServer(s style, opts server.Options) (*server.Server, error) {
 	opts.Info = servertest.Info()
 	opts.Middleware = append(opts.Middleware, markEffects)
-	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
+	opts.Roundtrip.MinHumanTime = -1 // a test answers at once
 	srv, err := server.New(&opts)
 	if err != nil {
 		return nil, err
@@ -79,7 +78,6 @@ func markEffects(next server.Handler) server.Handler {
 	}
 }
 
-// serveSubject serves the subject on a stream and returns the client's end.
 func serveSubject(t *testing.T) (line, said) {
 	t.Helper()
 	return serveOnStream(t, newSubject(t))
@@ -92,7 +90,7 @@ func serveOnStream(t *testing.T, srv *server.Server) (line, said) {
 	return client, said
 }
 
-// A style is how handlers are written that can be written in two.
+// A style has the handlers that can be written in two ways.
 type style struct {
 	wizard, summarize, tidy func(context.Context,
 		*server.ToolCall) (protocol.CallToolOutcome, error)
@@ -131,7 +129,7 @@ func slow(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome,
 	return server.Text("went on"), nil
 }
 
-// wizard asks questions each of which depends on the answer before.
+// wizard asks questions that each depend on the previous answer.
 func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	region, ok := where.AcceptedContent(ctx)
 	if !ok {
@@ -207,7 +205,7 @@ func addResources(srv *server.Server, s style) {
 		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, s.openVault)
 }
 
-// openVault lets what it answers be reused: clients must not, since it took an answer.
+// openVault has a cacheable result: clients must not reuse it, since it took an answer.
 func openVault(ctx context.Context,
 	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	why, ok := confirm.AcceptedContent(ctx)

@@ -74,7 +74,6 @@ func newTasks() (*server.Server, error) {
 	return srv, nil
 }
 
-// listenTasks serves newTasks over HTTP.
 func listenTasks(t *testing.T) (endpoint string) {
 	t.Helper()
 	srv, err := newTasks()
@@ -91,7 +90,6 @@ var (
 	secondName = roundtrip.MustQuestion[taskName]("two")
 )
 
-// askTwo asks two questions at once.
 func askTwo(ctx context.Context) (protocol.CallToolOutcome, error) {
 	a, b := firstName.Answer(ctx), secondName.Answer(ctx)
 	if a.Outcome != roundtrip.Accepted || b.Outcome != roundtrip.Accepted {

@@ -21,7 +21,7 @@ func TestTSTasksClient(t *testing.T) {
 	})
 }
 
-// tellTSTasks compares what the client makes of the tools of newTasks.
+// tellTSTasks compares the client's results for the tools of newTasks.
 func tellTSTasks(t *testing.T, env []string, where ...string) {
 	t.Helper()
 	p := startNodeWith(t, env, "tasks.mjs", where...)

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// TestTSClient: the TypeScript SDK's client, in a process of its own, our server.
+// TestTSClient: the TypeScript SDK's client, in its own process, our server.
 func TestTSClient(t *testing.T) {
 	ts := startTS(t, "client")
 	pinned := map[string]string{"pin": modern}
@@ -31,8 +31,7 @@ func TestTSClient(t *testing.T) {
 			harmless: true, silent: true,
 		},
 	})
-	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
-	// were 2025.
+	// It negotiates the revision. Its default is to speak as if it were 2025.
 	for _, r := range ts.routes("auto") {
 		t.Run("negotiation/"+r.name,
 			func(t *testing.T) {
@@ -42,20 +41,19 @@ func TestTSClient(t *testing.T) {
 	}
 }
 
-// TestTSClientLegacy: the same client, told to open a session.
+// TestTSClientLegacy: the same client opens a session.
 func TestTSClientLegacy(t *testing.T) {
 	ts := startTS(t, "client")
 	matrix(t, v20251125, wiretest.Server, ts.routes("legacy"), nil)
 }
 
-// TestTSSDKLegacy: the generation before, which knows older revisions only.
+// TestTSSDKLegacy: the previous generation, which knows older revisions only.
 func TestTSSDKLegacy(t *testing.T) {
 	ts := startTS(t, "sdk")
 	matrix(t, v20251125, wiretest.Server, ts.routes(nil), nil)
 }
 
-// tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must
-// not overlap.
+// tsProcess is testdata/client.mjs, with one connection at a time. Its methods must not overlap.
 type tsProcess struct {
 	*servertest.Process
 	lines     *bufio.Scanner
@@ -63,7 +61,6 @@ type tsProcess struct {
 	connected bool
 }
 
-// startTS starts a process with the client of a package.
 func startTS(t *testing.T, module string) *tsProcess {
 	t.Helper()
 	process := startNode(t, "client.mjs", module)
@@ -72,8 +69,7 @@ func startTS(t *testing.T, module string) *tsProcess {
 	return &tsProcess{Process: process, lines: lines}
 }
 
-// routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process
-// that the client starts.
+// routes lead to the subject, over HTTP and to a process that the client starts.
 func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -100,7 +96,6 @@ func (ts *tsProcess) process(t *testing.T, as string, who *person, mute bool,
 	}
 }
 
-// connect connects the process to a server until the end of the test.
 func (ts *tsProcess) connect(t *testing.T, who *person, where map[string]any) tsClient {
 	t.Helper()
 	client := tsClient{ts, who}
@@ -112,7 +107,7 @@ func (ts *tsProcess) connect(t *testing.T, who *person, where map[string]any) ts
 	return client
 }
 
-// tsClient is the process with a person behind it.
+// tsClient is the process with its user.
 type tsClient struct {
 	*tsProcess
 	who *person
@@ -122,8 +117,7 @@ func (c tsClient) do(ctx context.Context, r request) (string, error) {
 	return c.tell(ctx, "request", r)
 }
 
-// disconnect ends what would keep the server's end of the test waiting: in a session a stream is
-// open until then.
+// disconnect closes the session's open stream, for which the server's end would wait.
 func (c tsClient) disconnect() {
 	if !c.connected {
 		return
@@ -136,7 +130,7 @@ func (c tsClient) disconnect() {
 	}
 }
 
-// tell has something done, and answers what the process asks until it is.
+// tell executes a command, and answers the process's questions meanwhile.
 func (c tsClient) tell(ctx context.Context, what string, value any) (string, error) {
 	defer context.AfterFunc(ctx, func() { _ = c.Cmd.Process.Kill() })()
 	c.lastID++
@@ -185,7 +179,6 @@ func (c tsClient) write(message any) error {
 	return json.NewEncoder(c.In).Encode(message)
 }
 
-// named returns one scenario.
 func named(t *testing.T, name string) scenario {
 	t.Helper()
 	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })

@@ -18,21 +18,19 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// patience bounds whatever should take milliseconds, or seconds where a process has to start. It is
-// long since it measures nothing: what runs out of it hangs, however busy the machine is.
+// patience bounds operations of milliseconds, or of seconds if a process has to start. It is so
+// long that only hangs exceed it, however busy the machine is.
 const patience = 2 * time.Minute
 
-// within bounds a test's calls.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// said returns what was said so far.
 type said func() []wiretest.Message
 
-// listen serves a handler on loopback until the end of the test, and has it recorded.
+// listen serves a handler on loopback until the end of the test, and records it.
 func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
 	t.Helper()
 	behind := httptest.NewUnstartedServer(handler)
@@ -42,16 +40,15 @@ func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
 	return record(t, behind.URL+"/mcp")
 }
 
-// newHTTPClient returns a client with connections of its own. Those of http.DefaultTransport are
-// closed, at any moment, when a test that runs in parallel closes an httptest.Server.
+// newHTTPClient returns a client with its own connections. A parallel test that closes an
+// httptest.Server closes those of http.DefaultTransport.
 func newHTTPClient(t testing.TB) *http.Client {
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	t.Cleanup(own.CloseIdleConnections)
 	return &http.Client{Transport: own}
 }
 
-// record returns the endpoint of a proxy that writes down what passes on the way to target: it sees
-// what crosses the wire, whatever program is at either end.
+// record returns the endpoint of a proxy to target that records the actual bytes.
 func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -69,7 +66,7 @@ func record(t testing.TB, target string) (endpoint string, _ said) {
 		},
 		Transport:     recorder,
 		FlushInterval: -1, // events pass at once
-		// One end has hung up, and so does the other end see it.
+		// One end has hung up: show that to the other.
 		ErrorHandler: func(http.ResponseWriter, *http.Request,
 			error) {
 			panic(http.ErrAbortHandler)
@@ -79,13 +76,12 @@ func record(t testing.TB, target string) (endpoint string, _ said) {
 	return front.URL + to.Path, recorder.Messages
 }
 
-// A line is one end of a stream of lines.
 type line struct {
 	r io.ReadCloser
 	w io.WriteCloser
 }
 
-// stream returns the two ends of a stream that is written down.
+// stream returns the two ends of a recorded stream.
 func stream(t testing.TB) (client, server line, _ said) {
 	var lines wiretest.Log
 	toServer, fromClient := io.Pipe()
@@ -94,19 +90,19 @@ func stream(t testing.TB) (client, server line, _ said) {
 		fromClient}}
 	server = line{toServer, recorded{&oneByOne{w: lines.Lines(wiretest.Server, fromServer)},
 		fromServer}}
-	t.Cleanup(func() { // frees whoever still writes, and whoever reads comes to the end
+	t.Cleanup(func() { // unblocks writers, and ends readers
 		_ = fromClient.Close()
 		_ = fromServer.Close()
 	})
 	return client, server, lines.Messages
 }
 
-// serve serves one end of a stream until it ends, and waits for that before the test does.
+// serve serves one end of a stream until it ends, before the test does.
 func serve(t testing.TB, end line, f func(context.Context)) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		// As when a process has ended: who reads comes to the end, and who writes gets an error.
+		// As after a process's end: readers get EOF, writers an error.
 		defer end.w.Close()
 		defer end.r.Close()
 		f(t.Context())
@@ -114,8 +110,7 @@ func serve(t testing.TB, end line, f func(context.Context)) {
 	t.Cleanup(func() { <-served })
 }
 
-// oneByOne takes writes that overlap, as a process's standard output does: some servers write a
-// line whenever they have one.
+// oneByOne serializes writes, as a process's standard output does: some servers write concurrently.
 type oneByOne struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -132,14 +127,13 @@ type recorded struct {
 	io.Closer
 }
 
-// conform holds what one side said against the published schema of a revision, and what both said
-// against the other era. It returns how many requests the server sent. Until a client of both eras
-// opens a session it speaks the modern revision. leaks is what the peer, and not our side, says of
-// the other era, in the words of apart; empty: nothing.
+// conform checks one side's messages against a revision's schema, and both sides' against the other
+// era. It returns the number of server requests. A client of both eras is modern until it opens a
+// session. leaks is the peer's allowed leak from the other era, in the words of apart.
 func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message,
 	leaks string) (pushes int) {
 	t.Helper()
-	// of requests, by who sent them and id
+	// of requests, by sender and id
 	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}}
 	opened := revision == modern || legs(messages, protocol.MethodInitialize) == 0
 	checked, leaked, exchange := 0, false, ""
@@ -203,7 +197,6 @@ func other(from wiretest.From) wiretest.From {
 	return wiretest.Client
 }
 
-// legs counts the requests of a method.
 func legs(messages []wiretest.Message, method string) (n int) {
 	for _, message := range messages {
 		var head struct {

@@ -9,7 +9,7 @@ import (
 const diffTool = "golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4"
 
 // compareAPI prints how the API of each released module changed since a tag or commit. It compares
-// the clone of the release with another one, which it makes in dir.
+// the release's clone with another one, which it makes in dir.
 func (r *release) compareAPI(dir, ref string) error {
 	before := filepath.Join(dir, "before")
 	if _, err := execute(dir, "git", "clone", "-q", r.top, before); err != nil {

@@ -13,19 +13,18 @@ import (
 
 const billTool = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 
-// accepted are the licences that code under Apache-2.0 can be used with, all permissive.
-// BSD-Source-Code is what the tool takes the BSD-3-Clause of golang.org/x for.
+// accepted are the licences compatible with Apache-2.0, all permissive. The tool takes the
+// BSD-3-Clause of golang.org/x for BSD-Source-Code.
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code",
 	"ISC", "MIT"}
 
-// readByHand are modules, with what the tool takes their licences for, whose LICENSE was read.
+// readByHand maps modules, with the tool's wrong licence, to the licence read in their LICENSE.
 var readByHand = map[string]string{
-	// Apache-2.0 and MIT for code. CC-BY-4.0 is that of its documentation.
-	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0",
+	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0", // CC-BY-4.0: documentation
 }
 
-// writeBills writes the software bill of materials of each module into a folder, in the form of
-// CycloneDX, and prints the licences. A dependency whose licence is not accepted is an error.
+// writeBills writes each module's software bill of materials (CycloneDX) into a folder, and prints
+// the licences. A dependency whose licence is not accepted is an error.
 func (r *release) writeBills(to string) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
@@ -56,8 +55,7 @@ func (r *release) writeBills(to string) error {
 	return errors.Join(refused...)
 }
 
-// readLicences returns the dependencies of a bill with their licences, a line each, and an error
-// for those that are not accepted.
+// readLicences returns the dependencies with their licences, and an error for unaccepted ones.
 func readLicences(bill []byte) (lines []string, err error) {
 	var b struct {
 		Components []struct {

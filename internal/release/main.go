@@ -7,8 +7,8 @@
 //	go run ./internal/release sbom DIR    # bills of materials, and a check of licences
 //	go run ./internal/release apidiff REF # how the API changed since a tag or commit
 //
-// The version is the newest of CHANGELOG.md. The last three commands work in a clean clone: what is
-// in no commit is left out. The tests install the modules from outside.
+// The version is the newest of CHANGELOG.md. The last three commands work in a clean clone: only
+// commits count. The tests install the modules from outside.
 package main
 
 import (
@@ -26,7 +26,6 @@ func main() {
 	}
 }
 
-// run runs one command of the list above.
 func run(args []string) error {
 	r, err := readRelease(".")
 	if err != nil {
@@ -52,7 +51,7 @@ func run(args []string) error {
 	return fmt.Errorf("unknown command %q; the comment of the package has the list", args)
 }
 
-// execute runs a program in a folder, modules without the workspace, and returns what it prints.
+// execute runs a program in a folder, modules without the workspace, and returns its output.
 func execute(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
@@ -64,8 +63,7 @@ func execute(dir, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// inClone calls f with a clean clone of the last commit that has the tags of the release, and with
-// a folder that exists until f returns.
+// inClone calls f with a clean clone of the last commit with the release's tags, and a temp folder.
 func (r *release) inClone(f func(clone *release, dir string) error) error {
 	dir, err := os.MkdirTemp("", "rondo-release-")
 	if err != nil {

@@ -12,21 +12,18 @@ import (
 
 const rootModule = "github.com/rondo-mcp/rondo"
 
-// notReleased are the folders whose modules are part of the checkout alone. All others are
-// released, each with the same version.
+// notReleased are the folders of unreleased modules. All others have the same version.
 var notReleased = regexp.MustCompile(`^(internal|examples)/`)
 
-// newestRelease is the heading of a release in the changelog.
 var newestRelease = regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`)
 
-// release is what is released.
 type release struct {
 	top     string   // of the checkout
 	version string   // such as v0.1.0
 	folders []string // of the modules, relative to top, "." first
 }
 
-// readRelease finds the modules and the version in a checkout, dir being a folder of it.
+// readRelease finds the modules and the version in the checkout around dir.
 func readRelease(dir string) (*release, error) {
 	top, err := execute(dir, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -54,10 +51,9 @@ func readRelease(dir string) (*release, error) {
 	return r, nil
 }
 
-// modulePath returns the path of the module in a folder.
 func modulePath(folder string) string { return path.Join(rootModule, folder) }
 
-// tags returns the tags of the release. That of a module in a folder begins with the folder.
+// tags returns the tags of the release. A module's tag begins with its folder.
 func (r *release) tags() (tags []string) {
 	for _, folder := range r.folders {
 		tags = append(tags, path.Join(folder, r.version))

@@ -14,16 +14,16 @@ import (
 
 var all = flag.Bool("all", false, "install all modules, with the oldest Go and with the newest")
 
-// The program that each outside module builds, tests with the kit and runs, what its person types,
-// and what it prints in the end.
+// The program that outside modules build, test with the kit and run, its input, and its last
+// output.
 const (
 	program = "examples/first"
 	typed   = `{"people":3}` + "\n" + `{"place":"window"}` + "\n"
 	printed = "a table for 3, window"
 )
 
-// TestOutsideModuleInstalls installs what the last commit has from a proxy on disk, with README's
-// words, in modules that know nothing of the checkout. Each tests a server of its own, and runs it.
+// TestOutsideModuleInstalls installs the last commit from a proxy on disk, as README says, in
+// modules outside the checkout. Each tests a server of its own, and runs it.
 func TestOutsideModuleInstalls(t *testing.T) {
 	r, err := readRelease(".")
 	if err != nil {
@@ -53,8 +53,7 @@ func TestOutsideModuleInstalls(t *testing.T) {
 	}
 }
 
-// oldestAndNewest returns the toolchains of the oldest Go that the modules allow, and of the newest
-// that there is.
+// oldestAndNewest returns the toolchains of the oldest allowed Go and of the newest.
 func oldestAndNewest(t *testing.T, top string) []string {
 	newest, err := execute(top, "go", "list", "-m", "-f", "{{.Version}}", "go@latest")
 	if err != nil {
@@ -76,7 +75,6 @@ func readModFile(t *testing.T, name string) *modfile.File {
 	return f
 }
 
-// outside makes modules as users do.
 type outside struct {
 	dir       string // for modules
 	goCommand string
@@ -84,8 +82,7 @@ type outside struct {
 	env       []string
 }
 
-// newOutside finds a toolchain, and has it take rondo from the proxy. The cache of modules is one
-// of its own, so that the version that is not released yet stays in no other.
+// newOutside sets a toolchain up for the proxy, with its own cache for the unreleased version.
 func newOutside(t *testing.T, dir, proxy, toolchain string) *outside {
 	t.Helper()
 	told, err := execute(dir, "env", "GOTOOLCHAIN="+toolchain, "go", "env", "GOROOT", "GOVERSION",
@@ -106,7 +103,6 @@ func newOutside(t *testing.T, dir, proxy, toolchain string) *outside {
 	return o
 }
 
-// run runs the go command in a folder and returns all that it prints.
 func (o *outside) run(t *testing.T, dir, input string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), o.goCommand, args...)
@@ -118,8 +114,8 @@ func (o *outside) run(t *testing.T, dir, input string, args ...string) string {
 	return string(out)
 }
 
-// try installs the module in a folder and runs the tests of the first server, those of the module's
-// examples, and the server itself with a person that answers.
+// try installs the module in a folder, runs the first server's and its examples' tests, and the
+// server.
 func (o *outside) try(t *testing.T, top, folder string) {
 	dir := filepath.Join(o.dir, filepath.FromSlash(folder), "outside")
 	checkReadme(t, top, folder)
@@ -139,8 +135,7 @@ func (o *outside) try(t *testing.T, top, folder string) {
 	}
 }
 
-// checkReadme wants README.md to say how a module is installed: go get in a line for the root, and
-// for the others, which are installed likewise, their place in the table.
+// checkReadme wants go get in README.md for the root, and a row of the table for other modules.
 func checkReadme(t *testing.T, top, folder string) {
 	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(top, "README.md"))
@@ -157,7 +152,6 @@ func checkReadme(t *testing.T, top, folder string) {
 	}
 }
 
-// copyFiles copies the files that a pattern matches, at least one, into a folder.
 func copyFiles(t *testing.T, pattern, to string) {
 	t.Helper()
 	names, err := filepath.Glob(pattern)

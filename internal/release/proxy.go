@@ -10,8 +10,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// writeProxy writes the modules into a folder that the go command takes as a module proxy by its
-// file URL.
+// writeProxy writes the modules into a folder that the go command can use as a module proxy.
 func (r *release) writeProxy(dir string) error {
 	when, err := execute(r.top, "git", "log", "-1", "--format=%cI")
 	if err != nil {
@@ -26,7 +25,6 @@ func (r *release) writeProxy(dir string) error {
 	return nil
 }
 
-// writeModule writes the four files of one module.
 func (r *release) writeModule(dir, folder, info string) error {
 	m := module.Version{Path: modulePath(folder), Version: r.version}
 	at := filepath.Join(dir, filepath.FromSlash(m.Path), "@v") // no capitals, nothing to escape

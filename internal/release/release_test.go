@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestModFilesRequireTheRelease: what is required here is what users get, and a replace line of a
-// module that is not ours would count here alone.
+// TestModFilesRequireTheRelease: users get these requirements, but no replace line.
 func TestModFilesRequireTheRelease(t *testing.T) {
 	r, err := readRelease(".")
 	if err != nil {

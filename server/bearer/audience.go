@@ -10,20 +10,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A NoAudience accepts tokens without an audience, for issuers that write none: from listed
-// clients, with a scope of this server alone, which together replace the claim aud. Both fields are
-// required.
+// A NoAudience accepts tokens without an audience. Listed clients and a scope of this server alone
+// replace the claim aud. Both fields are required.
 type NoAudience struct {
 	// Clients are the ids of the clients, byte for byte.
 	Clients []string
-	// Scope is the scope that a token must have, whatever Options.Implies says. No other server may
-	// use it: that server could send its tokens here.
+	// Scope must be in the token, whatever Options.Implies says, and be used by no other server,
+	// which could replay its tokens here.
 	Scope string
 }
 
-// checkAudiences returns the first mistake in Audiences and NoAudience, or nil.
 func (i *Issuer) checkAudiences() error {
-	if slices.Contains(i.Audiences, "") { // an environment variable that is not set, for example
+	if slices.Contains(i.Audiences, "") { // an unset environment variable, for example
 		return fmt.Errorf("bearer: issuer %s: Audiences has an empty entry: a token with an empty "+
 			"audience would be accepted", i.URL)
 	}
@@ -47,8 +45,7 @@ func (i *Issuer) checkAudiences() error {
 	return nil
 }
 
-// checkAudience checks that a token was issued for this server. For a token without an audience
-// checkOwnScope checks the rest.
+// checkAudience checks that a token is for this server, with checkOwnScope if it lacks an audience.
 func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 	if c.hasClaim("aud") || i.NoAudience == nil {
 		if slices.ContainsFunc(c.audience, func(name string) bool {
@@ -68,7 +65,6 @@ func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 	return nil
 }
 
-// checkOwnScope checks the scopes of a token without an audience.
 func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
 	if !c.hasClaim("aud") && (i.NoAudience == nil || !slices.Contains(scopes, i.NoAudience.Scope)) {
 		return refuse(wrongAudience, hintOwnScope, describeScopes(scopes))
@@ -76,12 +72,10 @@ func (i *issuer) checkOwnScope(c *claims, scopes []string) error {
 	return nil
 }
 
-// describeScopes returns the granted scopes, as a cause.
 func describeScopes(scopes []string) error {
 	return fmt.Errorf("it has the scopes %s", quoteValues(scopes))
 }
 
-// quoteValues lists the first of several texts of a token, for a log. No text is listed as none.
 func quoteValues(texts []string) string {
 	return cmp.Or(errtext.Values(len(texts), func(n int) string {
 		return errtext.Value(texts[n])

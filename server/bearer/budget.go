@@ -10,25 +10,22 @@ import (
 )
 
 const (
-	// The defaults of Issuer.MaxFailedLookUps: GitHub permits 5000 look-ups an hour.
+	// Defaults of Issuer.MaxFailedLookUps: GitHub permits 5000 look-ups an hour.
 	defaultVerifications  = 60
 	defaultIntrospections = 1200
-	// sourceShare is the part of a budget that one sender may use.
-	sourceShare = 4
-	// maxSources bounds the senders that are counted separately.
-	maxSources = 4096
+	sourceShare           = 4    // one sender gets a quarter of a budget
+	maxSources            = 4096 // senders counted separately
 )
 
-// A budget bounds the failed look-ups of an issuer a minute, of all senders and of each one.
+// A budget limits an issuer's failed look-ups per minute, of all senders and of each one.
 type budget struct {
 	cost time.Duration // of a failure
 
 	mu      sync.Mutex
 	all     time.Time                      // when all failures are paid off
-	sources *recent.Map[string, time.Time] // the same of each sender
+	sources *recent.Map[string, time.Time] // the same per sender
 }
 
-// newBudget returns the budget of an issuer with Introspection or Verify.
 func newBudget(i *Issuer) *budget {
 	n := i.MaxFailedLookUps
 	switch {
@@ -41,8 +38,7 @@ func newBudget(i *Issuer) *budget {
 		sources: recent.New[string, time.Time](maxSources, 2*time.Minute)}
 }
 
-// take charges a look-up of a sender as a failed one, since those in flight count. It returns the
-// time until it may begin; 0 or less: it may, and was charged.
+// take charges a look-up in flight as failed. It returns the time to wait; 0 or less: charged.
 func (b *budget) take(source string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +50,6 @@ func (b *budget) take(source string) time.Duration {
 	return pause
 }
 
-// refund reverses the charge of a look-up that has not failed.
 func (b *budget) refund(source string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +72,7 @@ func later(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// sourceOf names the sender of a request by its address, or its IPv6 network. Empty: it may be a
-// proxy.
+// sourceOf names a request's sender by its address or IPv6 network, empty if it may be a proxy.
 func sourceOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	addr := at.Addr().Unmap()

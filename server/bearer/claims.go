@@ -11,19 +11,17 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A claims holds the claims of a JSON Web Token (RFC 9068, section 2.2) or of an introspection
-// response (RFC 7662, section 2.2).
+// A claims holds the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
 type claims struct {
 	issuer, subject, clientID string
 	audience, scopes          []string
-	expiry, notBefore, issued time.Time // zero: there is no such claim
+	expiry, notBefore, issued time.Time // zero if absent
 	all                       map[string]json.RawMessage
 }
 
-// errClaims is the error of a claim that does not have its type.
 var errClaims = errors.New("the claims are malformed")
 
-// readClaims decodes claims. A claim of a wrong type is an error; one that is null is absent.
+// readClaims decodes claims. A claim of a wrong type is an error; a null one is absent.
 func readClaims(data []byte) (*claims, error) {
 	c := &claims{}
 	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
@@ -52,7 +50,6 @@ func (c *claims) hasClaim(name string) bool {
 	return ok
 }
 
-// readClaim decodes a claim into v, which is unchanged if there is no such claim.
 func (c *claims) readClaim(name string, v any) error {
 	raw, ok := c.all[name]
 	if !ok {
@@ -61,15 +58,15 @@ func (c *claims) readClaim(name string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// isNotAccessToken reports whether the claims are those of an ID token, a refresh token or a
-// security event. A nonce with scopes is no sign: some issuers repeat it in access tokens.
+// isNotAccessToken: the claims are those of an ID token, a refresh token or a security event. A
+// nonce with scopes proves nothing: some issuers repeat it in access tokens.
 func (c *claims) isNotAccessToken() bool {
 	if c.hasClaim("at_hash") || c.hasClaim("c_hash") || c.hasClaim("events") ||
 		c.hasClaim("nonce") && !c.hasClaim("scope") && !c.hasClaim("scp") {
 		return true
 	}
-	// All tokens of Cognito and Keycloak have the type JWT; these claims tell their purpose. Hydra
-	// writes access_token for Cognito's access.
+	// Cognito and Keycloak type all tokens JWT; these claims tell their purpose. Hydra writes
+	// access_token for Cognito's access.
 	var tokenUse, typ string
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
@@ -78,17 +75,15 @@ func (c *claims) isNotAccessToken() bool {
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess reports whether there is a claim that ID tokens do not have: scopes, or the client
-// that may use the token. ID tokens have azp (OpenID Connect Core, section 2), and roles in Entra
-// ID. azpacr is in access tokens of Entra ID alone.
+// marksAccess: a claim exists that ID tokens lack: scopes, or the client. ID tokens may have azp
+// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {
 	return []string{"scope", "scp", "client_id", "cid", "appid", "azpacr"}
 }
 
-// maxSeconds is the last second of the year 9999, the latest time that is accepted.
-const maxSeconds = 253402300799
+const maxSeconds = 253402300799 // end of the year 9999
 
 // readTime reads a NumericDate, which may have a fraction (RFC 7519, section 2).
 func (c *claims) readTime(name string, v *time.Time) error {
@@ -120,8 +115,7 @@ func splitScopes(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }
 
-// readScopes reads the granted scopes: scope, a string with spaces (RFC 8693, section 4.2), or else
-// scp of some issuers, such a string or an array.
+// readScopes reads scope, a string (RFC 8693, section 4.2), or else scp, such a string or an array.
 func (c *claims) readScopes() error {
 	if c.hasClaim("scope") {
 		var text string

@@ -9,35 +9,27 @@ import (
 )
 
 const (
-	// maxCacheTime bounds the time in the cache of a verified JSON Web Token, and so the time that
-	// a revoked key is honoured.
-	maxCacheTime = 5 * time.Minute
-	// maxActiveCacheTime is that of a token that introspection accepted.
-	maxActiveCacheTime = 30 * time.Second
-	// inactiveCacheTime is the time in the cache of a token that introspection refused.
-	inactiveCacheTime = 5 * time.Second
-	// maxInactive bounds the cached tokens that introspection refused.
-	maxInactive = 1024
-	// verifyTimeout bounds the verification of a token, including the requests to its issuer.
-	verifyTimeout = 15 * time.Second
+	maxCacheTime       = 5 * time.Minute  // limits the use of a revoked key
+	maxActiveCacheTime = 30 * time.Second // token accepted by introspection
+	inactiveCacheTime  = 5 * time.Second  // token refused by introspection
+	maxInactive        = 1024             // cached tokens that introspection refused
+	verifyTimeout      = 15 * time.Second // with requests to the issuer
 )
 
-// A decision is the outcome of the verification of a token.
 type decision struct {
 	identity serverhttp.Identity
 	err      error     // a *refusedError; nil: the token is accepted
 	until    time.Time // expiry in the cache; zero: not cached
 }
 
-// A verification is an in-flight verification of a token, shared by all requests that bring it.
+// A verification is an in-flight verification of a token, shared by all requests with the token.
 type verification struct {
 	decision               // set before done is closed
 	done     chan struct{} // closed at the end
 	cancel   context.CancelFunc
-	waiters  int // reference count: the requests that wait
+	waiters  int // reference count: the waiting requests
 }
 
-// A presented is a token that a request has brought.
 type presented struct {
 	token  string
 	sum    digest
@@ -45,7 +37,6 @@ type presented struct {
 	known  bool   // it was accepted not long ago
 }
 
-// verifyOnce joins the in-flight verification of a token, or starts one.
 func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision {
 	sum := p.sum
 	g.mu.Lock()
@@ -78,14 +69,13 @@ func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
 	}
 }
 
-// forgetVerificationLocked removes a verification from those that requests join.
 func (g *ResourceServer) forgetVerificationLocked(sum digest, v *verification) {
 	if g.inFlight[sum] == v {
 		delete(g.inFlight, sum)
 	}
 }
 
-// runVerification makes and caches the decision of v, and wakes the requests that wait for it.
+// runVerification makes and caches v's decision, and wakes the waiting requests.
 func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p *presented) {
 	defer v.cancel()
 	defer close(v.done)
@@ -103,8 +93,7 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 	v.decision = g.verifyToken(ctx, p)
 }
 
-// cacheDecisionLocked caches a decision until its expiry, if it has one. Without a cache it records
-// an accepted token as an expired decision.
+// cacheDecisionLocked caches a decision until its expiry, or the acceptance alone without a cache.
 func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	off := g.opts.MaxCachedTokens < 0
 	switch {
@@ -121,8 +110,8 @@ func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	}
 }
 
-// findDecision returns the cached decision about a token. ok is false if there is none or it has
-// expired; known is true if the token was accepted, also by an expired one.
+// findDecision returns the cached decision about a token. ok: there is one that has not expired.
+// known: the token was accepted, also by an expired one.
 func (g *ResourceServer) findDecision(sum digest) (d decision, known, ok bool) {
 	now := time.Now()
 	g.mu.Lock()

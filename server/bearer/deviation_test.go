@@ -25,7 +25,6 @@ const (
 	tenantB = "82229342-1101-4ab6-817b-70c0747630f3"
 )
 
-// withIssuer returns a change of options that changes the issuer alone.
 func withIssuer(change func(i *bearer.Issuer)) func(o *bearer.Options) {
 	return func(o *bearer.Options) { change(&o.Issuers[0]) }
 }
@@ -88,7 +87,7 @@ func TestScopesOfAFunction(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatBlocks: its tokens get 503, those of others pass, and calls do not pile up.
+// TestAFunctionThatBlocks: its tokens get 503, others pass, and calls do not pile up.
 func TestAFunctionThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -158,7 +157,6 @@ func TestTokensWithoutAudience(t *testing.T) {
 	}
 }
 
-// wantNoServer checks that New refuses options.
 func wantNoServer(t testing.TB, change func(o *bearer.Options)) {
 	t.Helper()
 	opts := bearer.Options{Resource: resource, Issuers: []bearer.Issuer{{URL: issuerURL}}}
@@ -235,7 +233,6 @@ func TestPatternsOfTenantsAreChecked(t *testing.T) {
 	}
 }
 
-// readIssuers returns the authorization servers in the metadata.
 func readIssuers(t *testing.T, g protector) string {
 	t.Helper()
 	_, h := g.Metadata()
@@ -257,7 +254,6 @@ func TestLoginURL(t *testing.T) {
 		strings.Replace(alice, issuerURL, "https://sts.example.com/tenant/", 1))
 }
 
-// getJSON decodes what a handler answers.
 func getJSON(t *testing.T, h http.Handler, v any) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -265,7 +261,6 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 	check(t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
-// A deviation is what an identity provider does otherwise than the specifications.
 type deviation struct {
 	name   string
 	word   string         // the option that allows it; empty: none is needed
@@ -274,7 +269,7 @@ type deviation struct {
 	change func(i *bearer.Issuer)
 }
 
-// deviations are those that servers see of the identity providers that companies have.
+// deviations are those of common identity providers, as servers see them.
 func deviations() []deviation {
 	const client = "b1b2c3d4-0000-4000-8000-000000000001"
 	audience := func(name string) func(i *bearer.Issuer) {
@@ -356,7 +351,7 @@ func ofTenant(tenant string) map[string]any {
 	return map[string]any{"iss": "https://login.example.com/" + tenant + "/v2.0", "tid": tenant}
 }
 
-// verifiedAs has a host look tokens up, which expire after a time. 0: never.
+// verifiedAs has the host look tokens up, which expire after lifetime. 0: never.
 func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
 	return func(i *bearer.Issuer) {
 		i.Audiences = []string{"app"}
@@ -370,7 +365,7 @@ func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
 	}
 }
 
-// addElsewhere permits the deviation to another issuer: it holds for that alone.
+// addElsewhere permits the deviation to another issuer, which must not help.
 func (d *deviation) addElsewhere(o *bearer.Options) {
 	other := bearer.Issuer{URL: issuerURL}
 	if d.change(&other); other.Verify != nil || other.URL != issuerURL {
@@ -380,8 +375,7 @@ func (d *deviation) addElsewhere(o *bearer.Options) {
 	o.Issuers = append(o.Issuers, other)
 }
 
-// TestDeviations: a token of each provider passes by default, or by the option that the refusal
-// names.
+// TestDeviations: a token of each provider passes, by the option that the refusal names.
 func TestDeviations(t *testing.T) {
 	works := 0
 	for n, d := range deviations() {
@@ -425,7 +419,7 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// wantNamed checks that a token is refused without the word of the host, and that the log has it.
+// wantNamed checks that a token is refused with the option's name in the log alone.
 func wantNamed(t testing.TB, g protector, token, word string) {
 	t.Helper()
 	_, err := identify(g, token)

@@ -15,17 +15,15 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// newHTTPClient returns the client of requests to issuers. base may be nil.
 func newHTTPClient(base *http.Client) *http.Client {
 	if base != nil {
 		return authhttp.NewClient(*base)
 	}
 	own := authhttp.CloneTransport()
-	own.MaxIdleConnsPerHost = maxIntrospections // the default of 2 is too few for them
+	own.MaxIdleConnsPerHost = maxIntrospections // the default of 2 is too low
 	return authhttp.NewClient(http.Client{Transport: own})
 }
 
-// fetchDocument gets a JSON document of at most limit bytes.
 func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	[]byte, http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -36,8 +34,7 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	return authhttp.Send(i.http, r, limit, http.StatusOK)
 }
 
-// discoverKeysURL returns the URL of the issuer's keys, the jwks_uri of its metadata (RFC 8414,
-// OpenID Connect Discovery 1.0). A refused document ends the search.
+// discoverKeysURL returns the metadata's jwks_uri. A refused document ends the search.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {
@@ -58,14 +55,14 @@ func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	return i.readMetadata(body)
 }
 
-// readMetadata checks the metadata of the issuer and returns its jwks_uri (RFC 8414, section 3.3).
+// readMetadata checks the issuer's metadata and returns its jwks_uri (RFC 8414, section 3.3).
 func (i *issuer) readMetadata(body []byte) (keysURL string, err error) {
 	var metadata struct {
 		Issuer  string `json:"issuer"`
 		KeysURL string `json:"jwks_uri"`
 	}
 	if jsonx.Unmarshal(body, &metadata) != nil {
-		return "", fmt.Errorf("the metadata of %s is not what RFC 8414 says", i.URL)
+		return "", fmt.Errorf("the metadata of %s violates RFC 8414", i.URL)
 	}
 	if metadata.Issuer != i.URL {
 		return "", fmt.Errorf("the metadata of %s names the issuer %.200q; they must be the same",

@@ -17,9 +17,9 @@
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)
 //
-// A client without a token gets 401 with the URL of the metadata, which names the issuer to log in
-// at. Tools, prompts and resources name the scopes that they need (server.Tool.Scopes). A token
-// without one of them gets 403 with all required scopes, and the client requests them.
+// A client without a token gets 401 with the URL of the metadata, which names the issuer for the
+// login. Tools, prompts and resources name the scopes that they need (server.Tool.Scopes). A token
+// that lacks one gets 403 with all required scopes, and the client requests them.
 //
 // # Checks
 //
@@ -32,22 +32,22 @@
 // Claims and headers of a token only select among the configured issuers and their keys: URLs in
 // them are never requested. A token in the URL of a request is not read.
 //
-// Deviations are allowed by fields of the [Issuer], for that issuer alone: other audiences or none,
-// scopes by a function, any tenant, opaque tokens that the host looks up, tokens without a person.
-// [EntraID] has what Entra ID needs.
+// Fields of the [Issuer] allow deviations, for that issuer alone: other audiences or none, scopes
+// by a function, any tenant, opaque tokens that the host looks up, tokens without a user. [EntraID]
+// is preconfigured for Entra ID.
 //
 // # When an issuer cannot be reached
 //
 // Its keys are used until they are a day old. A token that cannot be verified then gets 503 and not
-// 401: clients drop a refused token, so that an outage of the issuer would log everybody out.
+// 401: clients drop a refused token, so an outage of the issuer would log everybody out.
 //
 // # Principals
 //
-// The principal of a request is the issuer and the subject of its token, or the result of
+// The principal of a request is the issuer and subject of its token, or the result of
 // Options.Subject. Round trips and sessions belong to a principal: a refreshed token or one with
-// more scopes continues them, that of another person does not. Handlers get the claims with
-// [TokenFrom], and never the token, which must not be passed on to another server
-// (basic/authorization, "Token Handling").
+// more scopes continues them, another user's does not. Handlers get the claims with [TokenFrom],
+// and never the token, which must not be passed on to another server (basic/authorization, "Token
+// Handling").
 //
 // # Concurrency
 //

@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A journal keeps what the observer of a server is told.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -61,7 +60,7 @@ const (
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 )
 
-// post sends the call of a tool, or what opens a session of an older revision.
+// post sends a tool call, or the request that opens a session of an older revision.
 func post(h http.Handler, legacy bool, tool, query string, authorization ...string) (
 	*http.Response, string) {
 	body, header := fmt.Sprintf(modernCall, tool), http.Header{"Mcp-Protocol-Version": {
@@ -173,7 +172,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestAnAudienceThatCannotBeQuotedIsEscaped: RFC 6750, 3 says what error_description may hold.
+// TestAnAudienceThatCannotBeQuotedIsEscaped for error_description (RFC 6750, 3).
 func TestAnAudienceThatCannotBeQuotedIsEscaped(t *testing.T) {
 	f := newFakeIssuer(t)
 	for path, escaped := range map[string]string{`/a"b`: "/a%22b", "/é": "/%C3%A9"} {

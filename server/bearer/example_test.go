@@ -44,7 +44,7 @@ func Example() {
 	mux.Handle(path, metadata)
 
 	for _, scopes := range [][]string{nil, {"files:read"}, {"files:read", "files:write"}} {
-		token := "" // of who has not logged in
+		token := "" // not logged in
 		if scopes != nil {
 			token = issuer.Issue(bearertest.Token{
 				Subject: "ann", Audience: "https://mcp.example.com/mcp", Scopes: scopes})
@@ -92,7 +92,7 @@ func ExampleResourceServer_RequireBearer() {
 	// Output: 200 the files of acme for ann
 }
 
-// An issuer whose tokens are opaque is asked about each of them.
+// An issuer whose opaque tokens are introspected.
 func ExampleIntrospection() {
 	guard, err := bearer.New(bearer.Options{
 		Resource: "https://mcp.example.com/mcp",

@@ -84,7 +84,7 @@ func (b *house) addWrite(srv *server.Server) {
 		})
 }
 
-// A mail carries the requests of a client, and meddles with the one that has the answer.
+// A mail carries a client's requests, and tampers with the one that has the answer.
 type mail struct {
 	host    string // where requests go
 	answers string // where answers go
@@ -177,8 +177,7 @@ func (b *house) wantWritten(t *testing.T, got string, err error) {
 	}
 }
 
-// TestAFlowGoesOn with another token of its person, a new key, and elsewhere. The same requests of
-// bob are refused.
+// TestAFlowGoesOn with another token, a new key, and elsewhere, but not for bob.
 func TestAFlowGoesOn(t *testing.T) {
 	for name, of := range map[string]struct {
 		changes map[string]any // of the second token

@@ -20,7 +20,6 @@ import (
 // challengeForm has one scheme, and parameters without quote, backslash and control character.
 var challengeForm = regexp.MustCompile(`^Bearer [a-z_]+="[ -!#-\[\]-~]*"(, [a-z_]+="[ -!#-\[\]-~]*")*$`)
 
-// checkRefusal checks that an error is a refusal that may be sent.
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	refused := (*serverhttp.AuthError)(nil)
@@ -114,7 +113,6 @@ func FuzzJWTHeader(f *testing.F) {
 	})
 }
 
-// A saying answers each request with the same body.
 type saying []byte
 
 func (s saying) RoundTrip(*http.Request) (*http.Response, error) {
@@ -122,7 +120,7 @@ func (s saying) RoundTrip(*http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(s))}, nil
 }
 
-// FuzzIntrospection: what passes is active, for this resource, and has a subject.
+// FuzzIntrospection: tokens that pass are active, for this resource, and have a subject.
 func FuzzIntrospection(f *testing.F) {
 	for _, seed := range []string{
 		`{"active":true,"iss":"` + issuerURL + `","sub":"alice","aud":"` + resource + `",` +

@@ -12,15 +12,12 @@ import (
 )
 
 const (
-	// maxHostCalls bounds the functions of the host that run for a server at a time. Calls beyond
-	// it wait for a slot, and get 503.
-	maxHostCalls = 64
-	// maxScopes bounds the scopes of a token that [Issuer].ScopesOf returns.
-	maxScopes = 1000
+	maxHostCalls = 64   // of host functions; more wait for a slot, or get 503
+	maxScopes    = 1000 // scopes from [Issuer].ScopesOf
 )
 
-// callHost calls a function of the host, which may not return: the end of ctx ends the wait with
-// status 503. A panic is an error.
+// callHost calls a host function, which may never return: ctx ends the wait with 503. A panic is an
+// error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -34,7 +31,7 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	}
 	done := make(chan result, 1)
 	go func() {
-		r := result{err: errors.New("panic")} // also where the host calls runtime.Goexit
+		r := result{err: errors.New("panic")} // also if the host calls runtime.Goexit
 		defer func() {
 			if p := recover(); p != nil {
 				r = result{err: fmt.Errorf("panic: %v", p)}
@@ -56,8 +53,8 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 // ErrInactive is the error of [Issuer].Verify for an invalid token.
 var ErrInactive = errors.New("bearer: the token is not active")
 
-// verifyByHost returns the claims of a token that [Issuer].Verify accepts. A token without an
-// audience is for its client.
+// verifyByHost returns the claims from [Issuer].Verify. A token without an audience is its
+// client's.
 func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {
@@ -79,12 +76,10 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 		c.audience = []string{c.clientID}
 	}
 	aud, err := json.Marshal(c.audience)
-	c.all = map[string]json.RawMessage{"aud": aud} // it is there, even where it names nobody
+	c.all = map[string]json.RawMessage{"aud": aud} // present even if empty
 	return c, err
 }
 
-// findScopes returns the result of [Issuer].ScopesOf for a verified token, or else the scopes of
-// its claims.
 func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([]string, error) {
 	if i.ScopesOf == nil {
 		return t.Scopes, nil

@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// maxIntrospectionBytes bounds an introspection response.
 	maxIntrospectionBytes = 64 << 10
-	// maxIntrospections bounds the introspection requests in flight to an issuer. Others wait.
-	maxIntrospections = 64
+	maxIntrospections     = 64 // in flight to an issuer; others wait
 )
 
 // beginLookUp waits for the slot of a look-up, which the caller must free unless there is an error.
@@ -42,7 +40,7 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 }
 
 // lookUpToken looks a token up at the issuer or by the host, and returns the claims of an active
-// one. It keeps the deadline of ctx and is not cancelled with it, since the response can be cached.
+// one. It keeps ctx's deadline but is not cancelled with it, since the response can be cached.
 func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
 	deadline, _ := ctx.Deadline() // that of the verification
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -79,8 +77,7 @@ func (i *issuer) introspectionError(cause error) error {
 		fmt.Errorf("introspection by %s: %w", i.URL, cause))
 }
 
-// readIntrospection returns the claims of an active bearer token (RFC 7662, section 2.2), and
-// refuses all others.
+// readIntrospection returns the claims of an active bearer token (RFC 7662, section 2.2).
 func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	c, err := readClaims(body)
 	if err != nil {

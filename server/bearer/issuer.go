@@ -17,47 +17,38 @@ import (
 )
 
 const (
-	// defaultKeysLifetime is the freshness lifetime of keys without max-age. A max-age counts
-	// between minKeysLifetime and maxKeysLifetime.
+	// defaultKeysLifetime is for keys without max-age, which the two others bound.
 	defaultKeysLifetime = 15 * time.Minute
 	minKeysLifetime     = time.Minute
 	maxKeysLifetime     = 24 * time.Hour
-	// maxStaleTime is the greatest age of keys that are used while fetches fail.
-	maxStaleTime = 24 * time.Hour
-	// unknownKeyPause is the least time from a fetch without the key of a token to the next one, so
-	// that made-up keys do not flood the issuer.
-	unknownKeyPause = 30 * time.Second
-	// failurePause is the least time from a failed fetch to the next one.
-	failurePause = 5 * time.Second
-	// fetchTimeout bounds a fetch, which is up to three requests for metadata and one for keys.
-	fetchTimeout = 10 * time.Second
-	// maxKeys and maxKeysBytes bound a key set.
-	maxKeys      = 100
-	maxKeysBytes = 512 << 10
-	// maxKeysTried bounds the keys that are tried for a token without a key id.
-	maxKeysTried = 5
+	maxStaleTime        = 24 * time.Hour   // greatest age of keys while fetches fail
+	unknownKeyPause     = 30 * time.Second // for made-up keys, which must not flood the issuer
+	failurePause        = 5 * time.Second  // after a failed fetch
+	fetchTimeout        = 10 * time.Second // up to three requests for metadata and one for keys
+	maxKeys             = 100
+	maxKeysBytes        = 512 << 10
+	maxKeysTried        = 5 // for a token without a key id
 )
 
 // An issuer is an authorization server with its keys, which it fetches.
 type issuer struct {
 	Issuer
 	http          *http.Client
-	introspecting chan struct{}                     // semaphore: an element for each look-up
-	hostCalls     chan struct{}                     // semaphore of calls of Verify that run
+	introspecting chan struct{}                     // semaphore: an element per look-up
+	hostCalls     chan struct{}                     // semaphore of calls of Verify
 	failures      *budget                           // of look-ups
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
-	fetched    time.Time     // start of the fetch that brought the keys; zero: none has
+	fetched    time.Time     // start of the fetch that brought the keys, or zero
 	freshUntil time.Time     // the keys are stale after this
 	lastFetch  time.Time     // start of the last fetch
-	lastMiss   time.Time     // start of the last fetch without the key of a token
-	fetchErr   error         // of the last fetch; nil: it succeeded
-	fetching   chan struct{} // closed at the end of the fetch in flight; nil: there is none
+	lastMiss   time.Time     // start of the last fetch without a token's key
+	fetchErr   error         // of the last fetch, or nil
+	fetching   chan struct{} // closed at the end of the fetch in flight, or nil
 }
 
-// newIssuer returns an issuer that sends its requests by client.
 func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, error) {
 	i := &issuer{Issuer: configured, http: client, fetchFailed: o.FetchFailed,
 		introspecting: make(chan struct{}, maxIntrospections),
@@ -76,9 +67,8 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// findKeys returns the keys that may have signed a token, by the key id and the algorithm in its
-// header. It waits for the fetch of an unknown key, and refreshes stale keys in the background.
-// issued is the latest time at which the token may have been issued.
+// findKeys returns the keys that may have signed a token, issued at issued at the latest. It waits
+// for the fetch of an unknown key, and refreshes stale keys in the background.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -136,8 +126,7 @@ func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Ti
 	return nil
 }
 
-// recordMissLocked records that the last fetch did not bring the key of a token, and returns the
-// error for the token.
+// recordMissLocked records that the last fetch lacked a token's key, and returns the token's error.
 func (i *issuer) recordMissLocked(id string, issued time.Time) error {
 	if i.fetchErr == nil {
 		i.lastMiss = i.lastFetch
@@ -163,12 +152,11 @@ func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 		fmt.Errorf("its key set of %s does not have it", i.fetched.UTC().Format(time.RFC3339)))
 }
 
-// refuseKey refuses a token of an unknown key.
 func refuseKey(id string) error {
 	return refuse(unknownKey, hintKey, fmt.Errorf("kid is %s", errtext.Value(id)))
 }
 
-// fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: one may.
+// fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: now.
 func (i *issuer) fetchPauseLocked() time.Duration {
 	if i.fetchErr != nil {
 		return failurePause - time.Since(i.lastFetch)
@@ -176,8 +164,7 @@ func (i *issuer) fetchPauseLocked() time.Duration {
 	return unknownKeyPause - time.Since(i.lastMiss)
 }
 
-// selectKeysLocked returns the known keys of an id and an algorithm; for an empty id, the first few
-// of the algorithm.
+// selectKeysLocked returns the known keys of an id and algorithm, or the first few without an id.
 func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 	if i.Keys == nil && time.Since(i.fetched) > maxStaleTime {
 		return nil
@@ -193,7 +180,7 @@ func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 }
 
 // startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at
-// its end. The fetch has a time limit of its own, and no caller cancels it.
+// its end. The fetch has its own time limit, and no caller cancels it.
 func (i *issuer) startFetchLocked() <-chan struct{} {
 	if i.fetching != nil {
 		return i.fetching
@@ -218,13 +205,12 @@ func (i *issuer) startFetchLocked() <-chan struct{} {
 	return done
 }
 
-// reportFailure calls Options.FetchFailed, and drops a panic.
+// reportFailure calls Options.FetchFailed, and recovers from a panic.
 func (i *issuer) reportFailure(err error) {
 	defer func() { _ = recover() }()
 	i.fetchFailed(i.URL, err)
 }
 
-// fetchKeys requests the keys of the issuer, and returns them and their freshness lifetime.
 func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duration, error) {
 	at := i.KeysURL
 	if at == "" {

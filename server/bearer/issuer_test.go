@@ -38,13 +38,13 @@ type fakeIssuer struct {
 	keys     []jose.JSONWebKey // published
 	requests map[string]int    // by path
 	down     bool
-	hold     chan struct{} // requests wait until it is closed, nil: they do not
+	hold     chan struct{} // blocks requests until closed, or nil
 	metadata map[string]any
 	headers  http.Header // of the key set
 	says     map[string]any
 
-	redirected string // a path that leads elsewhere
-	// firstPlace answers in the first place of the metadata, which is at the last one then.
+	redirected string // a path that redirects
+	// firstPlace answers at the first place of the metadata, which moves to the last one.
 	firstPlace func(w http.ResponseWriter)
 }
 
@@ -80,7 +80,6 @@ func (f *fakeIssuer) count(path string) int {
 // client reaches the issuer, whatever the host.
 func (f *fakeIssuer) client() *http.Client { return &http.Client{Transport: f} }
 
-// RoundTrip implements [http.RoundTripper].
 func (f *fakeIssuer) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	f.requests[r.URL.Path]++
@@ -152,7 +151,6 @@ func claimsOf(changes map[string]any, more ...any) map[string]any {
 	return c
 }
 
-// token signs claims with the key of the moment.
 func (f *fakeIssuer) token(changes map[string]any) string {
 	f.t.Helper()
 	f.mu.Lock()
@@ -179,7 +177,6 @@ func sign(t testing.TB, algorithm jose.SignatureAlgorithm, key any, kind string,
 	return text
 }
 
-// keySet is the key set of one public key.
 func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key, KeyID: id}}})
@@ -187,7 +184,6 @@ func keySet(t testing.TB, key crypto.PublicKey, id string) []byte {
 	return set
 }
 
-// newResourceServer protects the resource with the issuer alone.
 func newResourceServer(t testing.TB, f *fakeIssuer,
 	change func(o *bearer.Options)) *bearer.ResourceServer {
 	t.Helper()
@@ -201,21 +197,19 @@ func newResourceServer(t testing.TB, f *fakeIssuer,
 	return g
 }
 
-// A protector is a server, or a guarded one.
 type protector interface {
 	serverhttp.Authority
 	RequireBearer(next http.Handler, scopes ...string) http.Handler
 	Metadata() (path string, h http.Handler)
 }
 
-// identify returns whom a server takes the sender of a token for.
 func identify(g protector, token string) (serverhttp.Identity, error) {
 	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	return g.Identify(r)
 }
 
-// send shows a token to a handler behind the guard. The body is what the token says.
+// send shows a token to a handler behind the guard, which responds with its claims.
 func send(t testing.TB, g protector, token string, scopes ...string) *http.Response {
 	t.Helper()
 	return sendAs(t.Context(), g, token, "", scopes...)
@@ -254,10 +248,9 @@ func sendRequest(g protector, r *http.Request, scopes ...string) *http.Response 
 type guarded struct {
 	*fakeIssuer
 	*bearer.ResourceServer
-	kept map[string]string // tokens by the names that a script gives them
+	kept map[string]string // tokens by their names in scripts
 }
 
-// newGuarded returns an issuer, and a server that it protects alone.
 func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
 	t.Helper()
 	f := newFakeIssuer(t)
@@ -268,7 +261,7 @@ func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
 	}), map[string]string{}}
 }
 
-// run does what the words of a script say, one after the other:
+// run runs the words of a script in order:
 //
 //	good              a new token passes
 //	keep=x            a new token is called x, and not sent
@@ -279,8 +272,8 @@ func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
 //	down, up          the issuer does not answer, or answers again
 //	rotate, rotate=x  it publishes another key, with the id x, and signs with it
 //	forget            it publishes no key any more
-//	active, inactive  what it says of each token that is looked up
-//	keys=2            its keys, or introspect=2 its introspection, were asked for so often
+//	active, inactive  its response for each token that is looked up
+//	keys=2            its keys, or introspect=2 its introspection, were requested so often
 func (g *guarded) run(script string) {
 	g.t.Helper()
 	for word := range strings.FieldsSeq(script) {
@@ -333,13 +326,11 @@ func (g *guarded) run(script string) {
 // uncached changes options to those of a server that verifies each token.
 func uncached(o *bearer.Options) { o.MaxCachedTokens = -1 }
 
-// inFakeTime plays a script.
 func inFakeTime(t *testing.T, script string, changes ...func(o *bearer.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { newGuarded(t, changes...).run(script) })
 }
 
-// check ends the test if there is an error.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

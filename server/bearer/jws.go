@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// minRSABits is the length of the shortest RSA key that is used (RFC 7518, section 3.3).
-const minRSABits = 2048
+const minRSABits = 2048 // RFC 7518, section 3.3
 
 // splitJWT returns the unverified header and payload of a JSON Web Token in compact serialization
 // (RFC 7515, section 7.1), or nil. Each part must have its one canonical encoding.
@@ -43,8 +42,7 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 	return header, decoded[1]
 }
 
-// readType returns the type in the header of a token, in lower case; empty: there is none. ok is
-// false if it is empty or not a string.
+// readType returns the header's type in lower case, "" if absent. ok: absent or a non-empty string.
 func readType(header map[string]json.RawMessage) (kind string, ok bool) {
 	raw, found := header["typ"]
 	if !found {
@@ -80,8 +78,7 @@ func acceptedAlgorithms() []jose.SignatureAlgorithm {
 		jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
-// verifySignature checks the header of a token, and that a key of the issuer has signed payload,
-// which was decoded from the token. issued is the unverified iat claim.
+// verifySignature checks header and signature of payload, both of one token. issued is its iat.
 func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {

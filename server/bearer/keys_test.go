@@ -61,9 +61,9 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 				wantInvalid(t, response, "key")
 			}
 		}
-		// A good token of a key that is younger than what is known is not refused for good.
+		// A good token of a newer key is not refused for good.
 		g.run("keys=2 rotate=new keep=new new:503=30")
-		// The operator is not told that the issuer is down.
+		// The log does not say that the issuer is down.
 		why := "has not published the key of the token: its key set of " +
 			time.Now().UTC().Format(time.RFC3339)
 		if _, err := identify(g, g.kept["new"]); err == nil || !strings.Contains(err.Error(), why) {
@@ -84,7 +84,7 @@ func TestIssuerIsDown(t *testing.T) {
 		})
 		g.run("keep=x keep=y down x:503=5 y:503=5 " +
 			".well-known/oauth-authorization-server/tenant=1 up sleep=5s good")
-		g.run("down sleep=23h good") // keys that cannot be fetched anew are used for a day
+		g.run("down sleep=23h good") // keys that cannot be refetched are used for a day
 		synctest.Wait()              // the fetch in the background has failed
 		if n := len(failures); n != 2 {
 			t.Errorf("the host was told of %d failures, want 2", n)
@@ -144,7 +144,6 @@ func TestFirstCallersShareAFetch(t *testing.T) {
 	})
 }
 
-// TestRefusedMetadataIsNoReasonToLookElsewhere.
 func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 	for name, change := range map[string]func(m map[string]any){
 		"issuer with a slash": func(m map[string]any) { m["issuer"] = issuerURL + "/" },
@@ -158,7 +157,7 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 		},
 		"keys in a file":   func(m map[string]any) { m["jwks_uri"] = "file:///etc/passwd" },
 		"keys are no text": func(m map[string]any) { m["jwks_uri"] = 7 },
-		// Keys of an issuer on the net are fetched by TLS, also where it names this machine.
+		// Keys of an issuer on the net are fetched by TLS, even if its metadata names this machine.
 		"keys on this machine": func(m map[string]any) { m["jwks_uri"] = "http://127.0.0.1/keys" },
 		"longer than 256 KiB":  func(m map[string]any) { m["x"] = string(make([]byte, 256<<10)) },
 	} {
@@ -313,7 +312,7 @@ func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
 	}
 }
 
-// TestIntrospectionIsRemembered: active for 30 s, inactive for 5 s, apart from each other.
+// TestIntrospectionIsRemembered: active for 30 s, inactive for 5 s, independently.
 func TestIntrospectionIsRemembered(t *testing.T) {
 	inFakeTime(t, "keep=t active t t t inactive t sleep=30s t:inactive t:inactive t:inactive "+
 		"introspect=2 sleep=5s down t:503=5 up active t", introspecting)
@@ -321,7 +320,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 		introspecting, func(o *bearer.Options) { o.MaxCachedTokens = 2 })
 }
 
-// TestTokensThatAreIntrospectedAreNotVerifiedHere: and are shown to their own issuer alone.
+// TestTokensThatAreIntrospectedAreNotVerifiedHere, and are only sent to their own issuer.
 func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	g := newGuarded(t, introspecting)
 	g.kept["symmetric"] = sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "",
@@ -331,7 +330,7 @@ func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	g.run("active symmetric nobody's introspect=2 foreign:issuer introspect=2")
 }
 
-// TestMadeUpTokensDoNotFloodTheIssuer: it is asked about 64 at a time, while the others wait.
+// TestMadeUpTokensDoNotFloodTheIssuer: 64 look-ups run at a time, while the others wait.
 func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
@@ -351,7 +350,7 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 	})
 }
 
-// TestTokensThatNobodyWaitsForAreNotIntrospected: nor keep a goroutine and a place.
+// TestTokensThatNobodyWaitsForAreNotIntrospected, and hold no goroutine and no slot.
 func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t, introspecting), make(chan struct{})
@@ -390,7 +389,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		g.run("keep=long long short forget rotate=k2")
 		g.headers.Set("Cache-Control", "max-age=60")
 		g.run("sleep=20s short:expired sleep=4m long sleep=55m")
-		g.run("good long:key") // the good one fetches the keys of today
+		g.run("good long:key") // the good one fetches today's keys
 	})
 }
 
@@ -509,7 +508,7 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedirectsOfIssuersAreRefused: they lead to hosts that nobody has configured.
+// TestRedirectsOfIssuersAreRefused: they lead to hosts that are not configured.
 func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 	for _, path := range []string{
 		"/.well-known/oauth-authorization-server/tenant", "/keys", "/introspect",
@@ -532,8 +531,7 @@ func TestKeysWithoutIDAreRotated(t *testing.T) {
 		uncached)
 }
 
-// TestTokensWithoutKeyIDDoNotFloodTheIssuer: they lead to one fetch in 30 s, and are not refused
-// for good meanwhile.
+// TestTokensWithoutKeyIDDoNotFloodTheIssuer: one fetch in 30 s, and no final refusal meanwhile.
 func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, mine := newGuarded(t), newKey(t)

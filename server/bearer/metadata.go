@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// wellKnown is the path of the metadata, before that of the resource (RFC 9728, section 3.1).
+// wellKnown comes before the resource's path (RFC 9728, section 3.1).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// prepareMetadata makes the document of [ResourceServer.Metadata] (RFC 9728, section 2), its path
-// and its URL.
+// prepareMetadata makes the document of [ResourceServer.Metadata], its path and its URL.
 func (g *ResourceServer) prepareMetadata() error {
 	u, err := url.Parse(g.opts.Resource)
 	if err != nil {
@@ -45,9 +44,8 @@ func (g *ResourceServer) prepareMetadata() error {
 	return err
 }
 
-// Metadata returns a handler that serves the metadata of the resource (RFC 9728), and the path at
-// which the host must serve it, on the origin of [Options].Resource. It answers GET, HEAD and
-// OPTIONS, and allows all origins (CORS), since the metadata is public.
+// Metadata returns a handler of the resource's metadata (RFC 9728), and its path on the origin of
+// [Options].Resource. It answers GET, HEAD and OPTIONS, and allows all origins: metadata is public.
 //
 //	path, metadata := guard.Metadata()
 //	mux.Handle(path, metadata)

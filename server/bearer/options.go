@@ -18,129 +18,113 @@ import (
 )
 
 const (
-	// leeway bounds the clock skew between an issuer and the server.
-	leeway                 = time.Minute
+	leeway                 = time.Minute // clock skew of issuers
 	defaultMaxCachedTokens = 4096
-	// maxTokenBytes bounds a token. Tokens with many claims have 2 or 3 KiB.
-	maxTokenBytes = 16 << 10
+	maxTokenBytes          = 16 << 10 // tokens with many claims have 2 or 3 KiB
 )
 
 // Options configure a [ResourceServer]. Resource and Issuers are required.
 type Options struct {
-	// Resource is the resource identifier of the MCP server (RFC 8707): the URL of its endpoint as
+	// Resource is the MCP server's resource identifier (RFC 8707): the URL of its endpoint as
 	// clients know it, such as "https://mcp.example.com/mcp". It must be https, or http to a
 	// loopback host, without query and fragment. Tokens must have it in their audience.
 	Resource string
-	// Issuers are the authorization servers whose tokens are accepted. No two have the same URL.
+	// Issuers are the authorization servers whose tokens are accepted, with distinct URLs.
 	Issuers []Issuer
-	// Scopes are required for every request, in addition to those of a tool, prompt or resource
-	// (server.Tool.Scopes).
+	// Scopes are required for every request, besides those of a tool, prompt or resource.
 	Scopes []string
 	// Supported is scopes_supported of the metadata: the scopes that a client requests at first.
 	// Nil: Scopes. "offline_access" is an error: it is not a scope of a resource.
 	Supported []string
-	// Implies reports whether the granted scope have includes the scope need, which differs. Calls
-	// may overlap. Nil: no scope includes another.
+	// Implies reports whether scope have includes another scope need. Calls may overlap. Nil: none.
 	Implies func(have, need string) bool
-	// Subject returns the principal of a verified token, which must not be anonymous. After an
-	// error or a panic the token is refused with 401, and the observer of the server gets the
-	// error. Calls may overlap. Nil: the issuer and the subject of the token; a token without a
-	// subject is refused, see Issuer.Machines.
+	// Subject returns a verified token's principal, not anonymous. An error or panic refuses the
+	// token with 401, for the server's observer. Calls may overlap. Nil: issuer and subject; a
+	// token without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
-	// Anonymous accepts requests without a token, without scopes. Invalid tokens are still refused.
+	// Anonymous accepts requests without a token, with no scopes. Invalid tokens are still refused.
 	// It cannot be combined with Scopes.
 	Anonymous bool
 
-	// Name is resource_name of the metadata, which people are shown. It may be empty.
+	// Name is resource_name of the metadata, which users see. It may be empty.
 	Name string
 
 	// MaxCachedTokens bounds the cache of verified tokens, of 2 to 3 KiB each. A token is cached
-	// for up to five minutes, an introspected one for up to 30 seconds. 0: 4096; negative: there is
-	// no cache.
+	// for up to 5 minutes, an introspected one for up to 30 seconds. 0: 4096; negative: no cache.
 	MaxCachedTokens int
 	// HTTPClient sends the requests to issuers. It never follows redirects: its CheckRedirect is
-	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the proxy of the
-	// environment.
+	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the environment's proxy.
 	HTTPClient *http.Client
-	// FetchFailed is called after each failed fetch of an issuer's keys, in a goroutine of its own.
-	// Older keys are used until they are a day old, so that no request shows the failure. Calls may
-	// overlap. Nil: failures are not reported.
+	// FetchFailed, if not nil, is called after each failed fetch of an issuer's keys, in its own
+	// goroutine. Requests do not show the failure until the keys are a day old. Calls may overlap.
 	FetchFailed func(issuerURL string, err error)
 }
 
-// An Issuer is an authorization server whose tokens are accepted. At most one of KeysURL, Keys,
-// Introspection and Verify may be set. With none of them, tokens are JSON Web Tokens, and the
-// metadata of the issuer has the URL of its keys.
+// An Issuer is an accepted authorization server. At most one of KeysURL, Keys, Introspection and
+// Verify may be set. Without them, tokens are JSON Web Tokens with keys found by the metadata.
 type Issuer struct {
-	// URL is the issuer identifier, compared byte for byte with that of tokens and metadata: https,
-	// or http to a loopback host.
+	// URL is the issuer identifier, compared byte for byte: https, or http to a loopback host.
 	URL string
-	// KeysURL is the URL of the JSON Web Key Set, in the place of the jwks_uri of the metadata.
+	// KeysURL is the URL of the JSON Web Key Set, instead of the metadata's jwks_uri.
 	KeysURL string
 	// Keys is a JSON Web Key Set (RFC 7517), for issuers whose keys are never fetched.
 	Keys []byte
 	// Introspection sends each token, also a JSON Web Token, to the issuer (RFC 7662). Only one
 	// issuer may have it or Verify: tokens that name no issuer go there.
 	Introspection *Introspection
-	// Verify looks a token up at an issuer with an endpoint of its own in the place of
-	// introspection, such as GitHub and Google. It returns the claims, or [ErrInactive] for a token
-	// that is not valid, or that is bound to a key, which this server does not check: 401. Any
-	// other error, a panic and a call of more than 15 seconds are 503. Audience must be the
-	// resources that the token was issued for; if the issuer has none, it is empty, and ClientID is
-	// the client that the token was issued to. The server compares them with Options.Resource and
-	// Audiences: a valid token of another client is refused. Expiry may be zero. Results are cached
-	// as those of introspection. Up to 64 calls may overlap, one for each token.
+	// Verify looks a token up at an issuer with a proprietary endpoint instead of introspection,
+	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for a token that is
+	// invalid, or bound to a key, which this server does not check. Any other error, a panic and a
+	// call of more than 15 seconds are 503. Audience must be the resources that the token is for;
+	// if the issuer has none, it is empty, and ClientID is the token's client. The server compares
+	// them with Options.Resource and Audiences: another client's valid token is refused. Expiry may
+	// be zero. Results are cached as those of introspection. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
-	// MaxFailedLookUps bounds the look-ups a minute, by Verify or Introspection, that are in flight
-	// or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it tokens
-	// that were not accepted in the last five minutes get 503. One address may use a quarter,
-	// unless it is private, as those of proxies are. 0: 60 for Verify, since GitHub permits 5000 an
-	// hour, and 1200 for Introspection; negative is an error.
+	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
+	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
+	// tokens not accepted in the last five minutes get 503. One address may use a quarter, unless
+	// it is private, as of proxies. 0: 60 for Verify, 1200 for Introspection; negative is an error.
 	MaxFailedLookUps int
 
 	// Audiences are accepted besides Options.Resource, for authorization servers without resource
-	// indicators (RFC 8707). They are compared byte for byte. Each must belong to this server
-	// alone.
+	// indicators (RFC 8707). Compared byte for byte. Each must belong to this server alone.
 	Audiences []string
 	// NoAudience accepts tokens without an audience, for authorization servers that write none. A
 	// token with the audience of another server is still refused.
 	NoAudience *NoAudience
-	// ScopesOf returns the scopes of a verified token, for issuers with other claims or names for
-	// them. t.Scopes are those of the claims scope or scp. After an error, a panic, more than 1000
-	// scopes or an invalid one the token is refused with 401; after 15 seconds the request gets
-	// 503. Calls may overlap; the result is cached with the token. Nil: t.Scopes.
+	// ScopesOf returns a verified token's scopes, for issuers with other claims or names. t.Scopes
+	// are those of the claims scope or scp. After an error, a panic, more than 1000 scopes or an
+	// invalid one the token is refused with 401; after 15 seconds the request gets 503. Calls may
+	// overlap; the result is cached with the token. Nil: t.Scopes.
 	ScopesOf func(t *Token) ([]string, error)
 	// Machines accepts tokens without the claim sub, with the principal "client:" and the client
-	// id. It is for issuers that issue such tokens to programs alone: otherwise two people with one
+	// id. It is for issuers that issue such tokens to programs alone: otherwise two users with one
 	// client would be one principal. Without it they are refused, unless Options.Subject is set.
 	Machines bool
-	// Type is a type in the header of JSON Web Tokens, such as "Bearer", that is accepted besides
-	// at+jwt (RFC 9068), JWT and a missing one, case-insensitively. Empty: none.
+	// Type is another accepted JWT type, such as "Bearer", besides at+jwt and JWT, in any case.
 	Type string
-	// Unmarked accepts JSON Web Tokens that may be ID tokens: their type is not at+jwt, and they
-	// have none of the claims scope, scp, client_id, cid, appid and azpacr. The audience of an ID
-	// token is the client id, which must not be in Audiences then. ID tokens with a nonce or hashes
-	// are still refused.
+	// Unmarked accepts JSON Web Tokens that may be ID tokens: not of type at+jwt, and without
+	// scope, scp, client_id, cid, appid and azpacr. The client id, an ID token's audience, must
+	// then not be in Audiences. ID tokens with a nonce or hashes are still refused.
 	Unmarked bool
-	// LoginURL is the authorization server in the metadata, for an issuer that signs tokens and has
-	// no login of its own: version 1 of Entra ID, or any tenant. Empty: URL.
+	// LoginURL is the authorization server in the metadata, for an issuer that signs tokens but has
+	// no login: version 1 of Entra ID, or any tenant. Empty: URL.
 	LoginURL string
-	// AnyTenant accepts tokens of all tenants of the issuer. Exactly one segment of the path of URL
-	// is "{tenantid}", a GUID that the claim tid of the token must repeat. Principals and
-	// Token.Issuer have the tenant. It needs LoginURL, and KeysURL or Keys.
+	// AnyTenant accepts tokens of all tenants. One segment of URL's path is "{tenantid}", a GUID
+	// that the claim tid must repeat. Principals and Token.Issuer have the tenant. It needs
+	// LoginURL, and KeysURL or Keys.
 	AnyTenant bool
 }
 
-// An Introspection is the introspection endpoint of an [Issuer] (RFC 7662, section 2). All fields
-// are required.
+// An Introspection is an [Issuer]'s introspection endpoint (RFC 7662, section 2). All fields are
+// required.
 type Introspection struct {
-	// URL is the introspection endpoint: https, or http to a loopback host.
-	URL string
+	URL string // https, or http to a loopback host
 	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
 	ClientID, ClientSecret string
 }
 
-// Format implements [fmt.Formatter]. It prints the client id alone for every verb.
+// Format implements [fmt.Formatter]. It prints only the client id.
 func (i Introspection) Format(s fmt.State, _ rune) {
 	_, _ = io.WriteString(s, i.LogValue().String())
 }
@@ -150,7 +134,6 @@ func (i Introspection) LogValue() slog.Value {
 	return slog.StringValue("introspection by client " + i.ClientID)
 }
 
-// check returns the first mistake in the options, or nil.
 func (o *Options) check() error {
 	if err := checkIdentifier("Resource", o.Resource); err != nil {
 		return err
@@ -164,7 +147,6 @@ func (o *Options) check() error {
 	return o.checkScopes()
 }
 
-// checkIssuers returns the first mistake in Issuers, or nil.
 func (o *Options) checkIssuers() error {
 	if len(o.Issuers) == 0 {
 		return errors.New("bearer: Options.Issuers is empty: no token could be accepted")
@@ -189,7 +171,6 @@ func (o *Options) checkIssuers() error {
 	return nil
 }
 
-// check returns the first mistake in the issuer, or nil. newIssuer checks the keys.
 func (i *Issuer) check() error {
 	if i.URL == "" {
 		return errors.New("bearer: Issuer.URL is empty")
@@ -231,8 +212,8 @@ func (i *Issuer) check() error {
 	return nil
 }
 
-// checkIdentifier checks the identifier of a resource (RFC 8707, section 2) or an issuer (RFC 8414,
-// section 2). field names the option. Braces would be wildcards in the pattern of a ServeMux.
+// checkIdentifier checks the identifier of a resource (RFC 8707, section 2) or issuer (RFC 8414,
+// section 2). field names the option. Braces would be wildcards in a ServeMux pattern.
 func checkIdentifier(field, text string) error {
 	if text == "" {
 		return fmt.Errorf("bearer: %s is empty", field)
@@ -250,7 +231,6 @@ func checkIdentifier(field, text string) error {
 	return nil
 }
 
-// checkEndpoint checks that text is the URL of an endpoint: https, or http to a loopback host.
 func checkEndpoint(field, text string) error {
 	if _, err := urlrule.Check(text); err != nil {
 		return fmt.Errorf("bearer: %s: %w", field, err)
@@ -258,7 +238,6 @@ func checkEndpoint(field, text string) error {
 	return nil
 }
 
-// checkScopes returns the first mistake in Scopes and Supported, or nil.
 func (o *Options) checkScopes() error {
 	for _, text := range slices.Concat(o.Scopes, o.Supported) {
 		if text == "offline_access" {

@@ -1,7 +1,5 @@
 package bearer_test
 
-// This file has the first code of the page README.md, with the imports that it needs.
-
 import (
 	"context"
 	"net/http"

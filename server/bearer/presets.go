@@ -1,22 +1,18 @@
 package bearer
 
-// This file has identity providers that need more than two fields of an [Issuer].
-
 // EntraID returns the issuer of one tenant of Microsoft Entra ID, a GUID in lower case, for a
-// server that is registered there as clientID, with tokens of version 2, whose aud is that id
-// ("Access token claims reference",
-// https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
-// scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. The
-// app roles of a program count as scopes; those of a person, who has not granted them to each
-// client, do not.
+// server registered there as clientID, with tokens of version 2, whose aud is that id
+// (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
+// scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. A
+// program's app roles count as scopes; a user's, who has not granted them to each client, do not.
 func EntraID(tenant, clientID string) Issuer {
 	return Issuer{URL: "https://login.microsoftonline.com/" + tenant + "/v2.0",
 		Audiences: []string{clientID}, ScopesOf: entraScopes("api://" + clientID + "/")}
 }
 
 // EntraIDAnyTenant returns the issuer of all tenants of Microsoft Entra ID, see [EntraID]. It
-// accepts users of every organization ("Convert single-tenant app to multitenant",
-// https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
+// accepts users of every organization
+// (https://learn.microsoft.com/entra/identity-platform/howto-convert-app-to-be-multi-tenant).
 func EntraIDAnyTenant(clientID string) Issuer {
 	i := EntraID(tenantMark, clientID)
 	i.AnyTenant = true

@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An issuer that has its scopes in a claim of its own.
+// An issuer with its scopes in a non-standard claim.
 func ExampleIssuer() {
 	auth0 := bearer.Issuer{
 		URL: "https://tenant.eu.auth0.com/", // with its slash, as in the tokens
@@ -70,7 +70,7 @@ func verifyGitHub(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: said.Scopes, Expiry: said.Expires}, nil
 }
 
-// verifyGoogle has Google say what it knows of a token. Its sub is there where openid was granted.
+// verifyGoogle asks Google about a token. Its sub is there if openid was granted.
 func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 	r, err := http.NewRequestWithContext(ctx, "POST",
 		"https://oauth2.googleapis.com/tokeninfo", nil)
@@ -89,8 +89,7 @@ func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
 }
 
-// askProvider sends a request and decodes its response. inactive is the status for an invalid
-// token.
+// askProvider decodes a response. inactive is the status for an invalid token.
 func askProvider(r *http.Request, inactive int, v any) error {
 	response, err := providers.Do(r)
 	if err != nil {
@@ -106,7 +105,6 @@ func askProvider(r *http.Request, inactive int, v any) error {
 	return fmt.Errorf("%s: %s", r.URL.Host, response.Status)
 }
 
-// providers are the endpoints of GitHub and Google, as far as this test needs them.
 var providers = &http.Client{Transport: providerFunc(func(r *http.Request) (int, string) {
 	body, err := io.ReadAll(r.Body)
 	if r.URL.Host == "oauth2.googleapis.com" {
@@ -203,7 +201,7 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 		", scopes repo")
 	wantRefused(t, of("another application", verifyGitHub), "gho_ann",
 		"audience: the token must be for", "aud is")
-	// A JSON Web Token of another issuer is shown to nobody.
+	// A JSON Web Token of another issuer is not looked up.
 	wantRefused(t, gitHub, f.token(map[string]any{"iss": "https://x.example.com"}), "issuer")
 }
 
@@ -264,17 +262,17 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	}))
 }
 
-// A lookUp has the host look tokens up, and counts the calls by the first letter of a token.
+// A lookUp has the host look tokens up, and counts the calls by a token's first letter.
 type lookUp struct {
 	*guarded
 	mu    sync.Mutex
 	calls map[byte]int
 	hold  chan struct{} // calls for tokens in b wait until it is closed
-	takes time.Duration // a call
+	takes time.Duration // per call
 }
 
-// newLookUp returns a host that accepts tokens in g, gives those in f to another client, fails for
-// those in d, does not answer for those in b, and knows no others.
+// newLookUp returns a host that accepts tokens in g, attributes those in f to another client, fails
+// for those in d, does not answer for those in b, and knows no others.
 func newLookUp(t testing.TB, changes ...func(o *bearer.Options)) *lookUp {
 	l := &lookUp{calls: map[byte]int{}, hold: make(chan struct{})}
 	l.guarded = newGuarded(t, append(changes, withIssuer(func(i *bearer.Issuer) {
@@ -300,7 +298,7 @@ func newLookUp(t testing.TB, changes ...func(o *bearer.Options)) *lookUp {
 	return l
 }
 
-// wantCalls checks how many tokens were looked up, and begins to count again.
+// wantCalls checks the number of look-ups, and resets it.
 func (l *lookUp) wantCalls(want int) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -314,7 +312,7 @@ func (l *lookUp) wantCalls(want int) {
 	}
 }
 
-// TestLookUpsOfTheHostAreShared: for 30 s, or 5 s where they refused; 64 at most are in flight.
+// TestLookUpsOfTheHostAreShared: for 30 s, or 5 s after a refusal; 64 at most are in flight.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t)
@@ -346,8 +344,8 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	})
 }
 
-// TestLookUpsThatFailHaveABudget: made-up tokens of one address neither use it up nor keep out
-// those that were accepted lately.
+// TestLookUpsThatFailHaveABudget: one address with made-up tokens neither uses it up nor locks out
+// known tokens.
 func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, func(o *bearer.Options) {
@@ -369,7 +367,7 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 		flood(15, "192.0.2.1:1") // a quarter of 60
 		flood(15, "[2001:db8::1]:1")
 		flood(0, "[2001:db8::2]:1") // of the same network
-		flood(30, "10.0.0.1:1")     // perhaps a proxy, which may use all that is left
+		flood(30, "10.0.0.1:1")     // perhaps a proxy, which may use the rest
 		time.Sleep(500 * time.Millisecond)
 		wantUnavailable(t, from("203.0.113.1:1", "good2"), "1")
 		time.Sleep(500 * time.Millisecond)
@@ -387,7 +385,7 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = -1 }))
 }
 
-// TestAcceptedTokensAreNotKeptOutWithoutACache: that they were accepted is remembered.
+// TestAcceptedTokensAreNotKeptOutWithoutACache: their acceptance is remembered.
 func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, uncached, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = 4 }))
@@ -451,7 +449,7 @@ func TestEntraID(t *testing.T) {
 	wantPassed(t, send(t, one, with(entra(tenantA), "scp", nil, "roles", []string{"notes.read"})),
 		says(tenantA, read)) // a program
 	wantPassed(t, send(t, one, with(entra(tenantA), "roles", []string{"notes.admin"})),
-		says(tenantA, read)) // the role of a person
+		says(tenantA, read)) // a user's role
 	wantRefused(t, one, with(entra(tenantB)), "issuer")
 	wantRefused(t, one, with(entra(tenantA), "aud", "00000003-0000-0000-c000-000000000000"),
 		"audience")

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason is the class of a refusal, or of a failure to verify a token. The client gets the reason
-// and a hint as error_description; the observer of the server also gets the cause.
+// A reason is the class of a refusal or failure. The client gets the reason and a hint as
+// error_description; the server's observer also gets the cause.
 type reason string
 
 const (
@@ -39,8 +39,7 @@ const (
 	badHeader         reason = "Authorization header"
 )
 
-// A hint says why a token was refused, and names the option that would allow it, if there is one.
-// It has nothing of the token.
+// A hint says why a token was refused, and which option would allow it. It quotes no token.
 type hint string
 
 const (
@@ -49,9 +48,9 @@ const (
 	hintEncrypted hint = "it is encrypted, so request one that is signed, of Auth0 with the " +
 		"parameter audience, or have the issuer look it up (see Issuer.Introspection)"
 	hintAlgorithm  hint = "its signature algorithm is not accepted"
-	hintType       hint = "typ in its header is not that of an access token (see Issuer.Type)"
+	hintType       hint = "typ in its header is not an access token's (see Issuer.Type)"
 	hintNotAccess  hint = "it is an ID token, or another that is not for access"
-	hintUnmarked   hint = "nothing tells it from an ID token (see Issuer.Unmarked)"
+	hintUnmarked   hint = "it may be an ID token (see Issuer.Unmarked)"
 	hintTokenType  hint = "the issuer says that it is no bearer token"
 	hintBound      hint = "it is bound to a key, so that it is no bearer token"
 	hintIssuer     hint = "its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)"
@@ -70,13 +69,13 @@ const (
 	hintClock      hint = "compare the clocks"
 )
 
-// A refusedError refuses a token, or a request without one: for good, with 400 or 401, or because
-// the token cannot be verified now, with 503.
+// A refusedError refuses a request: for good with 400 or 401, or with 503 if it cannot be verified
+// now.
 type refusedError struct {
 	why        reason
 	hint       hint          // may be empty
 	cause      error         // may be nil
-	retryAfter time.Duration // pause before the client may send the request again; 0: for good
+	retryAfter time.Duration // pause before a retry; 0: for good
 }
 
 func (e *refusedError) Error() string {
@@ -96,7 +95,6 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
-// refuse returns the error that refuses a token. hint and cause may be empty.
 func refuse(why reason, hint hint, cause error) *refusedError {
 	return &refusedError{why, hint, cause, 0}
 }
@@ -111,8 +109,7 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// defaultRetry is the pause of a client while the issuer is unreachable.
-const defaultRetry = 5 * time.Second
+const defaultRetry = 5 * time.Second // while the issuer is unreachable
 
 // authError returns the response for an error of authenticateRequest (RFC 6750, section 3.1).
 func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
@@ -140,15 +137,14 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 	return &serverhttp.AuthError{Status: http.StatusUnauthorized, Challenge: challenge, Err: err}
 }
 
-// nameResource inserts Options.Resource into a hint, escaped for error_description (RFC 6750,
-// section 3).
+// nameResource inserts Options.Resource, escaped for error_description (RFC 6750, section 3).
 func (g *ResourceServer) nameResource(h hint) hint {
 	u, _ := url.Parse(g.opts.Resource) // New has checked it
 	return hint(strings.Replace(string(h), "%s", u.String(), 1))
 }
 
-// Challenge implements [serverhttp.Authority]. It names the scopes of lack and [Options].Scopes,
-// with the status 403, or 401 for an anonymous request. lack may be nil.
+// Challenge implements [serverhttp.Authority]. It names the scopes of lack, which may be nil, and
+// [Options].Scopes, with status 403, or 401 for an anonymous request.
 func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	lack *server.ScopeError) *serverhttp.AuthError {
 	need := rules.UniteScopes(g.opts.Scopes)
@@ -169,8 +165,8 @@ func (g *ResourceServer) Challenge(id serverhttp.Identity,
 			"Options.Implies)", quoteValues(need), describeScopes(have))}
 }
 
-// formatChallenge returns the value of a WWW-Authenticate header (RFC 6750, section 3; RFC 9728,
-// section 5.1). Its parameters need no escaping.
+// formatChallenge returns a WWW-Authenticate header (RFC 6750, section 3; RFC 9728, section 5.1).
+// Its parameters need no escaping.
 func (g *ResourceServer) formatChallenge(code, description string, scopes []string) string {
 	var params []string
 	add := func(name, value string) {

@@ -26,7 +26,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		token  string
 		change func(i *bearer.Issuer)
 		want   string // error_description
-		log    string // what the log has besides
+		log    string // also in the log
 	}{
 		"opaque": {token: "gho_x", want: "malformed: it is not a JSON Web Token, and the server " +
 			"looks none up (see Issuer.Introspection, Issuer.Verify)"},
@@ -38,12 +38,12 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 			want:  "algorithm: its signature algorithm is not accepted",
 			log:   `alg is "\"HS256\""`},
 		"type in the header": {token: of("Bearer", nil), want: "type: typ in its header is not " +
-			"that of an access token (see Issuer.Type)",
+			"an access token's (see Issuer.Type)",
 			log: `typ in its header is "bearer"`},
 		"ID token": {token: of("JWT", map[string]any{"at_hash": "x"}),
 			want: "type: it is an ID token, or another that is not for access"},
 		"unmarked": {token: of("JWT", unmarked),
-			want: "type: nothing tells it from an ID token (see Issuer.Unmarked)",
+			want: "type: it may be an ID token (see Issuer.Unmarked)",
 			log:  `typ in its header is "jwt", and it has none of scope, scp, client_id, `},
 		"issuer": {token: f.token(map[string]any{"iss": issuerURL + "/"}),
 			want: "issuer: its iss is not accepted (see Options.Issuers, Issuer.AnyTenant)",
@@ -113,7 +113,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestIDTokensAreRefused where their audience is accepted, unless Unmarked is set.
+// TestIDTokensAreRefused if their audience is accepted, unless Unmarked is set.
 func TestIDTokensAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
 	audiences := func(i *bearer.Issuer) { i.Audiences = []string{"app"} }
@@ -177,7 +177,7 @@ func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatRefusesTheServer is named, with what it refuses.
+// TestAnIssuerThatRefusesTheServer is named, with its refusal.
 func TestAnIssuerThatRefusesTheServer(t *testing.T) {
 	g := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
 		i.Introspection.ClientSecret = "rotated"

@@ -11,13 +11,11 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// RequireBearer returns a handler that calls next if the token of the request has the scopes and
+// RequireBearer returns a handler that calls next if the request's token has the scopes and
 // [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
 // Retry-After if the token cannot be verified now. It is for other handlers of the host; the MCP
-// endpoint takes the ResourceServer as its [serverhttp.Authority].
-//
-// next gets the claims with [TokenFrom], and not the token: the Authorization header is removed.
-// Requests are handled concurrently.
+// endpoint takes the ResourceServer as its [serverhttp.Authority]. next gets the claims with
+// [TokenFrom]: the Authorization header is removed. Requests are handled concurrently.
 func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := g.Identify(r)

@@ -14,15 +14,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A ResourceServer verifies the bearer tokens of requests (RFC 6750). It is a
-// [serverhttp.Authority]; other handlers use [ResourceServer.RequireBearer]. Its methods may be
-// called concurrently.
+// A ResourceServer verifies bearer tokens (RFC 6750), as a [serverhttp.Authority] or with
+// [ResourceServer.RequireBearer]. Its methods may be called concurrently.
 type ResourceServer struct {
 	opts         Options
 	leeway       time.Duration
 	issuers      map[string]*issuer // by URL
-	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
-	hostCalls    chan struct{}      // semaphore: an element for each function of the host that runs
+	opaqueIssuer *issuer            // introspects tokens that name no issuer, which nil refuses
+	hostCalls    chan struct{}      // semaphore of running host functions
 
 	metadataURL, metadataPath string
 	metadata                  []byte
@@ -35,8 +34,8 @@ type ResourceServer struct {
 
 var _ serverhttp.Authority = (*ResourceServer)(nil)
 
-// New returns a ResourceServer, or an error that names the wrong option. It sends no request: keys
-// are fetched when the first token needs them.
+// New returns a ResourceServer, or an error that names the wrong option. Keys are fetched on first
+// use.
 func New(opts Options) (*ResourceServer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -66,9 +65,9 @@ func New(opts Options) (*ResourceServer, error) {
 	return g, g.prepareMetadata()
 }
 
-// Identify implements [serverhttp.Authority]: it verifies the token of a request and checks
-// [Options].Scopes. The error is an [*serverhttp.AuthError] with the status 400, 401 or 403 (RFC
-// 6750, section 3.1), or 503 if the token cannot be verified now.
+// Identify implements [serverhttp.Authority]: it verifies a request's token and checks
+// [Options].Scopes. The error is an [*serverhttp.AuthError] with status 400, 401 or 403 (RFC 6750,
+// section 3.1), or 503 if the token cannot be verified now.
 func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) {
 	id, err := g.authenticateRequest(r)
 	if err != nil {
@@ -80,7 +79,7 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 	return id, nil
 }
 
-// authenticateRequest returns the identity of the token of a request, or a *refusedError.
+// authenticateRequest returns the identity of a request's token, or a *refusedError.
 //
 //	Identify                        checks Options.Scopes afterwards
 //	→ authenticateRequest           reads the header
@@ -117,8 +116,7 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	return d.identity, nil
 }
 
-// readToken returns the token in the only Authorization header of a request. It may have characters
-// that [authhttp.IsToken] refuses.
+// readToken returns the token of the only Authorization header. [authhttp.IsToken] may refuse it.
 func readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {

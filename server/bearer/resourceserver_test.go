@@ -24,18 +24,17 @@ import (
 
 const where = `resource_metadata="https://mcp.example.com/.well-known/oauth-protected-resource/mcp"`
 
-// invalidToken is the challenge to a token that is refused.
 func invalidToken(why string) string {
 	return fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, why, where)
 }
 
-// audience is what is said of a token for another server.
+// audience is the reason for a token for another server.
 const audience = "audience: the token must be for " + resource + " (see Issuer.Audiences)"
 
 // hints are in error_description after the reason; TestEveryRefusalIsExplained has them.
 var hints = regexp.MustCompile(`(error_description="[^":]*): [^"]*"`)
 
-// wantRefusal checks status and challenge of a response, but for the hint in it.
+// wantRefusal checks status and challenge of a response, without its hint.
 func wantRefusal(t testing.TB, response *http.Response, status int, challenge string) {
 	t.Helper()
 	body, _ := io.ReadAll(response.Body)
@@ -51,7 +50,6 @@ func wantRefusal(t testing.TB, response *http.Response, status int, challenge st
 	}
 }
 
-// wantInvalid checks that a token is refused, and the reason.
 func wantInvalid(t testing.TB, response *http.Response, why string) {
 	t.Helper()
 	wantRefusal(t, response, http.StatusUnauthorized, invalidToken(why))
@@ -70,7 +68,7 @@ func wantPassed(t testing.TB, response *http.Response, says string) {
 
 const alice = "alice of " + issuerURL + ", client app, scopes files:read"
 
-// TestTokens: what passes and what is refused, by the claims of a token and its type.
+// TestTokens: which tokens pass, by their claims and type.
 func TestTokens(t *testing.T) {
 	g := newGuarded(t)
 	past, later := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
@@ -126,7 +124,7 @@ func TestTokens(t *testing.T) {
 	g.run("keys=1")
 }
 
-// TestBoundTokensAreRefused: as Bearer and as DPoP, with and without a proof, whatever cnf is like.
+// TestBoundTokensAreRefused: as Bearer and as DPoP, with and without a proof, for any cnf.
 func TestBoundTokensAreRefused(t *testing.T) {
 	g := newGuarded(t)
 	looksUp := newGuarded(t, introspecting)
@@ -217,7 +215,7 @@ func signRaw(t *testing.T, key jose.JSONWebKey, payload string) string {
 
 func signHeader(t *testing.T, key jose.JSONWebKey, name jose.HeaderKey, value any) string {
 	t.Helper()
-	// The library signs what it understands alone: the header is made by hand.
+	// The library only signs headers that it understands: this one is handmade.
 	header, err := json.Marshal(map[string]any{"alg": "ES256", "kid": key.KeyID,
 		string(name): value})
 	check(t, err)
@@ -344,7 +342,7 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// TestNothingPrintsTokens: errors, identities and claims name no token and no secret.
+// TestNothingPrintsTokens: errors, identities and claims contain no token and no secret.
 func TestNothingPrintsTokens(t *testing.T) {
 	g := newGuarded(t)
 	for _, changes := range []map[string]any{nil, {"exp": 1}, {"aud": "x"}, {"iss": "x"}} {
@@ -369,7 +367,6 @@ func TestNothingPrintsTokens(t *testing.T) {
 	}
 }
 
-// wantEqual reports a value that is not the wanted one.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -10,16 +10,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// tenantMark is the segment of [Issuer].URL that stands for any tenant, as in metadata of Entra ID.
-const tenantMark = "{tenantid}"
+const tenantMark = "{tenantid}" // in [Issuer].URL and metadata of Entra ID
 
-// isTenantID reports whether text is a GUID in lower case. Other spellings would make two
-// principals of one person.
+// isTenantID: a GUID in lower case. Other spellings would make two principals of one user.
 func isTenantID(text string) bool { return tenantID.MatchString(text) }
 
 var tenantID = regexp.MustCompile(`\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z`)
 
-// checkTenants checks URL, LoginURL and AnyTenant against each other.
 func (i *Issuer) checkTenants() error {
 	if !i.AnyTenant {
 		return i.checkOneTenant()
@@ -70,7 +67,6 @@ func isEntraHost(host string) bool {
 		"login.partner.microsoftonline.cn", "sts.windows.net"}, strings.ToLower(host))
 }
 
-// matchTenant returns the tenant in the issuer of a token, if that matches the pattern URL.
 func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	before, after, ok := strings.Cut(i.URL, tenantMark)
 	if !ok || !strings.HasPrefix(name, before) || !strings.HasSuffix(name, after) ||
@@ -81,7 +77,7 @@ func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	return tenant, isTenantID(tenant)
 }
 
-// checkTenant checks with AnyTenant that the claim tid is the tenant in the issuer of the token.
+// checkTenant checks with AnyTenant that the claim tid is the tenant in the token's issuer.
 func (i *issuer) checkTenant(c *claims) error {
 	if !i.AnyTenant {
 		return nil

@@ -9,29 +9,24 @@ import (
 	"time"
 )
 
-// A Token has the claims of a verified access token, from the token or from an introspection
-// response, and not the token, so that a handler cannot pass it on. It must not be changed; its
-// methods may be called concurrently.
+// A Token has the claims of a verified access token, from the token or its introspection, but not
+// the token itself, so that a handler cannot pass it on. It is immutable; calls may overlap.
 type Token struct {
 	// Issuer is the URL of the issuer, as in [Issuer].URL; with Issuer.AnyTenant it has the tenant.
-	Issuer string
-	// Subject is the claim sub: the person. Empty: the token is of no person.
-	Subject string
-	// ClientID is the claim client_id, or else azp, cid or appid. Empty: there is none of them.
+	Issuer  string
+	Subject string // claim sub: the user; may be empty
+	// ClientID is the claim client_id, or else azp, cid or appid; may be empty.
 	ClientID string
 	// Audience is the claim aud: the resources that the token was issued for.
 	Audience []string
-	// Scopes are the granted scopes: those that Issuer.ScopesOf returned, or else the claim scope,
-	// or else scp.
+	// Scopes are the granted scopes, from Issuer.ScopesOf, or else the claim scope, or else scp.
 	Scopes []string
-	// Expiry is the claim exp. Zero: an introspection response without it.
-	Expiry time.Time
+	Expiry time.Time // claim exp; zero: an introspection response without it
 
 	claims map[string]json.RawMessage
 }
 
-// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false, and v unchanged,
-// if the token does not have it.
+// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false if it is absent.
 func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	raw, ok := t.claims[name]
 	if !ok {
@@ -40,7 +35,7 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints the issuer and the client alone: other claims may be
+// Format implements [fmt.Formatter]. It prints only issuer and client: other claims may be
 // personal.
 func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.LogValue().String()) }
 
@@ -49,12 +44,10 @@ func (t *Token) LogValue() slog.Value {
 	return slog.StringValue(fmt.Sprintf("token of %s for client %q", t.Issuer, t.ClientID))
 }
 
-// A tokenKey is the context key of a *Token.
 type tokenKey struct{}
 
-// TokenFrom returns the claims of the token of a request, from the context of a handler of an MCP
-// server with a [ResourceServer], or of an HTTP request behind [ResourceServer.RequireBearer]. ok
-// is false for anonymous requests and other contexts.
+// TokenFrom returns the claims of a request's token, for handlers of an MCP server with a
+// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false if there is no token.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

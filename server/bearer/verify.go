@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// verifyToken makes the decision about a token: signature or look-up, then claims, then identity.
-// The unverified iss claim only selects one of the configured issuers.
+// verifyToken decides about a token: signature or look-up, then claims, then identity. The
+// unverified iss claim only selects one of the configured issuers.
 func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision {
 	token := p.token
 	header, payload := splitJWT(token)
@@ -52,11 +52,9 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 	return g.resolveIdentity(ctx, i, c, maxCacheTime)
 }
 
-// describeIssuer returns the issuer of a token, as a cause.
 func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
 
-// selectIssuer returns the issuer that the claims name, or without iss the one that looks tokens
-// up. Nil: it is not configured.
+// selectIssuer returns the claims' issuer, or without iss the one for look-ups, or nil.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
@@ -72,7 +70,6 @@ func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	return nil
 }
 
-// verifyByLookUp looks a token up, and checks the claims of the response.
 func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *presented) decision {
 	if err := i.beginLookUp(ctx, p); err != nil {
 		return decision{err: err}
@@ -95,8 +92,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	return d
 }
 
-// checkClaims checks the claims of a verified token. The order matters: an expired token is refused
-// as expired, even if it lacks more.
+// checkClaims checks verified claims, expiry first: an expired token is refused as expired.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.leeway
 	switch {
@@ -118,20 +114,18 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	switch {
 	case c.isNotAccessToken():
 		return refuse(badType, hintNotAccess, nil)
-	case c.hasClaim("cnf"): // whoever sends it has to prove something (RFC 7800)
+	case c.hasClaim("cnf"): // proof of possession required (RFC 7800)
 		return refuse(badType, hintBound, nil)
 	}
 	return nil
 }
 
-// describeTime returns a time in a token, as a cause.
 func describeTime(claim string, at time.Time) error {
 	return fmt.Errorf("%s is %s, and it is %s", claim, at.UTC().Format(time.RFC3339),
 		time.Now().UTC().Format(time.RFC3339))
 }
 
-// resolveIdentity makes the decision for verified claims: principal and access. It is cached for at
-// most keep, and no longer than the token is valid.
+// resolveIdentity decides for verified claims, cached for at most keep and the token's lifetime.
 func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
 	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
@@ -165,7 +159,6 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	}}
 }
 
-// findPrincipal returns the principal by Options.Subject, or else by defaultPrincipal.
 func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token) (
 	protocol.Principal, error) {
 	principalOf := g.opts.Subject
@@ -184,11 +177,10 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token)
 	return p, err
 }
 
-// clientPrefix begins the subjects of principals that are clients.
-const clientPrefix = "client:"
+const clientPrefix = "client:" // of principals that are clients
 
 // defaultPrincipal refuses a subject that would name the same principal as a client, and a token
-// without a subject, which may be that of any person who uses the client.
+// without a subject, which may be that of any user of the client.
 func (i *issuer) defaultPrincipal(t *Token) (protocol.Principal, error) {
 	switch {
 	case strings.HasPrefix(t.Subject, clientPrefix):

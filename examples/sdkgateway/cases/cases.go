@@ -1,5 +1,5 @@
-// Package cases holds gateways against what a question's upstream, client and operator have to see,
-// in each way in which it ends or is refused.
+// Package cases tests gateways: what a question's upstream, client and operator must see, for each
+// way in which it ends or is refused.
 package cases
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A Builder returns the handler of a gateway before the upstream at url. stop closes its
-// connection.
+// A Builder returns a gateway's handler for the upstream at url. stop closes its connection.
 type Builder func(ctx context.Context, router *elicitation.Router, url string) (
 	handler http.Handler, stop func(), err error)
 
@@ -39,14 +38,14 @@ const (
 	both = `{"elicitation":{"form":{},"url":{}}}`
 )
 
-// A scene is a question, what the client does, and what everybody reads.
+// A scene is a question, the client's reply, and all outcomes.
 type scene struct {
 	name, tool, declares, question string
-	reply                          string // of the client, "": it is silent
-	upstream                       string // what the upstream reads; before "*" where one is in it
+	reply                          string // of the client; "": silent
+	upstream                       string // received by the upstream; the part before "*", if any
 	events                         string // of the log, without "elicitation."
 	fields                         string // action, reason, code and error of the last entry
-	series                         string // what is counted, beside requests and durations
+	series                         string // counted, besides requests and durations
 }
 
 // An SDK reports the delivery when the answer comes.
@@ -85,7 +84,7 @@ var scenes = []scene{
 		"invalid_question -32602", "rejected_total{invalid_question}"},
 }
 
-// Run plays all scenes, and then has two clients asked at once on the shared connection.
+// Run plays all scenes, and then asks two clients at once on the shared connection.
 func Run(t *testing.T, build Builder) {
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
@@ -126,7 +125,6 @@ func Run(t *testing.T, build Builder) {
 	})
 }
 
-// A running gateway.
 type running struct {
 	url      string
 	upstream *upstream
@@ -228,7 +226,6 @@ func (g *running) checkSeries(t *testing.T, s scene) {
 	}
 }
 
-// An envelope is what is read of any message.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -237,7 +234,6 @@ type envelope struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// outcome is what a response says.
 func (e *envelope) outcome() string {
 	if e.Error != nil {
 		return string(e.Error)
@@ -245,7 +241,7 @@ func (e *envelope) outcome() string {
 	return string(e.Result)
 }
 
-// An upstream has the tools ask, which returns what became of its question, and outside, which
+// An upstream has the tools ask, which returns the outcome of its question, and outside, which
 // returns at once.
 type upstream struct {
 	mu      sync.Mutex
@@ -258,7 +254,6 @@ func newUpstream() *upstream {
 	return &upstream{waiting: map[string]chan string{}, outside: make(chan string)}
 }
 
-// ServeHTTP implements [http.Handler].
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write := func(message string) {
 		fmt.Fprintf(w, "data: %s\n\n", message)
@@ -362,7 +357,6 @@ func (g *running) connect(t *testing.T, name, declares, reply string) *client {
 	return c
 }
 
-// call calls a tool and returns the text of its result.
 func (c *client) call(t *testing.T, tool, question string) string {
 	response, err := c.session.Handle(t.Context(), &protocol.Request{ID: protocol.IntID(2),
 		Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"` + tool +
@@ -375,10 +369,8 @@ func (c *client) call(t *testing.T, tool, question string) string {
 	return result.Content[0].Text
 }
 
-// Notify implements [protocol.Back].
 func (*client) Notify(context.Context, *protocol.Notification) error { return nil }
 
-// Call implements [protocol.BackCaller].
 func (c *client) Call(ctx context.Context, q *protocol.Request) (*protocol.Response, error) {
 	c.asked = append(c.asked, string(q.Params))
 	if c.reply == "" {

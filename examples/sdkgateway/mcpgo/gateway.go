@@ -1,5 +1,5 @@
-// Package mcpgo is a gateway on mcp-go. All calls share one connection to the upstream, and what
-// the upstream asks in the middle of a call reaches the client of that call.
+// Package mcpgo is a gateway on mcp-go. All calls share one upstream connection, and an upstream
+// question in the middle of a call reaches the client of that call.
 package mcpgo
 
 import (
@@ -21,7 +21,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connection names the connection to the upstream.
 const connection = elicitation.UpstreamKey("up")
 
 type gateway struct {
@@ -33,8 +32,7 @@ type gateway struct {
 	sessions map[string]*elicitation.Session // by id
 }
 
-// New connects to the upstream at url, and returns a server that has its tools. Questions go
-// through router. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *server.MCPServer,
 	stop func(), err error) {
 	g := &gateway{router: router, sessions: map[string]*elicitation.Session{}}
@@ -44,8 +42,8 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *server
 	if err != nil {
 		return nil, nil, err
 	}
-	// The connection is there before the calls: it declares what any client may be able to do, and
-	// the router refuses what the client of a call cannot.
+	// The connection precedes the calls: it declares what any client may support, and the router
+	// refuses what a call's client does not.
 	both := &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
 	g.upstream = client.NewClient(&questionTransport{over, g},
 		client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: both}))
@@ -83,7 +81,6 @@ func (g *gateway) connect(ctx context.Context) (*mcp.ListToolsResult, error) {
 	return g.upstream.ListTools(ctx, mcp.ListToolsRequest{})
 }
 
-// callTool passes a call on.
 func (g *gateway) callTool(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult,
 	error) {
 	session, err := g.attachSession(ctx)
@@ -105,7 +102,6 @@ func (g *gateway) callTool(ctx context.Context, req mcp.CallToolRequest) (*mcp.C
 	return result, err
 }
 
-// attachSession returns the router's session of the client whose request has ctx.
 func (g *gateway) attachSession(ctx context.Context) (*elicitation.Session, error) {
 	of := server.ClientSessionFromContext(ctx)
 	g.mu.Lock()
@@ -113,7 +109,7 @@ func (g *gateway) attachSession(ctx context.Context) (*elicitation.Session, erro
 	if known := g.sessions[of.SessionID()]; known != nil {
 		return known, nil
 	}
-	// A gateway that knows its users names the principal, too.
+	// A gateway that knows its users sets the principal too.
 	about := elicitation.SessionInfo{
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			var params protocol.ElicitationCompleted
@@ -150,14 +146,14 @@ func (g *gateway) detach(of server.ClientSession) {
 	}
 }
 
-// A questionTransport passes questions of the upstream to the router. The SDK's own client would
-// refuse some without it, and give every error the code -32603.
+// A questionTransport passes upstream questions to the router. The SDK's client would refuse some,
+// and give every error the code -32603.
 type questionTransport struct {
 	*transport.StreamableHTTP
 	gateway *gateway
 }
 
-// SetRequestHandler handles questions in the place of next.
+// SetRequestHandler handles questions before next.
 func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 	t.StreamableHTTP.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (
 		*transport.JSONRPCResponse, error) {
@@ -181,11 +177,10 @@ func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 	})
 }
 
-// clientError is the text of mcp-go's error for a client that answered with an error.
+// clientError is mcp-go's text for a client's error response.
 var clientError = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 
-// askClient is an [elicitation.AskFunc]. ctx is that of the client's request, by which mcp-go finds
-// its session and stream.
+// askClient is an [elicitation.AskFunc]. mcp-go finds session and stream by ctx.
 func (g *gateway) askClient(ctx context.Context, q elicitation.Question, _ func()) (
 	json.RawMessage, error) {
 	var request mcp.ElicitationRequest

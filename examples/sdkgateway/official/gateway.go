@@ -1,5 +1,5 @@
-// Package official is a gateway on the official Go SDK. All calls share one connection to the
-// upstream, and what the upstream asks in the middle of a call reaches the client of that call.
+// Package official is a gateway on the official Go SDK. All calls share one upstream connection,
+// and an upstream question in the middle of a call reaches the client of that call.
 package official
 
 import (
@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connection names the connection to the upstream.
 const connection = elicitation.UpstreamKey("up")
 
 var info = &mcp.Implementation{Name: "gateway", Version: "1.0.0"}
@@ -30,13 +29,12 @@ type gateway struct {
 	sessions map[*mcp.ServerSession]*elicitation.Session
 }
 
-// New connects to the upstream at url, and returns a server that has its tools. Questions go
-// through router. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Server, stop func(),
 	err error) {
 	g := &gateway{router: router, sessions: map[*mcp.ServerSession]*elicitation.Session{}}
-	// The connection is there before the calls: it declares what any client may be able to do, and
-	// the router refuses what the client of a call cannot.
+	// The connection precedes the calls: it declares what any client may support, and the router
+	// refuses what a call's client does not.
 	client := mcp.NewClient(info, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
@@ -62,7 +60,6 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Se
 	return server, func() { _ = g.upstream.Close() }, nil
 }
 
-// callTool passes a call on.
 func (g *gateway) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult,
 	error) {
 	session, err := g.attachSession(req.Session)
@@ -83,7 +80,6 @@ func (g *gateway) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.
 	return result, err
 }
 
-// attachSession returns the router's session of a client.
 func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +95,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	if err != nil {
 		return nil, err
 	}
-	// A gateway that knows its users names the principal, too.
+	// A gateway that knows its users sets the principal too.
 	session, err := g.router.Attach(elicitation.SessionInfo{
 		LogName: client.ClientInfo.Name, Capabilities: capabilities,
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
@@ -124,8 +120,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	return session, nil
 }
 
-// receiveQuestions passes questions of the upstream to the router. The SDK's own handler would
-// refuse some without it.
+// receiveQuestions passes upstream questions to the router. The SDK's handler would refuse some.
 func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		question, ok := req.(*mcp.ElicitRequest)
@@ -152,11 +147,9 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// An asker asks the client of a session.
 type asker struct{ session *mcp.ServerSession }
 
-// Ask implements [elicitation.Asker]. ctx is that of the client's request, by which the SDK finds
-// its stream.
+// Ask implements [elicitation.Asker]. By ctx, of the client's request, the SDK finds its stream.
 func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
 	params := &mcp.ElicitParams{}
 	if err := json.Unmarshal(q.Params, params); err != nil {
@@ -175,7 +168,6 @@ func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.
 	return json.Marshal(result)
 }
 
-// encodeError returns an error of the router for the wire.
 func encodeError(err error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {
@@ -184,11 +176,10 @@ func encodeError(err error) error {
 	return wireError{&jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}}
 }
 
-// A wireError keeps its message. The SDK replaces that of every -32601 that errors.Is finds to be
+// A wireError keeps its message. The SDK replaces that of every -32601 that errors.Is matches with
 // its own; it reads the code by errors.As.
 type wireError struct{ wire *jsonrpc.Error }
 
-// Error returns the message.
 func (e wireError) Error() string { return e.wire.Message }
 
 // As sets a target of type **jsonrpc.Error.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Version is the revision of the protocol that is compared.
+// Version is the compared revision of the protocol.
 const Version = "2026-07-28"
 
 const (
@@ -21,15 +21,14 @@ const (
 	Accept = `{"action":"accept","content":{"approve":true}}`
 )
 
-// What is deployed, and where, in every measurement.
+// Arguments of Deploy in every measurement.
 const (
 	Environment = "production"
 	Release     = "v1.2.3"
 	Hello       = "hello, world"
 )
 
-// A Call is a tools/call ready to be sent. One that answers questions is kept
-// in two parts, between which the state belongs that the server returned.
+// A Call is an encoded tools/call. One with answers has two parts, around the server's state.
 type Call struct {
 	Tool          string
 	before, after string
@@ -55,8 +54,7 @@ func DeployAnswer() Call {
 	return c
 }
 
-// Append appends the message to buf. State is as it came over the wire, still
-// escaped; nil for calls that answer nothing.
+// Append appends the message to buf. state is escaped, as received; nil without answers.
 func (c Call) Append(buf, state []byte) []byte {
 	buf = append(append(buf, c.before...), state...)
 	return append(buf, c.after...)
@@ -73,7 +71,7 @@ func Header(tool string) http.Header {
 	}
 }
 
-// State finds the state in a response, still escaped as it came. It returns nil if there is none.
+// State finds the state in a response, still escaped. It returns nil if there is none.
 func State(response []byte) []byte {
 	_, rest, found := bytes.Cut(response, []byte(`"requestState":"`))
 	if !found {
@@ -86,7 +84,7 @@ func State(response []byte) []byte {
 	return state
 }
 
-// Complete is a cheap test, for loops that are timed, of what TestServers has looked at closely.
+// Complete is a cheap test for timed loops; TestServers looks closely.
 func Complete(response []byte) bool {
 	return bytes.Contains(response, []byte(`"resultType":"complete"`))
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A Handler calls an http.Handler without a socket. For each request it makes
-// what net/http makes (a context, a Request, a header map) and no more: 5
-// allocations, the same for every peer. It is not for concurrent use.
+// A Handler calls an http.Handler without a socket. For each request it makes what net/http makes
+// (a context, a Request, a header map) and no more: 5 allocations, the same for every peer. It is
+// not for concurrent use.
 type Handler struct {
 	handler http.Handler
 	base    context.Context
@@ -30,16 +30,14 @@ func NewHandler(h http.Handler) *Handler {
 		headers: map[string]http.Header{}, more: http.Header{}}
 }
 
-// SetHeader sets a header of the calls that follow. It must be set before the first.
+// SetHeader sets a header of all calls. It must be called before the first.
 func (d *Handler) SetHeader(name, value string) { d.more.Set(name, value) }
 
-// connection returns a context as net/http makes for a connection.
 func connection(ctx context.Context) context.Context {
 	return context.WithValue(ctx, http.LocalAddrContextKey,
 		net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
 }
 
-// request returns a request as net/http would have read it.
 func (d *Handler) request(ctx context.Context, method string, header http.Header,
 	b *body) *http.Request {
 	return (&http.Request{

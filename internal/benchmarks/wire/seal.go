@@ -16,14 +16,13 @@ import (
 // careful author would write it with the standard library.
 type Sealer struct{ aead cipher.AEAD }
 
-// claims are what is sealed.
 type claims struct {
 	Expires   int64  `json:"exp"`
 	Tool      string `json:"tool"`
 	Arguments []byte `json:"args"` // their digest
 }
 
-// NewSealer returns a sealer with a key of its own.
+// NewSealer returns a sealer with a new key.
 func NewSealer() *Sealer {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
@@ -43,8 +42,7 @@ func digest(arguments string) []byte {
 	return sum[:]
 }
 
-// Seal returns the state of a call of a tool. Arguments spell what the call is
-// about; the call that answers has to have the same.
+// Seal returns the state of a tool's call. arguments must be the same in the answering call.
 func (s *Sealer) Seal(tool, arguments string) string {
 	plain, err := json.Marshal(claims{time.Now().Add(10 * time.Minute).Unix(), tool,
 		digest(arguments)})
@@ -54,7 +52,7 @@ func (s *Sealer) Seal(tool, arguments string) string {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(tool)))
 }
 
-// Open checks a state that a call comes with.
+// Open checks the state of a call.
 func (s *Sealer) Open(state, tool, arguments string) error {
 	sealed, err := base64.RawURLEncoding.DecodeString(state)
 	if err != nil {

@@ -8,10 +8,8 @@ import (
 	"sync"
 )
 
-// legacyVersion is the revision that sessions are opened with.
 const legacyVersion = "2025-11-25"
 
-// The messages of a session.
 const (
 	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` +
 		legacyVersion + `","capabilities":{"elicitation":{"form":{}}},` +
@@ -30,10 +28,9 @@ type Session struct {
 	call   body
 	stream stream
 	answer []byte
-	calls  chan *stream // nil: nobody takes them yet
+	calls  chan *stream // created by the first call
 }
 
-// Open opens a session.
 func (d *Handler) Open() (*Session, error) {
 	s := &Session{driver: d, header: http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
@@ -57,7 +54,6 @@ func (s *Session) post(message string) (int, []byte) {
 	return s.driver.do("POST", s.header, []byte(message))
 }
 
-// Echo makes a plain call.
 func (s *Session) Echo() error {
 	status, response := s.post(echoCall)
 	if status != 200 || !bytes.Contains(response, []byte(Hello)) {
@@ -66,8 +62,7 @@ func (s *Session) Echo() error {
 	return nil
 }
 
-// Push calls Deploy, answers the question that the server sends on the stream
-// of the call, and waits for the result.
+// Push calls Deploy, answers the question on the call's stream, and waits for the result.
 func (s *Session) Push() error {
 	ctx, cancel := context.WithCancel(s.driver.base)
 	defer cancel()
@@ -93,8 +88,7 @@ func (s *Session) Push() error {
 	return nil
 }
 
-// start serves a call on the goroutine of a connection that is kept alive, as
-// net/http does: its stack has grown already.
+// start serves on a kept-alive connection's goroutine, as net/http does: its stack has grown.
 func (s *Session) start(w *stream) {
 	if s.calls == nil {
 		s.calls = make(chan *stream)
@@ -116,20 +110,18 @@ func (s *Session) Close() {
 	}
 }
 
-// A stream is a response in which a server asks: it tells the id of the
-// question as soon as it is there.
+// A stream is a response in which a server asks: it reports the question's id at once.
 type stream struct {
-	mu sync.Mutex // the keep-alive of a server may write beside its handler
+	mu sync.Mutex // a server's keep-alive may write beside its handler
 	recorder
 	request *http.Request
 	told    bool
-	id      []byte        // of the question, once asked has said that there is one
+	id      []byte        // of the question, valid once asked is signalled
 	asked   chan struct{} // has room for one
 	ended   chan struct{} // likewise
 }
 
-// reset makes the stream ready for another call. Only what net/http makes for
-// each request is made anew.
+// reset makes the stream ready for another call. Only what net/http makes per request is new.
 func (w *stream) reset() {
 	if w.asked == nil {
 		w.asked, w.ended = make(chan struct{}, 1), make(chan struct{}, 1)

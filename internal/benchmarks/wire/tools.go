@@ -1,6 +1,5 @@
-// Package wire holds what the peers of a comparison have in common: the tools
-// they serve, the messages they are sent, how answers are read and checked,
-// and the state that handlers seal where their library does not.
+// Package wire holds what the peers of a comparison share: the tools, the messages, how answers are
+// read and checked, and the state that handlers seal if their library does not.
 package wire
 
 // The tools that every server serves.
@@ -9,7 +8,6 @@ const (
 	Deploy = "deploy" // asks one question with a form, then answers
 )
 
-// The input schemas of the tools.
 const (
 	EchoSchema = `{"type":"object","properties":{` +
 		`"message":{"type":"string","description":"text to echo"},` +
@@ -19,7 +17,7 @@ const (
 		`"version":{"type":"string","description":"what"}},"required":["environment","version"]}`
 )
 
-// ConfirmKey is the key of the question of Deploy, and ConfirmSchema its form.
+// ConfirmKey is the key of Deploy's question, and ConfirmSchema its form.
 const (
 	ConfirmKey    = "confirm"
 	ConfirmSchema = `{"type":"object","properties":{` +
@@ -39,7 +37,7 @@ type (
 	}
 )
 
-// Question is the message of the question of Deploy.
+// Question is the message of Deploy's question.
 func (d DeployArgs) Question() string {
 	return "Deploy " + d.Version + " to " + d.Environment + "?"
 }
@@ -47,5 +45,5 @@ func (d DeployArgs) Question() string {
 // Deployed is the final answer of Deploy.
 func (d DeployArgs) Deployed() string { return "deployed " + d.Version + " to " + d.Environment }
 
-// Deployment is what is deployed in every measurement.
+// Deployment returns the arguments of every measurement.
 func Deployment() DeployArgs { return DeployArgs{Environment, Release} }

@@ -8,9 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// agree accepts every form. Yes is its answer to yes or no; all else is left to
-// the defaults, which the client fills in. What then is still missing is a
-// failure of the call: the client sends no answer that does not fit the form.
+// agree accepts every form: yes to yes or no, otherwise the defaults, which the client fills in. If
+// something is still missing, the call fails: the client sends no invalid answer.
 func agree(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 	var form struct {
 		Properties map[string]struct {

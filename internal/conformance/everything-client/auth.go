@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// documentURL is the client id at servers that read metadata documents. Nothing is there.
+	// documentURL is the client id at servers that read metadata documents. There is no such page.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 
-	// redirectURI is where the browser would come back to. Nobody listens there.
-	redirectURI = "http://localhost:3000/callback"
+	redirectURI = "http://localhost:3000/callback" // for the browser; no listener
 )
 
-// authScenarios are those behind authorization. All make the same calls: what the suite looks at is
-// how the client comes by its tokens. In some it must not get any, and fails.
+// authScenarios are those behind authorization. All make the same calls: the suite watches how the
+// client gets its tokens. In some it must not get any, and fails.
 func authScenarios() []string {
 	return []string{
 		"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2",
@@ -45,7 +44,6 @@ func authScenarios() []string {
 	}
 }
 
-// newSource returns what logs in for a scenario; nil where there is no need to.
 func newSource(ctx context.Context, endpoint, name string, more json.RawMessage) (*oauth.Source,
 	error) {
 	if !strings.HasPrefix(name, "auth/") {
@@ -69,7 +67,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
-	if told.ID != "" { // the suite does not say at which issuer
+	if told.ID != "" { // the suite does not name an issuer
 		issuer, err := findIssuer(ctx, endpoint)
 		if err != nil {
 			return nil, err
@@ -80,7 +78,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 	return oauth.New(endpoint, opts)
 }
 
-// findIssuer returns the issuer that the metadata of an endpoint names (RFC 9728).
+// findIssuer returns the issuer that an endpoint's metadata names (RFC 9728).
 func findIssuer(ctx context.Context, endpoint string) (string, error) {
 	at, err := url.Parse(endpoint)
 	if err != nil {
@@ -118,7 +116,6 @@ type credentials struct {
 	IDPEndpoint string `json:"idp_token_endpoint"`
 }
 
-// machine returns what gets the tokens of a scenario without a person; nil: a person logs in.
 func (c *credentials) machine(name string) oauth.Machine {
 	switch name {
 	case "auth/client-credentials-basic", "auth/client-credentials-jwt":
@@ -136,7 +133,6 @@ func (c *credentials) machine(name string) oauth.Machine {
 	return nil
 }
 
-// key returns the key of the client; nil: it has none.
 func (c *credentials) key() (crypto.Signer, error) {
 	if c.Key == "" {
 		return nil, nil
@@ -156,21 +152,18 @@ func (c *credentials) key() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// A visitor logs in without a browser: the suite asks nobody, and redirects at once.
+// A visitor logs in without a browser: the suite redirects at once.
 type visitor struct{}
 
-// Open implements [oauth.Interaction].
 func (visitor) Open(context.Context, string, string) (oauth.Receiver, error) {
 	return visitor{}, nil
 }
 
-// RedirectURI implements [oauth.Receiver].
 func (visitor) RedirectURI() string { return redirectURI }
 
-// Close implements [oauth.Receiver].
 func (visitor) Close() error { return nil }
 
-// Receive implements [oauth.Receiver]: it returns where the authorization server redirects to.
+// Receive implements [oauth.Receiver]: it returns the redirect of the authorization server.
 func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)

@@ -7,7 +7,6 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 )
 
-// oneOfEach lists everything that the server has, and calls, reads and gets each thing on the list.
 func oneOfEach(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	tools, err := c.ListTools(ctx, "")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Everything-client: the client that the protocol's conformance suite drives. The suite starts it
-// once for every scenario, with the URL of a server of its own as the last argument and what to do
-// there in the environment; see run.sh.
+// once per scenario, with the URL of a server as the last argument and instructions in the
+// environment; see run.sh.
 //
 //	export MCP_CONFORMANCE_SCENARIO=tools_call
 //	go run ./internal/conformance/everything-client http://127.0.0.1:8080/mcp
@@ -22,8 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// limit is how long a scenario may take: less than the suite waits, so that
-// what hangs is reported by who knows where.
+// limit of a scenario, below the suite's, so that a hang is reported here.
 const limit = 20 * time.Second
 
 func main() {
@@ -69,8 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return scenario(ctx, c, more)
 }
 
-// options answer every kind of question, as nobody sits before this client. It
-// declares the capabilities that it has an answer for, and by itself no others.
+// options answer every kind of question without a user, and so declare all capabilities.
 func options() *client.Options {
 	return &client.Options{
 		Info:          protocol.Implementation{Name: "everything-client", Version: "1.0.0"},

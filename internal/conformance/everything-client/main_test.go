@@ -15,7 +15,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// connect returns the suite's client, talking to a server in process.
 func connect(t *testing.T) (*client.Client, *server.Server) {
 	t.Helper()
 	srv, err := server.New(nil)
@@ -55,7 +54,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// The suite sees what a scenario sends. Whether it notices what comes back is seen here.
+// The suite checks a scenario's requests. This checks that it notices bad responses.
 func TestScenariosFail(t *testing.T) {
 	c, srv := connect(t)
 	server.AddRawTool(srv, server.Tool{Name: "broken"}, func(context.Context,

@@ -8,11 +8,10 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 )
 
-// A scenario is what the client does for the suite, which watches from the
-// server's side. More is what the suite tells beyond the name, often nothing.
+// A scenario is the client's part in a test of the suite, which watches from the server's side.
+// more is the suite's input beyond the name, often empty.
 type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) error
 
-// scenarios are those that this client knows, by the suite's names.
 func scenarios() map[string]scenario {
 	known := map[string]scenario{
 		"initialize":                          listTools,
@@ -56,7 +55,7 @@ func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
 }
 
-// callOne calls the one tool that there is. What is to be seen happens on the way to its result.
+// callOne calls the only tool. The suite checks what happens before its result.
 func callOne(name string) scenario {
 	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 		if err := listTools(ctx, c, nil); err != nil {
@@ -66,8 +65,7 @@ func callOne(name string) scenario {
 	}
 }
 
-// answerQuestions calls tools that ask. That their questions are answered, and
-// with which state, is all in the client: the caller sees one call.
+// answerQuestions calls tools that ask. The client answers; the caller sees one call.
 func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	for _, name := range []string{"test_mrtr_echo_state", "test_mrtr_no_state",
 		"test_mrtr_unrelated", "test_mrtr_no_result_type"} {
@@ -78,8 +76,7 @@ func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) e
 	return nil
 }
 
-// callAsTold makes the calls that the suite wants to see, after the list that
-// says which arguments are repeated in headers.
+// callAsTold makes the requested calls, after reading the list that names arguments for headers.
 func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) error {
 	var told struct {
 		ToolCalls []struct {
@@ -101,8 +98,7 @@ func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) err
 	return nil
 }
 
-// callAll calls every tool that the client lists: it must have dropped those
-// whose schemas ask for headers that cannot be.
+// callAll calls every listed tool: the client must have dropped those with impossible headers.
 func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	list, err := c.ListTools(ctx, "")
 	if err != nil {
@@ -116,7 +112,6 @@ func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	return nil
 }
 
-// echoSchema sends a tool's input schema back as it was listed.
 func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	list, err := c.ListTools(ctx, "")
 	if err != nil {

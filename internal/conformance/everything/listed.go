@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// userContext is what a prompt wants to know before it is written.
 type userContext struct {
 	Context string `json:"context" jsonschema:"what the prompt is for"`
 }
@@ -73,7 +72,6 @@ func simplePrompt(context.Context, *server.PromptCall) (protocol.GetPromptOutcom
 	return messages(&protocol.TextContent{Text: "This is a simple prompt for testing."}), nil
 }
 
-// completeArgument suggests the values that begin with what was typed.
 func completeArgument(_ context.Context, call *server.CompleteCall) (fitting []string, err error) {
 	for _, value := range []string{"paris", "park", "party", "test", "testing"} {
 		if strings.HasPrefix(value, call.Value) {
@@ -108,7 +106,7 @@ func addResources(srv *server.Server) {
 			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{
 				{MIMEType: "image/png", Blob: picturePNG}}}, nil
 		})
-	// What the client put for {id} may be anything, so it is encoded and not pasted.
+	// The client's {id} may be anything, so it is encoded.
 	server.AddResourceTemplate(srv, server.ResourceTemplate{
 		URITemplate: "test://template/{id}/data", Name: "Data by id",
 		Description: "A record for every id.", MIMEType: "application/json",

@@ -1,12 +1,12 @@
 // Everything: a server with one of each: every kind of content, progress and log messages, every
-// kind of question, prompts, resources, completion, and lists that change while it runs. The names
-// and texts are those that the protocol's conformance suite asks for; run.sh starts it.
+// kind of question, prompts, resources, completion, and lists that change while it runs. Names and
+// texts are those of the protocol's conformance suite; run.sh starts it.
 //
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
 //
-// Several processes behind a balancer are one server when they share a key and know each
-// other; see replicas.go:
+// Several processes behind a balancer are one server if they share a key and know each other; see
+// replicas.go:
 //
 //	RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
 //	RONDO_REPLICA=a
@@ -32,8 +32,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// patience is how long requests may go on after the program was told to stop.
-const patience = 5 * time.Second
+const patience = 5 * time.Second // for requests in flight at shutdown
 
 func main() {
 	addr := flag.String("http", "", "serve over HTTP at this `address`, port 0 for any that is free; empty: standard input and output")
@@ -68,16 +67,15 @@ func run(ctx context.Context, addr string) error {
 	return serveHTTP(ctx, srv, addr, replicas)
 }
 
-// newServer registers everything, a family at a time. ring seals the state of flows, nil: a
-// key of this process.
+// newServer registers everything. ring seals the state of flows, nil: a key of this process.
 func newServer(ring *keys.Keyring) (*server.Server, error) {
 	opts := &server.Options{
 		Info: protocol.Implementation{Name: "everything", Title: "Everything",
 			Version: "1.0.0"},
 		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
-		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
+		ListTTL:      -1, // a call may change the lists: no caching
 	}
-	opts.Roundtrip.MinHumanTime = -1 // programs try every answer here, at once
+	opts.Roundtrip.MinHumanTime = -1 // automated clients answer at once
 	if ring != nil {
 		opts.Roundtrip.Sealer = ring
 	}
@@ -96,8 +94,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	return srv, err
 }
 
-// serveHTTP serves until ctx ends. Then sessions may finish where other replicas take new clients,
-// subscriptions are ended, running requests waited for, and connections closed.
+// serveHTTP serves until ctx ends. Then it drains sessions (other replicas take new clients), ends
+// subscriptions, waits for running requests, and closes connections.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	replicas *replicas.Options) error {
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})
@@ -114,7 +112,7 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 		IdleTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- httpServer.Serve(listener) }()
-	// On standard output, alone, so that a script can read it.
+	// The only line on standard output, for scripts.
 	fmt.Printf("http://%s/mcp\n", listener.Addr())
 
 	select {
@@ -125,7 +123,7 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	ctx = context.WithoutCancel(ctx)
 	if replicas != nil {
 		drainCtx, cancel := context.WithTimeout(ctx, patience)
-		_ = handler.Drain(drainCtx) // what is open then is ended below
+		_ = handler.Drain(drainCtx) // open sessions end below
 		cancel()
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Forms to fill in, with the keys of their questions. All are checked when the program starts.
+// Forms, with the keys of their questions. All are checked when the program starts.
 type (
 	userName struct {
 		Name string `json:"name" jsonschema:"what to call you"`
@@ -47,8 +47,7 @@ var (
 	askProfile = roundtrip.MustQuestion[profile]("profile")
 )
 
-// choices is a form with every way to choose, the one of older revisions included, which no struct
-// is derived to.
+// choices is a form with every kind of choice, including that of older revisions.
 const choices = `{"type":"object","properties":{
 	"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
 	"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},
@@ -57,25 +56,22 @@ const choices = `{"type":"object","properties":{
 	"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},{"const":"value3","title":"Third Choice"}]}}
 }}`
 
-// A question is a handler without arguments. It runs once a round, from its start. What is missing,
-// or does not fit the form, is asked for; an answer that is read was accepted and is valid. Who
-// declines is not asked again: the flow ends with an error result that says so.
+// A question is a handler without arguments. Each round runs it from its start. It asks for missing
+// or invalid answers; an answer that it reads is accepted and valid. After a refusal the flow ends
+// with an error result.
 type question func(context.Context, *server.ToolCall, nothing) (outcome, error)
 
-// addQuestions registers tools that ask. They serve clients of either era: those that retry with
-// the answers, and those that are asked while the call runs.
+// addQuestions registers tools that ask, for clients of both eras.
 func addQuestions(srv *server.Server) {
 	server.AddTool(srv, server.Tool{
 		Name: "test_input_required_result_elicitation", Description: "Asks the person for a name.",
-		// Answers count only if the state that comes with them proves that this flow asked for
-		// them. Some clients send answers without the state, the suite's own probes among them. A
-		// tool for which an answer is input like any other may take them all the same.
+		// Answers count only with the state that proves that this flow asked for them. Some
+		// clients, such as probes of the suite, omit it. A tool may accept that for plain input.
 		AcceptUnsolicited: true,
 	}, greet)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
-		// Refused before the handler runs. Questions need no such declaration: they are held
-		// against the client's capabilities when they are asked.
+		// Refused before the handler runs. Questions are checked against capabilities when asked.
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 	}, capital)
 	for _, tool := range []struct {
@@ -96,8 +92,7 @@ func addQuestions(srv *server.Server) {
 			whatever},
 		{"test_input_required_result_request_state", "Keeps something in mind while it asks.",
 			remember},
-		// A state that is not exactly one that was sent to this caller, for this tool and these
-		// arguments, is refused before the handler runs.
+		// Only a state sent to this caller, for this tool and these arguments, reaches the handler.
 		{"test_input_required_result_tampered_state", "Asks, and refuses a state that was changed.",
 			confirmed},
 		{"test_input_required_result_multiple_inputs", "Asks person, model and client at once.",
@@ -139,7 +134,6 @@ type samplingPrompt struct {
 	Prompt string `json:"prompt" jsonschema:"what to ask the model"`
 }
 
-// shown says what the answer is, and asks for it where there is none.
 func shown[T any](reply roundtrip.Reply[T], question roundtrip.Question) (outcome, error) {
 	switch reply.Outcome {
 	case roundtrip.Accepted:
@@ -192,7 +186,6 @@ func directories(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, e
 	return server.Text(lines...), nil
 }
 
-// whatever looks at what the client declares before it chooses a question.
 func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, error) {
 	declared := call.Capabilities()
 	switch {
@@ -206,8 +199,8 @@ func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, 
 	return server.Text("There is nothing that you could be asked."), nil
 }
 
-// remember sends what it keeps with the question and gets it back with the answer. The client
-// carries it and can neither read nor change it.
+// remember stores a value with the question. The client carries it and can neither read nor change
+// it.
 func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
@@ -226,8 +219,7 @@ func confirmed(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, err
 	return server.Text(fmt.Sprintf("confirmed: %t", answer.OK)), nil
 }
 
-// several asks three questions in one round, of which the client may answer some first; those that
-// were answered are not asked again.
+// several asks three questions in one round, and those that the client skipped again.
 func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	var missing []roundtrip.Item
 	who, ok := askName.AcceptedContent(ctx)
@@ -250,7 +242,7 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error
 		greeting.Model), greeting), nil
 }
 
-// steps asks a question that depends on the answer before, which is still there in the third round.
+// steps asks a question that depends on an earlier answer, still there in the third round.
 func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := step1.AcceptedContent(ctx)
 	if !ok {

@@ -11,18 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// The environment of a process that is one of several replicas. Without the key each process
-// has one of its own and serves its own clients alone.
+// The environment of a replica. Without the key a process serves only its own clients.
 const (
-	// envKeys holds the keys that the replicas share, "id:secret,id:secret".
-	envKeys = "RONDO_KEYS"
-	// envReplica is the name of this replica, a DNS label.
-	envReplica = "RONDO_REPLICA"
-	// envReplicas says where the replicas are: "a=http://10.0.0.1:8080/mcp,b=http://...".
-	envReplicas = "RONDO_REPLICAS"
+	envKeys     = "RONDO_KEYS"     // shared keys, "id:secret,id:secret"
+	envReplica  = "RONDO_REPLICA"  // name of this replica, a DNS label
+	envReplicas = "RONDO_REPLICAS" // "a=http://10.0.0.1:8080/mcp,b=http://..."
 )
 
-// keysFromEnv returns the keys that the replicas share, nil: there are none.
 func keysFromEnv() (*keys.Keyring, error) {
 	if os.Getenv(envKeys) == "" {
 		return nil, nil
@@ -30,7 +25,6 @@ func keysFromEnv() (*keys.Keyring, error) {
 	return keys.KeyringFromEnv(os.LookupEnv, envKeys)
 }
 
-// replicasFromEnv returns what this process knows of the other replicas, nil: there are none.
 func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	name, where := os.Getenv(envReplica), os.Getenv(envReplicas)
 	if name == "" && where == "" {
@@ -50,8 +44,7 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	return r, err
 }
 
-// addReplica registers a tool that says which replica runs it: in a session it is always the
-// same one.
+// addReplica registers a tool that names the replica that runs it: in a session always the same.
 func addReplica(srv *server.Server, name string) {
 	add(srv, "test_replica",
 		"Answers with the name of the replica that runs it.",

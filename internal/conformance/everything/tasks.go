@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// addTasks registers tools whose calls become tasks, or must.
 func addTasks(srv *server.Server) (*tasks.Tasks, error) {
 	added, err := tasks.New(srv, nil)
 	if err != nil {
@@ -56,10 +55,8 @@ func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outco
 	return server.Text(fmt.Sprintf("computed %q in %g s", in.Label, in.Seconds)), nil
 }
 
-// jobTime is how long the jobs take that fail.
-const jobTime = time.Second
+const jobTime = time.Second // of failing jobs
 
-// runJob begins a task and takes the time of a job.
 func runJob(ctx context.Context) error {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return err

@@ -20,12 +20,10 @@ var picturePNG []byte
 //go:embed sound.wav
 var soundWAV []byte
 
-// nothing is the input of tools that take no arguments.
 type nothing struct{}
 
 type outcome = protocol.CallToolOutcome
 
-// add registers a tool that needs no more than a name and a description.
 func add[In any](srv *server.Server, name, description string,
 	f func(context.Context, *server.ToolCall, In) (outcome, error)) {
 	server.AddTool(srv, server.Tool{Name: name, Description: description}, f)
@@ -40,7 +38,6 @@ func embedded(uri, mimeType, text string) *protocol.EmbeddedResource {
 		MIMEType: mimeType, Text: text}}
 }
 
-// addContent registers a tool for each kind of content that a result can hold.
 func addContent(srv *server.Server) {
 	text := func(s string) protocol.Content { return &protocol.TextContent{Text: s} }
 	for _, tool := range []struct {
@@ -66,26 +63,24 @@ func addContent(srv *server.Server) {
 				return &protocol.CallToolResult{Content: tool.content}, nil
 			})
 	}
-	// A plain error is a result that the model can read.
+	// A plain error becomes a result that the model can read.
 	add(srv, "test_error_handling", "Runs and fails.",
 		func(context.Context, *server.ToolCall, nothing) (outcome, error) {
 			return nil, errors.New("this tool intentionally returns an error for testing")
 		})
 }
 
-// stepTime is how long one step of the work takes.
 const stepTime = 50 * time.Millisecond
 
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
-	case <-ctx.Done(): // the client has gone
+	case <-ctx.Done(): // the client is gone
 		return context.Cause(ctx)
 	}
 }
 
-// addNotifying registers tools that talk to the client while they work.
 func addNotifying(srv *server.Server) {
 	add(srv, "test_tool_with_progress", "Reports progress while it works.", progress)
 	server.AddTool(srv, server.Tool{Name: "test_slow_tool",
@@ -135,7 +130,7 @@ func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (outcom
 	return server.Text(fmt.Sprintf("Took %d seconds.", seconds)), nil
 }
 
-// logs returns a handler that logs texts with pauses in between, and then says that it is done.
+// logs returns a handler that logs texts with pauses in between, and then returns done.
 func logs(done string, pause time.Duration,
 	texts ...string) func(context.Context, *server.ToolCall, nothing) (outcome, error) {
 	return func(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
@@ -151,7 +146,7 @@ func logs(done string, pause time.Duration,
 	}
 }
 
-// hangUp closes its stream. Where that is not possible the client simply waits.
+// hangUp closes its stream. Without a stream the client simply waits.
 func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	if err := call.CloseStream(ctx,
 		100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
@@ -163,8 +158,8 @@ func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, err
 	return server.Text("Reconnection test completed successfully"), nil
 }
 
-// contactSchema is listed as it stands here, and arguments are held against all of it. regionSchema
-// has a property that clients send in the header Mcp-Param-Region as well.
+// contactSchema is listed unchanged, and validates arguments completely. regionSchema has a
+// property that clients also send in the header Mcp-Param-Region.
 const (
 	contactSchema = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -198,7 +193,6 @@ const (
 }`
 )
 
-// addSchemas registers tools whose input schemas say what Go types cannot.
 func addSchemas(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "json_schema_2020_12_tool",
 		Description: "Takes a contact; its schema uses references and conditions.",
@@ -224,7 +218,7 @@ type place struct {
 const watchedURI = "test://watched-resource"
 
 // addChanges registers tools that change the lists, and a resource that counts the changes. The
-// server announces changes of lists; that the contents are others now only the author knows.
+// server announces list changes itself, the author those of contents.
 func addChanges(srv *server.Server) {
 	var mu sync.Mutex // one change at a time
 	changes := 0

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Document has the members of a JSON object, or the parameters of a redirect or a form.
+// A Document has the members of a JSON object, or the parameters of a redirect or form.
 type Document map[string]any
 
 // Set returns an edit that sets a member of a document.
@@ -23,7 +23,7 @@ func Set(name string, value any) func(*Answer) {
 
 func Remove(name string) func(*Answer) { return func(a *Answer) { delete(a.Document, name) } }
 
-// Failure returns an edit that has an error in the place of a code.
+// Failure returns an edit that replaces a code with an error.
 func Failure(code string) func(*Answer) {
 	return func(a *Answer) {
 		delete(a.Document, "code")
@@ -35,13 +35,13 @@ func Failure(code string) func(*Answer) {
 type Answer struct {
 	Status   int // 0: 200
 	Header   http.Header
-	Document Document // nil: Body is sent
-	Extra    Document // members that are sent as well, also where Document has the same
+	Document Document // nil: send Body
+	Extra    Document // further members, even duplicates of Document's
 	Body     string
-	Form     bool // Document is sent as a form
+	Form     bool // send Document as a form
 
-	redirect string       // Document are the parameters of this URL
-	handler  http.Handler // answers in its place
+	redirect string       // Document has this URL's parameters
+	handler  http.Handler // replaces the answer
 }
 
 func failed(code string) *Answer {
@@ -54,7 +54,6 @@ func failed(code string) *Answer {
 	return a
 }
 
-// encodeJSON leaves a json.RawMessage as it is.
 func (a *Answer) encodeJSON() string {
 	var members []string
 	for _, document := range []Document{a.Document, a.Extra} {

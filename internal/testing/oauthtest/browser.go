@@ -13,7 +13,6 @@ import (
 	"testing"
 )
 
-// maxHops bounds the redirects that a browser follows.
 const maxHops = 10
 
 // A Page is one that a browser has loaded.
@@ -21,7 +20,7 @@ type Page struct {
 	Status int
 	Header http.Header
 	Body   string
-	next   *url.URL // it redirects there; nil: it does not
+	next   *url.URL // redirect target, or nil
 }
 
 // A Browser follows redirects: the authorization server consents by itself.
@@ -58,7 +57,7 @@ func (b *Browser) Open(_ context.Context, address string) error {
 	b.running.Go(func() {
 		callback, err := b.Visit(b.ctx, address)
 		switch {
-		case err != nil: // the login ends by its own time
+		case err != nil: // the login times out
 		case b.Deliver != nil:
 			b.Deliver(b.ctx, callback)
 		default:
@@ -112,7 +111,7 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	return b.Do(request)
 }
 
-// Do is Load with a request of its own.
+// Do is Load with a custom request.
 func (b *Browser) Do(request *http.Request) (page Page, err error) {
 	client := http.Client{}
 	if b.Client != nil {

@@ -42,14 +42,14 @@ func (s *Server) addClientLocked(c Client) {
 }
 
 // answerRegisterLocked registers a client dynamically. application_type decides which redirect URIs
-// it may have (OpenID Connect Dynamic Client Registration 1.0 section 2).
+// are allowed (OpenID Connect Dynamic Client Registration 1.0 section 2).
 func (s *Server) answerRegisterLocked(r *Request) *Answer {
 	var asked struct {
 		RedirectURIs    []string        `json:"redirect_uris"`
 		GrantTypes      []string        `json:"grant_types"`
 		Method          string          `json:"token_endpoint_auth_method"`
 		ApplicationType string          `json:"application_type"`
-		Resource        json.RawMessage // no member of RFC 7591: some servers refuse who sends it
+		Resource        json.RawMessage // not in RFC 7591: some servers refuse it
 	}
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
 		json.Unmarshal(r.Body, &asked) != nil || asked.Resource != nil {
@@ -93,7 +93,6 @@ func (s *Server) mayRedirect(c *Client, asked string) bool {
 	})
 }
 
-// authenticateLocked returns the client of a request that used its registered method, or nil.
 func (s *Server) authenticateLocked(r *Request) *Client {
 	method, id, secret := methodNone, r.Form.Get("client_id"), r.Form.Get("client_secret")
 	if secret != "" {

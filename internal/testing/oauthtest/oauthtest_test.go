@@ -21,7 +21,7 @@ const (
 	resource = "https://api.test/mcp"
 )
 
-// A party is a client that does by hand what the RFCs say.
+// A party is a client that follows the RFCs by hand.
 type party struct {
 	t          *testing.T
 	issuer, id string
@@ -50,7 +50,7 @@ func newParty(t *testing.T, issuer string) *party {
 	return p
 }
 
-// authorize returns the parameters of the callback, or nil where the browser ends at a page.
+// authorize returns the parameters of the callback, or nil if the browser ends at a page.
 func (p *party) authorize(edit func(url.Values)) url.Values {
 	p.t.Helper()
 	sum := sha256.Sum256([]byte(p.verifier))
@@ -65,7 +65,6 @@ func (p *party) authorize(edit func(url.Values)) url.Values {
 	return callback.Query()
 }
 
-// code returns the token request of a login.
 func (p *party) code() url.Values {
 	p.t.Helper()
 	q := p.authorize(func(url.Values) {})
@@ -77,7 +76,6 @@ func (p *party) code() url.Values {
 		"resource": {resource}}
 }
 
-// wantToken sends a token request and checks the status of the response.
 func (p *party) wantToken(form url.Values, want int) {
 	p.t.Helper()
 	response, err := http.PostForm(p.issuer+"/token", form)
@@ -94,8 +92,7 @@ func set(name, value string) func(url.Values) {
 	return func(q url.Values) { q.Set(name, value) }
 }
 
-// TestLoginsAreRefused: what a real authorization server would refuse, at both of those for tests.
-// A client that makes the mistake could not log in there.
+// TestLoginsAreRefused: both test servers are as strict as real ones.
 func TestLoginsAreRefused(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	for issuer, strict := range map[string]bool{as.URL: true, bearertest.Start(t).URL(): false} {
@@ -130,7 +127,7 @@ func TestLoginsAreRefused(t *testing.T) {
 	}
 }
 
-// TestReuseRevokesAllTokens: when a refresh token is used twice somebody has stolen it.
+// TestReuseRevokesAllTokens: a refresh token that is used twice was stolen.
 func TestReuseRevokesAllTokens(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as.URL)

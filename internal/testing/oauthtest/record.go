@@ -14,7 +14,7 @@ type Endpoint string
 
 // The endpoints of a [Server] and, from ResourceMetadata on, of a [Resource].
 const (
-	Metadata  Endpoint = "metadata" // any well-known address, also where nothing lies
+	Metadata  Endpoint = "metadata" // any well-known address, even an empty one
 	Authorize Endpoint = "authorize"
 	Token     Endpoint = "token"   // every grant except refresh_token
 	Refresh   Endpoint = "refresh" // the token endpoint with grant_type refresh_token
@@ -27,7 +27,7 @@ const (
 	Call             Endpoint = "call"              // the resource itself
 )
 
-// Elsewhere is a path for redirects. Metadata lies there: a client that follows one could go on.
+// Elsewhere is a path for redirects. It has metadata, to catch clients that follow one.
 const Elsewhere = "/elsewhere"
 
 type Request struct {
@@ -84,9 +84,9 @@ func (l *recorder) Behave() {
 	l.rewrites = nil
 }
 
-// A Gate keeps requests for an endpoint waiting.
+// A Gate blocks requests for an endpoint.
 type Gate struct {
-	// Arrived has an element for each request that waits or has waited.
+	// Arrived has an element for each request that has arrived.
 	Arrived chan struct{}
 	open    chan struct{}
 }
@@ -94,10 +94,9 @@ type Gate struct {
 // Release passes all requests, waiting and later ones.
 func (g *Gate) Release() { close(g.open) }
 
-// maxArrived bounds what a gate counts.
 const maxArrived = 1 << 14
 
-// Hold keeps requests waiting until the gate is released.
+// Hold blocks requests until the gate is released.
 func (l *recorder) Hold(e Endpoint) *Gate {
 	g := &Gate{make(chan struct{}, maxArrived), make(chan struct{})}
 	l.Rewrite(e, func(r *Request, next Next) *Answer {
@@ -105,7 +104,7 @@ func (l *recorder) Hold(e Endpoint) *Gate {
 		select {
 		case <-g.open:
 			return next()
-		case <-r.Context().Done(): // the client has gone away
+		case <-r.Context().Done(): // the client is gone
 			return nil
 		}
 	})

@@ -18,21 +18,20 @@ const (
 // ResourceOptions configure a [Resource].
 type ResourceOptions struct {
 	// Servers are the authorization servers whose tokens are accepted.
-	Servers []*Server
-	// Root places the metadata at the origin, for the origin.
-	Root      bool
+	Servers   []*Server
+	Root      bool     // metadata is at the origin, for the origin
 	Scopes    []string // needed for every request, and named in the challenge of a 401
 	Supported []string // scopes_supported of the metadata
 	// Need returns the scopes that a tool needs beside Scopes. Nil: none.
 	Need func(tool string) []string
-	// Handler answers requests that may pass. Nil: an empty result for each JSON-RPC request.
+	// Handler answers authorized requests. Nil: an empty result for each JSON-RPC request.
 	Handler http.Handler
 }
 
-// A Resource is a protected resource with metadata and challenges. It asks the authorization
-// servers in memory whether a token is valid. Its methods may be called while it serves.
+// A Resource is a protected resource with metadata and challenges. It validates tokens at the
+// authorization servers in memory. Its methods may be called while it serves.
 type Resource struct {
-	// URL is the endpoint, and Origin the same without its path.
+	// URL is the endpoint, Origin the same without its path.
 	URL, Origin string
 	// Identifier is the resource of the metadata: URL, or Origin for metadata at the root.
 	Identifier string
@@ -115,7 +114,6 @@ func (r *Resource) answerCall(request *Request) *Answer {
 		Body: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, message.ID)}
 }
 
-// checkToken returns the grant of a token that a server has issued for this resource.
 func (r *Resource) checkToken(values []string) (Grant, bool) {
 	if len(values) != 1 {
 		return Grant{}, false

@@ -14,14 +14,13 @@ import (
 // Options configure a [Server]. The zero value is a server with all features.
 type Options struct {
 	Path          string // of the issuer, for example "/tenant1"
-	ExactRedirect bool   // the port of a loopback redirect URI has to be the registered one
+	ExactRedirect bool   // a loopback redirect URI must have the registered port
 	Opaque        bool   // access tokens are random strings
 }
 
 // A Server is an authorization server. Its methods may be called while it serves.
 type Server struct {
-	// URL is the issuer identifier.
-	URL string
+	URL string // issuer identifier
 
 	recorder
 	opts Options
@@ -61,7 +60,7 @@ func (s *Server) RetireKeys() {
 	s.issuers = s.issuers[len(s.issuers)-1:]
 }
 
-// SetSubject replaces the person at the browser, alice at first.
+// SetSubject replaces the user at the browser, alice at first.
 func (s *Server) SetSubject(subject string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *Server) answer(r *Request) *Answer {
 			Keys []json.RawMessage `json:"keys"`
 		}
 		for _, issuer := range s.issuers {
-			_ = json.Unmarshal(issuer.Trusted().Keys, &set) // it is the set of an issuer for tests
+			_ = json.Unmarshal(issuer.Trusted().Keys, &set) // valid: from a test issuer
 			all.Keys = append(all.Keys, set.Keys...)
 		}
 		return &Answer{Document: Document{"keys": all.Keys}}

@@ -14,13 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
 
-// The grant types.
 const grantCode, grantRefresh, grantClient = "authorization_code", "refresh_token",
 	"client_credentials"
 
 const lifetime = time.Hour
 
-// A Grant is the consent of a person.
+// A Grant is a user's consent.
 type Grant struct {
 	Client   string
 	Subject  string
@@ -44,7 +43,7 @@ func (s *Server) addLocked(text string, t token) string {
 	return text
 }
 
-// checkRequest returns the error of a request that has a parameter twice, or no resource indicator.
+// checkRequest returns the error of a request with a duplicate parameter or no resource indicator.
 func checkRequest(form url.Values) string {
 	for _, values := range form {
 		if len(values) > 1 {
@@ -59,7 +58,7 @@ func checkRequest(form url.Values) string {
 }
 
 // answerAuthorizeLocked consents at once. Mistakes in the client or the redirect URI are shown to
-// the person, others are sent to the client (RFC 6749 section 4.1.2.1).
+// the user, others are sent to the client (RFC 6749 section 4.1.2.1).
 func (s *Server) answerAuthorizeLocked(r *Request) *Answer {
 	q := r.Form
 	client, redirect := s.clients[q.Get("client_id")], q.Get("redirect_uri")
@@ -127,7 +126,6 @@ func (s *Server) answerTokenLocked(r *Request) *Answer {
 	return s.issueLocked(client, grant, scopes)
 }
 
-// redeemLocked returns the grant of a code or a refresh token, or an error code.
 func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Grant, string) {
 	text, verifier := form.Get("code"), form.Get("code_verifier")
 	if kind == grantRefresh {
@@ -153,7 +151,6 @@ func (s *Server) redeemLocked(client *Client, kind string, form url.Values) (Gra
 	return found.grant, ""
 }
 
-// issueLocked makes an access token with scopes and, if allowed, a refresh token for the grant.
 func (s *Server) issueLocked(client *Client, grant Grant, scopes []string) *Answer {
 	narrow := grant
 	narrow.Scopes = scopes
@@ -176,7 +173,7 @@ func (s *Server) makeAccessLocked(grant Grant) string {
 	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(lifetime)})
 }
 
-// Issue makes an access token of the person.
+// Issue makes a user's access token.
 func (s *Server) Issue(grant Grant) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

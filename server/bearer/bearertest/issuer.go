@@ -10,8 +10,7 @@
 //	token := issuer.Issue(bearertest.Token{
 //		Subject: "ann", Audience: resource, Scopes: []string{"files:read"}})
 //
-// [Start] returns an issuer that listens, for a server in another process that is given its URL
-// alone. A client can log its person in there, too.
+// [Start] returns an issuer that listens, for servers in other processes. Clients can log in there.
 package bearertest
 
 import (
@@ -32,11 +31,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An Issuer issues access tokens as JSON Web Tokens (RFC 9068), signed with a key of its own
-// (ES256). Its methods may be called concurrently.
+// An Issuer issues JSON Web Tokens (RFC 9068), signed with its own key (ES256). Calls may overlap.
 type Issuer struct {
 	url    string
-	keys   json.RawMessage // the public ones, as a JSON Web Key Set
+	keys   json.RawMessage // public ones, as a JSON Web Key Set
 	signer jose.Signer
 }
 
@@ -56,8 +54,8 @@ func NewIssuer(url string) *Issuer {
 	return &Issuer{url: url, keys: keys, signer: signer}
 }
 
-// Start returns an issuer that serves its Handler on a loopback address until the test ends. Its
-// person is ann.
+// Start returns an issuer that serves its Handler on loopback until the test ends, for the user
+// ann.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -76,22 +74,18 @@ func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys
 
 // A Token has the claims of an access token.
 type Token struct {
-	// Subject is the person, which a server needs unless it has set [bearer.Issuer].Machines, and
-	// ClientID the client that the token is issued to.
+	// Subject is the user, required without [bearer.Issuer].Machines, and ClientID the client.
 	Subject, ClientID string
 	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string
-	// Scopes are the granted scopes.
-	Scopes []string
-	// Lifetime is the time until the token expires. 0: an hour. Negative: the time since it
-	// expired; servers accept tokens for a minute after their expiry.
+	Scopes   []string
+	// Lifetime until expiry. 0: an hour. Negative: since expiry; servers allow a minute.
 	Lifetime time.Duration
 	// Claims are further claims, which replace those above; nil removes a claim.
 	Claims map[string]any
 }
 
-// Issue returns a token for the header "Authorization: Bearer token". It panics if the claims
-// cannot be written as JSON.
+// Issue returns a token for "Authorization: Bearer token". It panics if claims cannot be encoded.
 func (i *Issuer) Issue(t Token) string {
 	now, lifetime := time.Now(), t.Lifetime
 	if lifetime == 0 {

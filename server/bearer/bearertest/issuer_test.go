@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const resource = "http://127.0.0.1/mcp"
 
-// whoami serves a tool that needs a scope and says who called it.
+// whoami serves a tool that needs a scope and returns its caller.
 func whoami(t *testing.T, trusted bearer.Issuer) *httptest.Server {
 	guard, err := bearer.New(bearer.Options{Resource: resource, Issuers: []bearer.Issuer{trusted}})
 	if err != nil {
@@ -50,8 +50,7 @@ func whoami(t *testing.T, trusted bearer.Issuer) *httptest.Server {
 	return listening
 }
 
-// TestTokensAreWhatTheyWereAskedFor: both kinds of issuers, and tokens that a server accepts and
-// refuses.
+// TestTokensAreWhatTheyWereAskedFor: both kinds of issuers, and accepted and refused tokens.
 func TestTokensAreWhatTheyWereAskedFor(t *testing.T) {
 	listening, silent := bearertest.Start(t), bearertest.NewIssuer("https://login.example.com")
 	for name, issuer := range map[string]struct {
@@ -96,7 +95,7 @@ func TestTokensAreWhatTheyWereAskedFor(t *testing.T) {
 	}
 }
 
-// TestIssuersAreApart: the token of one issuer is none of another's, whatever it says.
+// TestIssuersAreApart: an issuer's token never counts as another's.
 func TestIssuersAreApart(t *testing.T) {
 	const url = "https://login.example.com"
 	endpoint := whoami(t, bearertest.NewIssuer(url).Trusted())
@@ -126,8 +125,7 @@ func call(t *testing.T, endpoint, token string) (string, error) {
 	return result.Content[0].(*protocol.TextContent).Text, nil
 }
 
-// TestFlowsOfTwoPeople is what the page of package bearer shows: flows with tokens, in both eras,
-// under attack, and no question of one person is answered by another.
+// TestFlowsOfTwoPeople: flows with tokens, in both eras, under attack (README.md), never mixed up.
 func TestFlowsOfTwoPeople(t *testing.T) {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{Resource: resource,

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// A login has the clients and unfinished logins of a [Issuer.Handler].
 type login struct {
 	issuer  *Issuer
 	subject string
@@ -23,18 +22,15 @@ type login struct {
 	codes   map[string]consent
 }
 
-// A consent has the parameters of an authorization request, which the token request must repeat,
-// except scope.
+// A consent has the parameters that the token request must repeat (except scope).
 type consent struct{ client, redirect, resource, challenge, scope string }
 
-// maxBody bounds the body of a request.
-const maxBody = 64 << 10
+const maxBody = 64 << 10 // bytes of a request
 
-// Handler returns a handler for the URL of the issuer, at which a client can log in the person
-// subject. It serves the metadata (RFC 8414), the keys, dynamic registration (RFC 7591), and an
-// authorization endpoint that consents to everything without a password. Codes need PKCE with S256,
-// and work once. Tokens are those of Issue, without a refresh token, for the resource that the
-// client names (RFC 8707).
+// Handler returns a handler for the issuer's URL, at which clients can log in the user subject. It
+// serves metadata (RFC 8414), keys, dynamic registration (RFC 7591), and an authorization endpoint
+// that consents to everything without a password. Codes need PKCE with S256, and work once. Tokens
+// are those of Issue, without a refresh token, for the resource that the client names (RFC 8707).
 func (i *Issuer) Handler(subject string) http.Handler {
 	l := &login{issuer: i, subject: subject, clients: map[string][]string{},
 		codes: map[string]consent{}}

@@ -1,5 +1,5 @@
-// Package gosdk is a server written with github.com/modelcontextprotocol/go-sdk:
-// typed tools, whose arguments are validated, and JSON responses.
+// Package gosdk is a server written with github.com/modelcontextprotocol/go-sdk: typed tools with
+// validated arguments, and JSON responses.
 package gosdk
 
 import (
@@ -44,7 +44,6 @@ func text(s string) result {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// deploy seals its state itself: the library passes states on as they are.
 func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) {
 	about := in.Environment + "\x00" + in.Version
 	answer, ok := r.Params.InputResponses[wire.ConfirmKey].(*mcp.ElicitResult)

@@ -1,5 +1,5 @@
-// Package mcpgo is a server written with github.com/mark3labs/mcp-go, with its
-// defaults: arguments are not validated.
+// Package mcpgo is a server written with github.com/mark3labs/mcp-go, with its defaults: arguments
+// are not validated.
 package mcpgo
 
 import (
@@ -50,7 +50,6 @@ func add(srv *server.MCPServer, name, schema string, f server.ToolHandlerFunc) {
 	srv.AddTool(mcp.NewToolWithRawSchema(name, name, json.RawMessage(schema)), f)
 }
 
-// deploy seals its state itself: the library passes states on as they are.
 func deploy(sealer *wire.Sealer, r request, in wire.DeployArgs) (result, error) {
 	about := in.Environment + "\x00" + in.Version
 	answer := server.ElicitationResponse(r.Params.InputResponses, wire.ConfirmKey)

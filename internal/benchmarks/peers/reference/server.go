@@ -1,6 +1,6 @@
-// Package reference is the practical limit of a server on net/http and encoding/json: it reads the
-// message it is sent, keeping payloads as they are, and writes what was prepared beforehand. It
-// checks nothing, validates nothing, and serves only what is measured.
+// Package reference is the practical limit of a server on net/http and encoding/json: it reads
+// messages without copying payloads, and writes prepared responses. It checks nothing, and serves
+// only what is measured.
 package reference
 
 import (
@@ -13,22 +13,21 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// New returns a server whose state is a constant, as long as one that is sealed.
+// New returns a server whose state is a constant, as long as a sealed one.
 func New() http.Handler { return newServer(false) }
 
-// NewSealed returns a server that seals the state of Deploy, and opens it.
+// NewSealed returns a server that seals and opens the state of Deploy.
 func NewSealed() http.Handler { return newServer(true) }
 
 type server struct {
 	sealer *wire.Sealer
 	seals  bool
-	json   []string // the value of Content-Type
-	// What follows the id in a response.
+	json   []string // value of Content-Type
+	// The parts of responses after the id.
 	hello, deployed, deploy []byte
 }
 
-// place is where a sealed state goes.
-const place = "STATE"
+const place = "STATE" // of a sealed state
 
 func newServer(seals bool) http.Handler {
 	s := &server{sealer: wire.NewSealer(), seals: seals, json: []string{"application/json"},
@@ -51,7 +50,6 @@ func complete(text string) []byte {
 		`{"type":"text","text":%q}],%s}}`, text, serverInfo)
 }
 
-// form is the question of Deploy.
 func form() []byte {
 	return fmt.Appendf(nil, `{"mode":"form","message":%q,"requestedSchema":%s}`,
 		wire.Deployment().Question(), wire.ConfirmSchema)

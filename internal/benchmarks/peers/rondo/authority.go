@@ -21,8 +21,7 @@ type Authority struct {
 	issuer *bearertest.Issuer
 }
 
-// NewAuthority returns an authority that remembers a number of verified tokens, as
-// bearer.Options.MaxCachedTokens says.
+// NewAuthority returns an authority with bearer.Options.MaxCachedTokens set to remembered.
 func NewAuthority(remembered int) *Authority {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
@@ -35,7 +34,7 @@ func NewAuthority(remembered int) *Authority {
 	return &Authority{guard, issuer}
 }
 
-// Token issues a token with what issuers usually write into one: 850 bytes.
+// Token issues a token with typical claims: 850 bytes.
 func (a *Authority) Token(subject string) string {
 	now := time.Now()
 	return a.issuer.Issue(bearertest.Token{

@@ -1,5 +1,4 @@
-// Package rondo is a server written with this library, as its documentation
-// says, with everything switched on that is on by default.
+// Package rondo is a server written with this library, as documented, with all its defaults.
 package rondo
 
 import (
@@ -36,11 +35,10 @@ type outcome = protocol.CallToolOutcome
 // New returns a server of both eras, whose handlers return their questions.
 func New() http.Handler { return newServer(deploy, &server.Options{}, nil) }
 
-// NewInPlace returns a server of both eras whose Deploy asks as if it waited for
-// the answer. In sessions of older revisions it does.
+// NewInPlace returns a server of both eras whose Deploy asks in place.
 func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}, nil) }
 
-// NewObserved returns the same server as New with a log in JSON, which nobody reads, and metrics.
+// NewObserved returns the server of New with metrics and an unread JSON log.
 func NewObserved() http.Handler {
 	logs, metrics := newSinks()
 	counts, err := middleware.NewMetrics(metrics, nil)
@@ -60,8 +58,7 @@ func newSinks() (event.LogSink, event.MetricSink) {
 	return zaplog.New(zap.New(core)), prom.New(prometheus.NewRegistry())
 }
 
-// NewProduction returns the same server with all that examples/production has on, behind a token
-// that was verified before.
+// NewProduction returns the server with everything of examples/production, behind a verified token.
 func NewProduction() http.Handler {
 	authority := NewAuthority(0)
 	token := authority.Token("ann")
