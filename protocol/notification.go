@@ -1,6 +1,6 @@
 package protocol
 
-// Progress is the parameters of notifications/progress (basic/patterns/progress). Progress must
+// Progress holds the parameters of notifications/progress (basic/patterns/progress). The value must
 // increase with each notification.
 type Progress struct {
 	Token    ID       `json:"progressToken"`
@@ -10,15 +10,14 @@ type Progress struct {
 	Meta     Meta     `json:"_meta,omitzero"`
 }
 
-// Cancelled is the parameters of notifications/cancelled (basic/patterns/cancellation).
+// Cancelled holds the parameters of notifications/cancelled (basic/patterns/cancellation).
 type Cancelled struct {
 	RequestID ID     `json:"requestId"`
 	Reason    string `json:"reason,omitzero"`
 	Meta      Meta   `json:"_meta,omitzero"`
 }
 
-// ElicitationCompleted is the parameters of notifications/elicitation/complete (revision
-// 2025-11-25).
+// ElicitationCompleted holds the parameters of notifications/elicitation/complete (2025-11-25).
 type ElicitationCompleted struct {
 	ElicitationID string `json:"elicitationId"`
 }

@@ -9,14 +9,13 @@ import (
 )
 
 // CacheHints say how long a result may be reused and by whom (server/utilities/caching). The zero
-// value is not cacheable.
+// value disables caching.
 type CacheHints struct {
 	TTLMillis int64
-	Public    bool // everybody may share the result; else it belongs to one principal
+	Public    bool // may be shared; otherwise for one principal
 }
 
-// codeHints codes the hints. Legacy revisions have none. Hints of the wrong type count as absent:
-// not cacheable is the safe reading.
+// codeHints codes the hints, which legacy revisions lack. Invalid hints disable caching.
 func (w *objectWriter) codeHints(m member, h *CacheHints) error {
 	switch {
 	case m.reads("ttlMs"):
@@ -43,14 +42,14 @@ type ListParams struct {
 	RequestMeta
 }
 
-// A definition is an entry of one of the lists.
+// A definition is an entry of a list.
 type definition[T any] interface {
 	*T
 	checkComplete() error
 }
 
-// codeDefinitions codes a list. An entry that cannot be read or is incomplete is left out and
-// reported: the others are as good without it. Null is an empty list.
+// codeDefinitions codes a list. Unreadable and incomplete entries are left out and reported. Null
+// is an empty list.
 func codeDefinitions[T any, P definition[T]](
 	w *objectWriter, m member, name string, list *[]T,
 ) error {
@@ -71,8 +70,8 @@ func codeDefinitions[T any, P definition[T]](
 	return nameMember(m.key, err)
 }
 
-// decodeEntries reads a list. Of a result, where about is not nil, an entry that cannot be read is
-// left out and reported; bad is the first such error.
+// decodeEntries reads a list. In a result (about is not nil), unreadable entries are left out and
+// reported; bad is the first such error.
 func decodeEntries[T any](
 	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
 ) (list []T, bad, err error) {
@@ -101,7 +100,7 @@ func decodeEntries[T any](
 	return list, bad, err
 }
 
-// decodeSome is [decodeEntries] for a list that is an error when nothing in it can be read.
+// decodeSome is [decodeEntries] that returns an error if no entry can be read.
 func decodeSome[T any](
 	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
 ) ([]T, error) {
@@ -112,7 +111,7 @@ func decodeSome[T any](
 	return list, err
 }
 
-// errTooDeep means that [DecodeMessage] found an entry to nest too deep.
+// errTooDeep means that [DecodeMessage] found an entry nested too deep.
 var errTooDeep = errors.New("nests too deep")
 
 // codeList codes a page of a list.
@@ -125,7 +124,6 @@ func codeList[T any, P definition[T]](w *objectWriter, m member, name string, li
 		w.codeMeta(m, meta))
 }
 
-// requireList returns an error for a list that was not there.
 func requireList[T any](name string, list []T) error {
 	if list == nil {
 		return fmt.Errorf("%s: must be present", name)
