@@ -17,13 +17,13 @@ import (
 )
 
 // A request is a request being served, and the [protocol.Back] of its handler. It is notified when
-// it waits for a user.
+// it waits for a person.
 type request struct {
 	server *Server
 	task   inflight.Request
 
 	// Guarded by server.mu.
-	waiting  bool // for a user; counted in server.waitingCount
+	waiting  bool // for a person; counted in server.waitingCount
 	answered bool // later calls of SetWaiting are ignored
 
 	onWritten func() // called when the response is out; may be nil

@@ -23,7 +23,7 @@ import (
 // ServerOptions configure a [Server].
 type ServerOptions struct {
 	MaxLineBytes int           // per message
-	MaxInFlight  int           // concurrent requests, without those that wait for users
+	MaxInFlight  int           // concurrent requests, without those that wait for people
 	Grace        time.Duration // for requests in flight when the input ends; at most 0: none
 	// SubscriptionEnd is the cause with which subscriptions are cancelled at the end of input; the
 	// peer then answers them with a result.
@@ -71,7 +71,7 @@ type Server struct {
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
-	waitingCount int // requests that wait for a user
+	waitingCount int // requests that wait for a person
 }
 
 // NewServer returns a server that reads in and writes out.
@@ -104,7 +104,7 @@ func (s *Server) Serve(ctx context.Context, peer Peer) error {
 		err = withPrefix("read", err)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		s.requests.Drain(false) // do not wait for users
+		s.requests.Drain(false) // do not wait for people
 	case <-s.lines.Done():
 	}
 	idle := s.requests.Drain(true)
