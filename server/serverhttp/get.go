@@ -10,8 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// serveOtherMethod answers HTTP methods other than POST: legacy clients open
-// streams with GET and end their sessions with DELETE.
+// serveOtherMethod answers methods other than POST: legacy clients open streams with GET and end
+// sessions with DELETE.
 func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]
@@ -31,7 +31,6 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 	h.serveDelete(rw, r, p)
 }
 
-// serveDelete ends a session.
 func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	s := h.findOrForward(rw, r, p, &legacyPost{})
 	if s == nil {
@@ -45,16 +44,16 @@ func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Pr
 	rw.w.WriteHeader(http.StatusNoContent)
 }
 
-// modernOnly reports whether a version header names a revision in which POST is the only method.
+// modernOnly reports whether a version header names a revision that allows only POST.
 func modernOnly(lines []string) bool {
 	v := protocol.Version(trimSpace(firstLine(lines)))
 	return len(lines) == 1 && v.Known() && v.Era() == protocol.Modern
 }
 
-// hasSessions reports whether there are legacy sessions, which need other methods beside POST.
+// hasSessions reports whether legacy sessions, and so their HTTP methods, are served.
 func (h *Handler) hasSessions() bool { return h.legacy && !h.opts.StatelessLegacy }
 
-// allowedMethods is the value of the Allow header.
+// allowedMethods returns the Allow header.
 func (h *Handler) allowedMethods() string {
 	if h.hasSessions() {
 		return "GET, POST, DELETE"
@@ -74,8 +73,8 @@ func (h *Handler) methodNotAllowed(lines []string) *fault {
 	return f
 }
 
-// serveGet opens a GET stream, or resumes any stream of the session
-// (basic/transports, "Resumability and Redelivery").
+// serveGet opens a GET stream, or resumes any stream of the session (basic/transports,
+// "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	if _, events := acceptedForms(r.Header["Accept"]); !events {
 		rw.refuseRequest(notAcceptable(protocol.ID{}, typeEvents))
@@ -104,7 +103,7 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 		}
 		c.sendAll(r.Context())
 	case errors.Is(err, replay.ErrUnknownEvent):
-		// Not 404, which would tell the client that its session is gone.
+		// 404 would tell the client that its session is gone.
 		f := badRequestFault(words.RefusedEventID,
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
 				"is not kept any more")

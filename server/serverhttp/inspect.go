@@ -11,11 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
 
-// maxInspected is how many sessions [Handler.Inspect] lists.
-const maxInspected = 200
+const maxInspected = 200 // sessions listed by [Handler.Inspect]
 
-// Inspect tells the page of package server/inspect which sessions are open, without their ids, and
-// how full the limits are. For any other context it does nothing.
+// Inspect reports the open sessions, without their ids, and the use of limits to the page of
+// package server/inspect. With any other context it does nothing.
 func (h *Handler) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A session is one client of a legacy revision, from initialize until it is deleted, expires, or
-// the handler shuts down. An idle session has no goroutine and no timer.
+// A session is one legacy client, from initialize until it is deleted, expires, or the handler
+// shuts down. An idle session has no goroutine and no timer.
 type session struct {
 	id        string
 	core      *server.Session
@@ -29,38 +29,35 @@ type session struct {
 	cost int64 // counted in sessions.bytes
 
 	// Guarded by the mutex of the table.
-	busy    int                    // HTTP requests and calls under way
-	running int                    // calls alone, but for those that wait for a person
-	inIdle  recent.Entry[*session] // in sessions.idle while nothing is under way
-	inOwn   recent.Entry[*session] // in sessions.idleOf, as long
+	busy    int                    // HTTP requests and calls in flight
+	running int                    // calls in flight, except those that wait for a person
+	inIdle  recent.Entry[*session] // in sessions.idle while idle
+	inOwn   recent.Entry[*session] // in sessions.idleOf while idle
 }
 
 const (
-	// sessionCost is the size of a session without the parameters of initialize, in bytes.
-	sessionCost = 4 << 10
+	sessionCost = 4 << 10 // bytes, without the parameters of initialize
 	// minEvictIdle is the idle time before an eviction. Active clients send more often, or listen.
 	minEvictIdle = time.Minute
-	// eventLife is how long the events of an ended stream are kept. Clients reconnect in seconds.
-	eventLife = 5 * time.Minute
+	eventLife    = 5 * time.Minute // of ended streams; clients reconnect in seconds
 )
 
-// A sessionTable holds all sessions of a handler.
 type sessionTable struct {
 	maxRunning   int
-	count, bytes *quota.Pool[protocol.Principal] // of sessions, those that are opening included
+	count, bytes *quota.Pool[protocol.Principal] // of sessions, including those being opened
 	idle         *recent.Queue[*session]
 	logs         *replay.Shared
-	events       *quota.Pool[protocol.Principal] // bytes that the logs keep
+	events       *quota.Pool[protocol.Principal] // bytes in the logs
 
 	mu   sync.Mutex
 	byID map[string]*session
-	// those in idle, by principal that has sessions
+	// by principal with sessions
 	idleOf map[protocol.Principal]*recent.List[*session]
-	closed bool          // no session is opened
-	ended  bool          // no GET stream is opened either
-	empty  chan struct{} // made by drain, closed when no session is open
+	closed bool          // no new sessions
+	ended  bool          // no new GET streams either
+	empty  chan struct{} // made by drainSessions, closed when no session is open
 
-	newID func() string // returns the id of a new session
+	newID func() string // returns a new session id
 }
 
 func newSessions(o *Options) *sessionTable {
@@ -85,7 +82,7 @@ func newSessions(o *Options) *sessionTable {
 	return t
 }
 
-// An eventAccount counts the bytes of events that are kept for one principal.
+// An eventAccount counts the bytes in event logs of one principal.
 type eventAccount struct {
 	pool  *quota.Pool[protocol.Principal]
 	owner protocol.Principal
@@ -95,11 +92,11 @@ func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) 
 func (a eventAccount) Give(n int64)              { a.pool.Give(a.owner, n) }
 func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.owner) }
 
-// An eviction is a session that made room for another.
+// An eviction is the removal of a session to make room for another.
 type eviction struct {
 	session *session
 	idle    time.Duration
-	limit   quota.Limit // that was reached
+	limit   quota.Limit // the exceeded one
 }
 
 // reserveRoom reserves room for a session of p. It removes idle sessions from the table, which the
@@ -126,8 +123,8 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 	}
 }
 
-// takeRoomLocked counts a session of p, or returns the bound that it would exceed
-// and the option that sets it.
+// takeRoomLocked counts a session of p, or returns the limit that it would exceed and the option
+// that sets it.
 func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
@@ -139,17 +136,16 @@ func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	if limit = t.bytes.Take(p, cost); limit != quota.None {
 		t.count.Give(p, 1)
 	}
-	return limit, "Limits.Sessions" // by which the bytes grow, too
+	return limit, "Limits.Sessions" // the bytes depend on it too
 }
 
-// giveReserved gives the room back that was reserved for a session of p.
 func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked returns the room of a session of p. A principal keeps its queue of idle sessions
+// giveRoomLocked returns the room of a session of p. A principal's queue of idle sessions lasts
 // until its last session ends.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
@@ -159,7 +155,8 @@ func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	}
 }
 
-// oldestIdleLocked returns the session to evict: of p if it has one or has used up its share.
+// oldestIdleLocked returns the session to evict, preferably of p, or always if p has used up its
+// share.
 func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
@@ -174,7 +171,7 @@ func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	return s, since
 }
 
-// roomFault is the fault of a session of p that exceeds a bound, which may change after a while.
+// roomFault is the fault for a session of p that exceeds a limit.
 func roomFault(p protocol.Principal, limit quota.Limit, option string, after time.Duration) *fault {
 	why := "too many sessions are open"
 	if limit == quota.Share {
@@ -187,7 +184,7 @@ func roomFault(p protocol.Principal, limit quota.Limit, option string, after tim
 	return f
 }
 
-// dropLocked removes s from the table. It reports false when s is not in the table.
+// dropLocked removes s from the table, or reports false if s is not there.
 func (t *sessionTable) dropLocked(s *session) bool {
 	if t.byID[s.id] != s {
 		return false
@@ -199,7 +196,6 @@ func (t *sessionTable) dropLocked(s *session) bool {
 	return true
 }
 
-// beginIdleLocked notes that nothing is under way in s any more.
 func (t *sessionTable) beginIdleLocked(s *session) {
 	own := t.idleOf[s.principal]
 	if own == nil {
@@ -210,7 +206,6 @@ func (t *sessionTable) beginIdleLocked(s *session) {
 	t.idle.Add(&s.inIdle, s)
 }
 
-// endIdleLocked notes that s is not idle, or that it is gone.
 func (t *sessionTable) endIdleLocked(s *session) {
 	t.idle.Remove(&s.inIdle)
 	s.inOwn.Unlink()
@@ -223,8 +218,8 @@ func (t *sessionTable) newLog(p protocol.Principal) *replay.Log {
 	})
 }
 
-// addSession adds s, for which room was reserved, under a new id. It begins idle.
-// addSession reports false when the table has closed meanwhile.
+// addSession adds s, for which room was reserved, under a new id, as idle. It reports false if the
+// table has been closed.
 func (t *sessionTable) addSession(s *session) bool {
 	s.id = t.newID()
 	if s.core.Version() >= protocol.V20251125 {
@@ -241,8 +236,8 @@ func (t *sessionTable) addSession(s *session) bool {
 	return true
 }
 
-// acquireSession returns the session with an id, which does not expire until releaseSession. A
-// session of another principal looks like one that does not exist.
+// acquireSession returns a session by id, which cannot expire until releaseSession. A session of
+// another principal appears not to exist.
 func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,10 +265,10 @@ func (t *sessionTable) releaseSession(s *session) {
 	}
 }
 
-// limitSession is the bound of one session, beside those of the server and of a principal.
+// limitSession is the limit of one session, besides those of server and principal.
 const limitSession quota.Limit = "session"
 
-// beginCalls counts n calls of a held session, up to the limit. Each call holds the session until
+// beginCalls counts n calls of an acquired session, up to the limit. Each holds the session until
 // finishCall.
 func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
@@ -293,7 +288,7 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	return nil
 }
 
-// cancelBegun undoes beginCalls for calls that are not made.
+// cancelBegun undoes beginCalls.
 func (t *sessionTable) cancelBegun(s *session, n int) {
 	t.mu.Lock()
 	s.running -= n
@@ -303,7 +298,7 @@ func (t *sessionTable) cancelBegun(s *session, n int) {
 	}
 }
 
-// setWaiting sets whether a call waits for a person. One that goes on may exceed the limit.
+// setWaiting sets whether a call waits for a person. One that resumes may exceed the limit.
 func (t *sessionTable) setWaiting(c *call, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,7 +313,7 @@ func (t *sessionTable) setWaiting(c *call, waits bool) {
 	c.waits = waits
 }
 
-// finishCall ends one call of beginCalls. setWaiting may follow, from a goroutine of its handler.
+// finishCall ends one call of beginCalls. A goroutine of its handler may still call setWaiting.
 func (t *sessionTable) finishCall(c *call) {
 	t.mu.Lock()
 	if !c.waits {
@@ -329,7 +324,7 @@ func (t *sessionTable) finishCall(c *call) {
 	t.releaseSession(c.session)
 }
 
-// expireSession ends a session that was idle for too long, unless it has become busy since.
+// expireSession ends an idle session, unless it has become busy.
 func (t *sessionTable) expireSession(s *session) {
 	t.mu.Lock()
 	expired := s.busy == 0 && t.dropLocked(s)
@@ -339,7 +334,7 @@ func (t *sessionTable) expireSession(s *session) {
 	}
 }
 
-// removeSession ends a session that its client deletes. It reports false when it has ended already.
+// removeSession ends a session that its client deletes, or reports false if it has already ended.
 func (t *sessionTable) removeSession(s *session) bool {
 	t.mu.Lock()
 	open := t.dropLocked(s)
@@ -350,7 +345,7 @@ func (t *sessionTable) removeSession(s *session) bool {
 	return open
 }
 
-// closeForNew opens no more sessions, and ends the GET streams.
+// closeForNew refuses new sessions and ends the GET streams.
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed, t.ended = true, true
@@ -361,14 +356,14 @@ func (t *sessionTable) closeForNew() {
 	}
 }
 
-// refusesNew reports whether no session is opened, and whether no GET stream is opened either.
+// refusesNew reports whether new sessions and new GET streams are refused.
 func (t *sessionTable) refusesNew() (sessions, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed, t.ended
 }
 
-// drainSessions lets no more sessions open, and returns a channel that is closed when none is left.
+// drainSessions refuses new sessions, and returns a channel that is closed when none is open.
 func (t *sessionTable) drainSessions() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -380,7 +375,6 @@ func (t *sessionTable) drainSessions() <-chan struct{} {
 	return t.empty
 }
 
-// closeIfEmptyLocked ends a drain when no session is left.
 func (t *sessionTable) closeIfEmptyLocked() {
 	if t.empty == nil || len(t.byID) > 0 {
 		return
