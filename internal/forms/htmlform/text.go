@@ -7,9 +7,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// Text makes a text that strangers may have chosen safe to look at, once it is escaped for HTML:
-// characters that control the terminal or the direction of writing are spelled out. The result is
-// made of at most limit bytes; an ellipsis follows what was cut.
+// Text makes untrusted text safe to display after HTML escaping: control characters of terminals
+// and of writing direction are spelled out. It uses at most limit bytes of s; an ellipsis marks a
+// cut.
 func Text(s string, limit int) string {
 	s = errtext.Mark(s, limit)
 	var b strings.Builder
