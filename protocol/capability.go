@@ -317,7 +317,6 @@ func (c *ClientCapabilities) appendJSON(dst []byte) []byte {
 	return out
 }
 
-// appendFlags writes {"name":{},…} for the names whose flag is set.
 func appendFlags(dst []byte, names []string, set []bool) []byte {
 	w := beginObject(dst)
 	for i, name := range names {

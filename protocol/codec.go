@@ -75,7 +75,6 @@ func appendResult(w *objectWriter, method string, r Result) error {
 	return err
 }
 
-// A methodTypes holds the types of a method's parameters and complete result.
 type methodTypes struct {
 	newParams func() Params
 	newResult func() Result
@@ -117,7 +116,6 @@ func typesOf[P, R any, PP interface {
 	}
 }
 
-// isExactly reports whether r is a non-nil *R, not a type that embeds one.
 func isExactly[R any](r Result) bool {
 	result, ok := any(r).(*R)
 	return ok && result != nil

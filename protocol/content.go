@@ -174,7 +174,6 @@ func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
 	return jsonx.AppendCompact(dst, c.Raw), nil
 }
 
-// appendTyped writes a block whose Go type lacks the type member.
 func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", typ)

@@ -217,7 +217,6 @@ func appendError(dst []byte, e *Error) []byte {
 	return append(dst, '}')
 }
 
-// quoteClipped quotes text from a peer for an error message.
 func quoteClipped(s string) string { return errtext.Quote(s, 64) }
 
 // draftCodes are codes of drafts of revision 2026-07-28. Other servers use them for other errors,

@@ -156,7 +156,6 @@ func newKeySet(n int) (s keySet) {
 	return s
 }
 
-// addKey reports whether key was present.
 func (s *keySet) addKey(key string) bool {
 	if s.many != nil {
 		had := s.many[key]

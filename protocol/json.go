@@ -44,7 +44,6 @@ func keepsNull(key []byte) bool {
 	return false
 }
 
-// orAbsent returns nil for null, otherwise value.
 func orAbsent(value []byte) []byte {
 	if jsonx.KindOf(value) == jsonx.Null {
 		return nil
@@ -52,7 +51,6 @@ func orAbsent(value []byte) []byte {
 	return value
 }
 
-// nameMember prefixes an error with the name of the member.
 func nameMember(key []byte, err error) error {
 	if err == nil {
 		return nil
@@ -60,7 +58,6 @@ func nameMember(key []byte, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// objectWriter appends the members of one object.
 type objectWriter struct {
 	dst     []byte
 	version Version // decides the spelling of the members
@@ -119,7 +116,6 @@ func (w *objectWriter) addRaw(name string, value []byte) {
 	w.dst = jsonx.AppendCompact(w.dst, value)
 }
 
-// addRawObject is addRaw for objects only.
 func (w *objectWriter) addRawObject(name string, value []byte) {
 	if value != nil && jsonx.KindOf(value) != jsonx.Object {
 		w.recordError(name, fmt.Errorf("must be a JSON object"))
@@ -144,7 +140,6 @@ func (w *objectWriter) recordError(name string, err error) {
 	}
 }
 
-// keepError is recordError without a name.
 func (w *objectWriter) keepError(err error) { w.err = cmp.Or(w.err, err) }
 
 func (w *objectWriter) endObject() ([]byte, error) { return append(w.dst, '}'), w.err }
@@ -166,7 +161,6 @@ func objectMember[T ~[]byte](dst *T, key, value []byte) error {
 	return nil
 }
 
-// decodeMember decodes a plain data type.
 func decodeMember(dst any, key, value []byte) error {
 	if err := jsonx.Decode(value, dst); err != nil {
 		return fmt.Errorf("%s: %w", key, jsonx.Plain(err))
@@ -174,7 +168,6 @@ func decodeMember(dst any, key, value []byte) error {
 	return nil
 }
 
-// orEmpty makes a nil list encode as an empty array.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

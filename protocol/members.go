@@ -21,7 +21,6 @@ type member struct {
 	about      *provenance // nil: not part of a result
 }
 
-// readObject reads checked JSON and requires it to be complete.
 func readObject(raw []byte, object coded, about *provenance) error {
 	err := readMembers(raw, func(key, value []byte) error {
 		return object.codeMembers(nil, member{key, value, about})
@@ -50,7 +49,6 @@ type codedPointer[T any] interface {
 	coded
 }
 
-// reads reports whether m is to be read and has this name.
 func (m member) reads(name string) bool { return string(m.key) == name }
 
 func (w *objectWriter) codeText(m member, name string, p *string) error {
@@ -71,7 +69,6 @@ func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error 
 	return w.codeText(m, name, p)
 }
 
-// codeFlag omits false.
 func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
 	if m.reads(name) {
 		var err error
@@ -84,7 +81,6 @@ func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
 	return nil
 }
 
-// codeObject codes a JSON object. Nil is left out.
 func (w *objectWriter) codeObject(m member, name string, p *json.RawMessage) error {
 	if m.reads(name) {
 		return objectMember(p, m.key, m.value)

@@ -42,7 +42,6 @@ type ListParams struct {
 	RequestMeta
 }
 
-// A definition is an entry of a list.
 type definition[T any] interface {
 	*T
 	checkComplete() error
@@ -114,7 +113,6 @@ func decodeSome[T any](
 // errTooDeep means that [DecodeMessage] found an entry nested too deep.
 var errTooDeep = errors.New("nests too deep")
 
-// codeList codes a page of a list.
 func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,
 	cursor *string, cache *CacheHints, meta *Meta) error {
 	return cmp.Or(

@@ -61,7 +61,6 @@ type GetPromptParams struct {
 	RequestMeta
 }
 
-// addMessages writes the messages of a prompt or sampling request.
 func addMessages[T any](
 	w *objectWriter, messages []T, code func(message *T, w *objectWriter, m member) error,
 ) {
@@ -104,7 +103,6 @@ func (p *PromptMessage) codeMembers(w *objectWriter, m member) (err error) {
 
 var errIncompleteMessage = errors.New("role and content must be present")
 
-// decodeMessages reads the messages of a prompt or sampling request.
 func decodeMessages[T any, P codedPointer[T]](raw []byte, about *provenance) ([]T, error) {
 	list := []T{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {

@@ -38,13 +38,11 @@ type relayed struct {
 	meta   Meta
 }
 
-// An origin holds the members of a relayed result.
 type origin struct {
 	members json.RawMessage
 	read    fingerprint // of the fields after decoding
 }
 
-// provenance is embedded in results that can be relayed.
 type provenance struct {
 	origin *origin // nil: created by this program
 	odd    []error // tolerated deviations

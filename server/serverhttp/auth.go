@@ -88,7 +88,6 @@ func (e *AuthError) retryAfter() time.Duration {
 	return cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry)
 }
 
-// responseHeader returns the header for the status; the value may be empty.
 func (e *AuthError) responseHeader() (name, value string) {
 	switch e.statusCode() {
 	case http.StatusUnauthorized:
@@ -158,7 +157,6 @@ func reasonOf(status int) event.RefusalReason {
 	return words.RefusedUnauthenticated
 }
 
-// A lack is the refusal of a request that lacks scopes.
 type lack struct {
 	err       *server.ScopeError
 	principal protocol.Principal
@@ -203,7 +201,6 @@ func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	return status
 }
 
-// scopeChallenge returns the challenge for missing scopes, without invalid ones.
 func scopeChallenge(need []string) string {
 	challenge := `Bearer error="insufficient_scope"`
 	if scopes := rules.UniteScopes(need); len(scopes) > 0 {
@@ -212,7 +209,6 @@ func scopeChallenge(need []string) string {
 	return challenge
 }
 
-// handlerContext returns the context of r with the authority's values.
 func (rw *responseWriter) handlerContext(r *http.Request) context.Context {
 	if rw.values == nil {
 		return r.Context()

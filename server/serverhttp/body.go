@@ -74,7 +74,6 @@ func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	}
 }
 
-// readFull reads until buf is full, or an error.
 func readFull(r io.Reader, buf []byte) ([]byte, error) {
 	for len(buf) < cap(buf) {
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -94,7 +93,6 @@ func (h *Handler) bodyTooLarge() *fault {
 			h.opts.Limits.BodyBytes)}
 }
 
-// bodyFault returns the fault for a body that did not arrive.
 func (h *Handler) bodyFault(err error) *fault {
 	if err == errTooLarge {
 		return h.bodyTooLarge()

@@ -109,7 +109,6 @@ func (h *Handler) serveCall(c *call) *protocol.Response {
 	return response
 }
 
-// sendResponse adds the response to the stream; nil for a request without one.
 func (c *call) sendResponse(response *protocol.Response) {
 	if response != nil && c.holdsResult(response) {
 		c.stream.Respond(append(c.text, '}'))
@@ -118,7 +117,6 @@ func (c *call) sendResponse(response *protocol.Response) {
 	c.stream.Respond(encodeResponse(response))
 }
 
-// deliveryOf returns the delivery for a call that r brought.
 func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	p protocol.Principal) server.Delivery {
 	d := h.newDelivery(rw, r, p)
@@ -141,7 +139,6 @@ func (c *call) sideStream() *replay.Stream {
 	return c.session.log.OpenListener()
 }
 
-// encodeResponse returns nil for nil, a request without a response.
 func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
@@ -193,7 +190,6 @@ func (b notifyChannel) SendTransient(ctx context.Context, notification []byte) e
 	return nil
 }
 
-// A sessionChannel sends to the client of a session.
 type sessionChannel struct{ notifyChannel }
 
 var (

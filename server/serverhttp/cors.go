@@ -60,7 +60,6 @@ func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// appendParamHeaders adds the requested Mcp-Param-* headers to a list of names.
 func appendParamHeaders(allowed string, requested []string) string {
 	var b strings.Builder
 	b.WriteString(allowed)

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// connDeadlines sets the deadlines of a connection.
 type connDeadlines struct {
 	w http.ResponseWriter // nil: no deadlines, as in tests or behind a wrapper that hides them
 }

@@ -57,7 +57,6 @@ func (h *Handler) RefuseNew() {
 	}
 }
 
-// beginModern is beginRequest for revision 2026-07-28, see RefuseNew.
 func (h *Handler) beginModern(
 	rw *responseWriter, r *http.Request, request *protocol.Request,
 ) (context.Context, bool) {

@@ -159,7 +159,6 @@ type forwardWriter struct {
 	rw *responseWriter
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (w *forwardWriter) WriteHeader(status int) {
 	w.rw.mu.Lock()
 	w.rw.streaming = true // the response has begun
@@ -168,7 +167,6 @@ func (w *forwardWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements [http.ResponseWriter].
 func (w *forwardWriter) Write(p []byte) (int, error) {
 	w.rw.extendWriteDeadline()
 	return w.ResponseWriter.Write(p)
@@ -295,7 +293,6 @@ func (h *Handler) forwardToOwner(
 // that are documented.
 const ownerPatience = 1500 * time.Millisecond
 
-// ownerToken returns the token in the state of a request; may be empty.
 func (h *Handler) ownerToken(
 	ctx context.Context, principal protocol.Principal, request *protocol.Request,
 ) string {

@@ -53,7 +53,6 @@ func modernOnly(lines []string) bool {
 // hasSessions reports whether legacy sessions, and so their HTTP methods, are served.
 func (h *Handler) hasSessions() bool { return h.legacy && !h.opts.StatelessLegacy }
 
-// allowedMethods returns the Allow header.
 func (h *Handler) allowedMethods() string {
 	if h.hasSessions() {
 		return "GET, POST, DELETE"

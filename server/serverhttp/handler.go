@@ -193,7 +193,6 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 	return f
 }
 
-// serveModern answers a modern request.
 func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request,
 	principal protocol.Principal) {
 	if request.Method == protocol.MethodListen {
@@ -253,7 +252,6 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	return admitted
 }
 
-// endModern ends the keep-alive comments and returns the buffer.
 func (h *Handler) endModern(rw *responseWriter) {
 	rw.endSilence()
 	if rw.lent != nil {

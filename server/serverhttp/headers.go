@@ -83,7 +83,6 @@ func vetName(lines []string, target string) *protocol.Error {
 	return nil
 }
 
-// vetHeader compares a header, which must occur once, with the body.
 func vetHeader(name string, lines []string, want string) *protocol.Error {
 	value, e := oneValue(name, lines)
 	if e == nil && value != want {

@@ -26,7 +26,6 @@ type legacyPost struct {
 	body     []byte // for forwarding
 }
 
-// addMessage adds a message, or the error from decoding it.
 func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
 		f := undecodableMessage(m, err)
@@ -174,7 +173,6 @@ func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fa
 	return h.sessions.acquireSession(ids[0], p)
 }
 
-// withRequestID sets the id of the refused request.
 func (f *fault) withRequestID(d *legacyPost) *fault {
 	if !d.batch && len(d.requests) == 1 {
 		return f.withID(d.requests[0].ID)

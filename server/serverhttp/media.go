@@ -15,7 +15,6 @@ const (
 	typeEvents = "text/event-stream"
 )
 
-// checkMedia checks the media types of the request and sets the accepted forms.
 func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: words.RefusedMediaType,
@@ -38,7 +37,6 @@ func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	return nil
 }
 
-// notAcceptable returns the fault for a client that does not accept the required form.
 func notAcceptable(id protocol.ID, types string) *fault {
 	return &fault{status: http.StatusNotAcceptable, reason: words.RefusedAccept, id: id,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
@@ -104,7 +102,6 @@ func (p *preference) addMatch(media, accepted string, weight float64) {
 	}
 }
 
-// parseQuality returns the weight of a range, 0 if invalid.
 func parseQuality(params map[string]string) float64 {
 	q, given := params["q"]
 	if !given {

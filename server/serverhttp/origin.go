@@ -150,7 +150,6 @@ type origin struct {
 	authority
 }
 
-// parseOrigin reads an origin with a host, unlike "null".
 func parseOrigin(s string) (o origin, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme == "" {
@@ -160,7 +159,6 @@ func parseOrigin(s string) (o origin, ok bool) {
 	return origin{scheme, a}, ok
 }
 
-// defaultPort returns the port of the scheme, empty if it is not HTTP.
 func (o origin) defaultPort() string {
 	switch o.scheme {
 	case "http":

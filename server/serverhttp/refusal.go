@@ -10,7 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// reportRefusal reports a request that reached no middleware.
 func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 	e := event.RequestRefused{
 		Transport: "http", Reason: f.reason, Status: f.status, RequestID: f.id.String(),
@@ -53,7 +52,6 @@ func errorText(err error) (text string) {
 	return err.Error()
 }
 
-// Error returns the masked text.
 func (e *hookError) Error() string { return e.text }
 
 // Is looks into the hook's error. Unwrap would reveal the masked text.

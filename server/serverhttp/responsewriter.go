@@ -90,14 +90,12 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 	return rw.writeEventLocked(buf, message)
 }
 
-// writeEventLocked writes a message, encoded in buf, as one event.
 func (rw *responseWriter) writeEventLocked(buf *[]byte, message []byte) error {
 	*buf = sse.AppendEvent(message, message) // after its source in the same buffer
 	rw.beginStreamLocked()
 	return rw.sendLocked((*buf)[len(message):])
 }
 
-// beginStreamLocked writes the headers of an event stream once.
 func (rw *responseWriter) beginStreamLocked() {
 	if rw.streaming {
 		return
@@ -212,7 +210,6 @@ func (rw *responseWriter) writeResponse(status int, response *protocol.Response)
 	rw.writeResponseText(status, buf)
 }
 
-// writeResponseText is writeResponse for a response encoded in buf.
 func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
 	if rw.tryWriteText(status, buf) && rw.onWritten != nil {
 		rw.onWritten()
@@ -236,7 +233,6 @@ func (rw *responseWriter) tryWriteText(status int, buf *[]byte) (written bool) {
 // OnWritten implements [server.Request.OnWritten].
 func (rw *responseWriter) OnWritten(f func()) { rw.onWritten = f }
 
-// writeJSONLocked writes message as the whole response.
 func (rw *responseWriter) writeJSONLocked(status int, message []byte) {
 	header := rw.w.Header()
 	rw.media[0] = typeJSON
@@ -259,7 +255,6 @@ func (rw *responseWriter) writeEvents(events []byte) error {
 	return rw.sendLocked(events)
 }
 
-// writeJSONText responds with encoded JSON.
 func (rw *responseWriter) writeJSONText(status int, message []byte) error {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()

@@ -82,7 +82,6 @@ func newSessions(o *Options) *sessionTable {
 	return t
 }
 
-// An eventAccount counts the bytes in event logs of one principal.
 type eventAccount struct {
 	pool  *quota.Pool[protocol.Principal]
 	owner protocol.Principal
@@ -92,7 +91,6 @@ func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) 
 func (a eventAccount) Give(n int64)              { a.pool.Give(a.owner, n) }
 func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.owner) }
 
-// An eviction is the removal of a session to make room for another.
 type eviction struct {
 	session *session
 	idle    time.Duration
@@ -171,7 +169,6 @@ func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	return s, since
 }
 
-// roomFault is the fault for a session of p that exceeds a limit.
 func roomFault(p protocol.Principal, limit quota.Limit, option string, after time.Duration) *fault {
 	why := "too many sessions are open"
 	if limit == quota.Share {
@@ -184,7 +181,6 @@ func roomFault(p protocol.Principal, limit quota.Limit, option string, after tim
 	return f
 }
 
-// dropLocked removes s from the table, or reports false if s is not there.
 func (t *sessionTable) dropLocked(s *session) bool {
 	if t.byID[s.id] != s {
 		return false
@@ -288,7 +284,6 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	return nil
 }
 
-// cancelBegun undoes beginCalls.
 func (t *sessionTable) cancelBegun(s *session, n int) {
 	t.mu.Lock()
 	s.running -= n
@@ -345,7 +340,6 @@ func (t *sessionTable) removeSession(s *session) bool {
 	return open
 }
 
-// closeForNew refuses new sessions and ends the GET streams.
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed, t.ended = true, true
@@ -356,7 +350,6 @@ func (t *sessionTable) closeForNew() {
 	}
 }
 
-// refusesNew reports whether new sessions and new GET streams are refused.
 func (t *sessionTable) refusesNew() (sessions, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

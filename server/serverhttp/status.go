@@ -26,7 +26,6 @@ type fault struct {
 	principal protocol.Principal // who exceeded a limit
 }
 
-// badRequestFault is the fault for a protocol violation.
 func badRequestFault(reason event.RefusalReason, format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, reason: reason,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, format, args...)}

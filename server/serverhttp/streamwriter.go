@@ -59,7 +59,6 @@ func (c *streamWriter) releaseResponse() {
 	c.timed.Store(nil)
 }
 
-// sendKeepAlive is that of the response until it ends.
 func (c *streamWriter) sendKeepAlive() {
 	if rw := c.timed.Load(); rw != nil {
 		rw.sendKeepAlive()

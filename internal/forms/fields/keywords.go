@@ -49,7 +49,6 @@ var foreign = [...]struct{ keys, instead string }{
 	{"deprecated examples", "say it in the description"},
 }
 
-// readPairs splits the tag and refuses keys that are mistaken for ours.
 func (r *reader) readPairs() error {
 	r.pairs = map[string]string{}
 	rest := string(r.field.Tag)

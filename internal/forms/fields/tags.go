@@ -158,7 +158,6 @@ func (r *reader) readEnum() error {
 	return nil
 }
 
-// splitList splits at commas and trims spaces.
 func splitList(s string) []string {
 	list := strings.Split(s, ",")
 	for i := range list {
@@ -184,7 +183,6 @@ func (r *reader) readFormat() error {
 	return nil
 }
 
-// readCounts reads lengths and item counts.
 func (r *reader) readCounts() error {
 	text := (r.kind == Text || r.kind == Time) && r.tags.Values == nil
 	// an array has a fixed length
@@ -239,7 +237,6 @@ func (r *reader) readBounds() error {
 	return nil
 }
 
-// checkOrder refuses empty ranges.
 func (r *reader) checkOrder() error {
 	above := func(low, high *int) bool { return low != nil && high != nil && *low > *high }
 	t := &r.tags
@@ -288,7 +285,6 @@ func (r *reader) readDefault() error {
 	return nil
 }
 
-// describeType names the field's type for an error.
 func (r *reader) describeType() string {
 	switch {
 	case r.tags.Values != nil && r.kind == Text:

@@ -90,7 +90,6 @@ func Range(t reflect.Type) (minimum, maximum *Number) {
 	return nil, nil
 }
 
-// reasonOutside returns why the type t cannot hold n, or "".
 func (n Number) reasonOutside(t reflect.Type) string {
 	t = deref(t)
 	minimum, maximum := Range(t)

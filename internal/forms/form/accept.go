@@ -131,7 +131,6 @@ func (f *Form) isWritten(content []byte, values [][]byte) bool {
 	return found && len(rest) == 1 && rest[0] == '}'
 }
 
-// appendValues returns an object of values, indexed like the fields.
 func (f *Form) appendValues(values [][]byte) []byte {
 	size := len("{}")
 	for i, value := range values {

@@ -131,7 +131,6 @@ var (
 	numberType = reflect.TypeFor[json.Number]()
 )
 
-// setType sets the kind, target and bounds of the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
 		f.kind, f.format, f.target = text, "date-time", timeType

@@ -55,7 +55,6 @@ func (f *field) explainFault(reason string) Fault {
 	return Fault{f.name, rule, f.displayName() + " " + words + "."}
 }
 
-// displayName returns the field's title, or else its name, for a person.
 func (f *field) displayName() string {
 	name := f.title
 	if name == "" {

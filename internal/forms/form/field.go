@@ -27,7 +27,6 @@ const (
 	choices // some of a list of strings
 )
 
-// field is one property of a form.
 type field struct {
 	name     string
 	key      []byte // encoded start of the member: `"name":`
@@ -150,7 +149,6 @@ func isGoTime(s string) bool {
 	return err == nil
 }
 
-// String returns the kind with its article, for error messages.
 func (k kind) String() string {
 	return [...]string{
 		"a string", "an integer", "a number", "a boolean", "a string", "an array of strings",
@@ -170,13 +168,11 @@ func (f *field) appendValue(dst, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// needsRewrite reports whether appendValue changes raw.
 func (f *field) needsRewrite(raw []byte) bool {
 	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || string(raw) == "-0" &&
 		f.target != nil && strings.HasPrefix(f.target.Kind().String(), "uint"))
 }
 
-// checkDefinition returns the error in the field's definition, or "".
 func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {

@@ -73,14 +73,12 @@ func normalize(raw []byte) ([]byte, error) {
 
 var errNesting = errors.New("refers to itself, or is too large with what it refers to")
 
-// normalizer reads the schemas of a form's properties.
 type normalizer struct {
 	root   []byte
 	left   int               // of maxResolved
 	places map[string][]byte // by reference
 }
 
-// readRoot returns the keywords of the form itself.
 func (n *normalizer) readRoot() (members, error) {
 	form := readMembers(n.root)
 	for range maxNesting + 1 {
@@ -177,7 +175,6 @@ func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	return own, err
 }
 
-// addPart adds the keywords of the schemas in a combining keyword.
 func (n *normalizer) addPart(own members, keyword string, part []byte, depth int) error {
 	schemas := elementsOf(part)
 	switch {
@@ -277,7 +274,6 @@ func readingsError(of string, types []string) error {
 var constantKeywords = [...]string{"type", "title", "description", "const", "enum", "default",
 	"deprecated", "examples", "$comment"}
 
-// isConstant reports whether a schema allows only constants.
 func (m members) isConstant() bool {
 	for key := range m {
 		if !slices.Contains(constantKeywords[:], key) {
@@ -500,7 +496,6 @@ func (m members) addKeywords(other members) error {
 	return nil
 }
 
-// settleType replaces a list of types by one name.
 func (m members) settleType() error {
 	if jsonx.KindOf(m["type"]) != jsonx.Array {
 		return nil
@@ -560,7 +555,6 @@ func (m members) settleKeywords() error {
 	return err
 }
 
-// typeOfKeyword returns the type that a keyword restricts, or "".
 func typeOfKeyword(keyword string) string {
 	switch keyword {
 	case "minLength", "maxLength", "pattern", "format":

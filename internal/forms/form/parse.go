@@ -83,7 +83,6 @@ func compileExtra(raw []byte) (*schema.Schema, error) {
 	return s, nil
 }
 
-// extraError converts an error of the compiled schema.
 func extraError(err error) *Error {
 	var fault *schema.Error
 	if errors.As(err, &fault) {
@@ -271,7 +270,6 @@ func (f *field) setKind(read members) error {
 	return nil
 }
 
-// keyword is a possible keyword of a field.
 type keyword struct {
 	name string
 	fits bool

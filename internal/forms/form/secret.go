@@ -97,7 +97,6 @@ func isChoice(property []byte) bool {
 		typ == `"array"` && isChoice(m["items"])
 }
 
-// membersOf yields the members of an object, none for other JSON.
 func membersOf(raw []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		if jsonx.KindOf(raw) != jsonx.Object {
@@ -114,7 +113,6 @@ func membersOf(raw []byte) iter.Seq2[string, []byte] {
 
 var errStop = errors.New("stop")
 
-// eachElement yields the elements of an array, none for other JSON.
 func eachElement(raw []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		if jsonx.KindOf(raw) != jsonx.Array {

@@ -53,7 +53,6 @@ func (p *parser) parseItems(f *field, raw []byte) error {
 	return nil
 }
 
-// parseTitledValues reads a list of {"const": value, "title": title}.
 func (p *parser) parseTitledValues(raw []byte) (values, titles []string, err error) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil, nil, errors.New("must be an array")

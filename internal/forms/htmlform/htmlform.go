@@ -148,12 +148,10 @@ func (f *Field) sent(given url.Values) (values []string, present bool) {
 	return values, present
 }
 
-// toLF normalizes line ends.
 func toLF(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 }
 
-// readTexts returns the texts of a value or list.
 func readTexts(raw json.RawMessage) (texts []string) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return []string{readText(raw)}
@@ -226,7 +224,6 @@ func (f *Field) chooseInput() string {
 	return "text"
 }
 
-// hint describes the allowed input.
 func (f *Field) hint() string {
 	if f.Options != nil && !f.Multiple {
 		return ""
@@ -256,7 +253,6 @@ func (f *Field) hint() string {
 	return "(" + strings.Join(hints, ", ") + ")"
 }
 
-// countOf writes a limit; empty for none.
 func countOf(limit *int) string {
 	if limit == nil || *limit == 0 {
 		return ""
@@ -352,7 +348,6 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 	return text, true
 }
 
-// findOption returns the value of the sent option, or else the text.
 func (f *Field) findOption(sent string) (text string, found bool) {
 	text = toLF(sent)
 	for _, o := range f.Options {

@@ -127,7 +127,6 @@ func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	}
 }
 
-// hasOnly reports whether a subschema has only these keywords.
 func hasOnly(s *jsonschema.Schema, names ...string) bool {
 	for name := range keywordsOf(s) {
 		if !slices.Contains(names, name) {

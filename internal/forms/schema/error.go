@@ -205,7 +205,6 @@ func mustBe(types []string, got string) string {
 	return "must be " + strings.Join(words, " or ") + ", got " + got
 }
 
-// decimal writes a bound in decimal notation.
 func decimal(r *big.Rat) string {
 	digits, _ := r.FloatPrec()
 	return errtext.Mark(r.FloatString(digits), 40)

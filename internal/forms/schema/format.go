@@ -33,7 +33,6 @@ var errFormat = errors.New("is not of that format")
 // formatNames are the formats of CheckFormat.
 var formatNames = [...]string{"email", "uri", "date", "date-time"}
 
-// formatSteps returns the cost of checking a text.
 func formatSteps(format, text string) int64 {
 	if format != "regex" {
 		return int64(1 + len(text)/8)

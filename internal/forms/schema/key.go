@@ -106,7 +106,6 @@ func appendNumber(b []byte, text json.Number) []byte {
 	return b
 }
 
-// isInteger reports whether a number has no fraction, in any spelling.
 func (w *walker) isInteger(text json.Number) bool {
 	if _, ok := smallInt(text); ok {
 		return true

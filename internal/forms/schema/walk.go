@@ -178,7 +178,6 @@ func (w *walker) checkText(s *jsonschema.Schema, text string) *fault {
 	return w.refuse(s, "pattern", "")
 }
 
-// checkSize applies bounds, which may be nil, to a number of characters, members or items.
 func (w *walker) checkSize(
 	s *jsonschema.Schema, n int, least *int, tooFew string, most *int, tooMany string,
 ) *fault {
@@ -318,7 +317,6 @@ func (w *walker) checkDependencies(
 	return nil
 }
 
-// findMissing returns the first missing name, or nil.
 func (w *walker) findMissing(names []string, members map[string]any) *string {
 	w.left -= int64(len(names) / 4)
 	for i := range names {
@@ -353,7 +351,6 @@ func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, note
 	return nil
 }
 
-// payForNames deducts the cost of looking up members by name.
 func (w *walker) payForNames(members map[string]any) {
 	for name := range members {
 		if w.left -= 1 + int64(len(name)/64); w.left < 0 {

@@ -20,7 +20,6 @@ type anyReader struct {
 	names  [64]string // seen names, for reuse
 }
 
-// readValue reads the value at r.at and advances past it.
 func (r *anyReader) readValue(depth int) (any, bool) {
 	if r.at >= len(r.data) {
 		return nil, false
@@ -161,7 +160,6 @@ func (r *anyReader) nextValue(closing byte) bool {
 	return true
 }
 
-// skipToSeparator advances to the comma or closing bracket after a value.
 func (r *anyReader) skipToSeparator(closing byte) bool {
 	r.at = skipSpace(r.data, r.at)
 	return r.at < len(r.data) && (r.data[r.at] == ',' || r.data[r.at] == closing)

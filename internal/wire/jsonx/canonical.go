@@ -48,13 +48,11 @@ type canonical struct {
 	spelled bool     // keep numbers as spelled
 }
 
-// member is one appended member.
 type member struct {
 	name       []byte // unescaped
 	start, end int    // of name, colon and value, relative to the object
 }
 
-// releaseMemory frees memory after a huge document.
 func (c *canonical) releaseMemory() {
 	if cap(c.members) > keepSlots {
 		c.members = nil

@@ -41,7 +41,6 @@ func CheckMembers(data []byte, f func(key, value []byte) error) error {
 // A scanner is too large for the initial stack of a goroutine.
 var scanners = sync.Pool{New: func() any { return &scanner{names: newNameSet()} }}
 
-// scanner is the state of one Check.
 type scanner struct {
 	data   []byte
 	depth  int
@@ -89,7 +88,6 @@ func (s *scanner) returnToPool() {
 	scanners.Put(s)
 }
 
-// frame is an open array or object.
 type frame struct {
 	object bool
 	names  scope
@@ -199,7 +197,6 @@ func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	}
 }
 
-// scanName reads a name and the colon, and returns the position of the value.
 func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	data := s.data
 	if i >= len(data) || data[i] != '"' {

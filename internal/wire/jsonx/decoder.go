@@ -37,7 +37,6 @@ func (d *Decoder[T]) Decode(data []byte) (T, error) {
 	return *v, err
 }
 
-// binder makes the setters of one type.
 type binder struct{ open map[reflect.Type]bool }
 
 // setterFor returns the setter for t, or nil and false if Unmarshal must decode all of t.
@@ -128,7 +127,6 @@ func (b *binder) sliceSetter(t reflect.Type) (setter, bool) {
 	}, true
 }
 
-// A destination is the field for a member.
 type destination struct {
 	name string
 	at   int

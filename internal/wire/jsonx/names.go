@@ -19,7 +19,6 @@ type span struct{ start, end int32 }
 
 func (p span) bytesIn(data []byte) []byte { return data[p.start:p.end] }
 
-// scope holds the names of one open object.
 type scope struct {
 	id    int32 // position of its bracket
 	base  int32 // stack height at its start
@@ -52,7 +51,6 @@ func newNameSet() nameSet {
 	return nameSet{seed: seed, spin: maphash.String(seed, "scope") | 1}
 }
 
-// openScope starts the object whose bracket is at i.
 func (n *nameSet) openScope(i int) scope { return scope{id: int32(i), base: n.height} }
 
 // closeScope ends the newest scope. Its table entries stay: no other scope has its id.
@@ -75,7 +73,6 @@ func (n *nameSet) reset() {
 	}
 }
 
-// addName adds a name to the scope and reports whether it is new there.
 func (n *nameSet) addName(data []byte, s *scope, name span, escaped bool) bool {
 	if !s.table {
 		earlier := n.stack[s.base:n.height]

@@ -24,7 +24,6 @@ func quotes(w uint64) uint64 {
 	return ((q - ones) | (b - ones)) &^ w & highs
 }
 
-// plain returns the first position from i on that [stops] marks, or len(data).
 func plain(data []byte, i int) int {
 	// i >= 0 lets the compiler omit bounds checks in this loop and in toQuote, which see every byte
 	// of a message several times.

@@ -154,7 +154,6 @@ func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
 	return i, false, syntaxError(i, "missing comma or closing bracket")
 }
 
-// atEnd returns an error unless only white space follows.
 func atEnd(data []byte, i int) error {
 	if i = skipSpace(data, i); i < len(data) {
 		return syntaxError(i, "text after the value")

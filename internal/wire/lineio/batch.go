@@ -54,7 +54,6 @@ func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 	return true
 }
 
-// batchReplies collects the responses to one batch.
 type batchReplies struct {
 	server      *Server
 	mu          sync.Mutex

@@ -59,7 +59,6 @@ func (r *Reader) readLine() ([]byte, error) {
 	}
 }
 
-// skipLine discards the rest of a line over the limit.
 func (r *Reader) skipLine(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = r.buf.ReadSlice('\n')

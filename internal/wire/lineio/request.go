@@ -32,7 +32,6 @@ type request struct {
 // OnWritten sets a function to call when the response was written. Only the serving code calls it.
 func (r *request) OnWritten(f func()) { r.onWritten = f }
 
-// SetWaiting implements [waiting.Listener].
 func (r *request) SetWaiting(waiting bool) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -51,7 +50,6 @@ func (s *Server) setWaitingLocked(r *request, waiting bool) {
 	r.waiting = waiting
 }
 
-// startRequest serves a request on its own goroutine, or refuses it.
 func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 	reply func(*protocol.Response)) {
 	r := &request{server: s}

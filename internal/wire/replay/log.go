@@ -145,7 +145,6 @@ func (l *Log) countLocked(n int64) {
 	}
 }
 
-// removeLocked removes s, which has a number, with its events.
 func (l *Log) removeLocked(s *Stream) {
 	if s.removed {
 		return

@@ -204,7 +204,6 @@ func (s *Stream) addLocked(message []byte) {
 	}
 }
 
-// endLocked ends the stream; its events are kept for a while.
 func (s *Stream) endLocked() {
 	s.done = true
 	if s.number != 0 && s.log.shared != nil {

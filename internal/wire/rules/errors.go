@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An errorCode is a code that some revisions lack.
 type errorCode struct {
 	code        int64
 	first, last protocol.Version // empty: no limit
