@@ -5,10 +5,10 @@ import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 // maxBatch limits the messages of a batch. Only revision 2025-03-26 has batches, of a few messages.
 const maxBatch = 100
 
-// DecodeBatch splits a batch of revision 2025-03-26 into its messages, unchecked slices of data for
-// [DecodeMessage], which refuses an invalid one with its id. It reports false if data is not an
-// array. A nested batch is returned as an empty one. An empty batch, more than 100 messages and
-// invalid JSON are an [*Error].
+// DecodeBatch splits a batch of revision 2025-03-26 into unchecked slices of data for
+// [DecodeMessage], which refuses an invalid message with its id. It reports false if data is not an
+// array. A nested batch becomes an empty one. Empty batches, more than 100 messages and invalid
+// JSON are an [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	if jsonx.KindOf(data) != jsonx.Array {
 		return nil, false, nil

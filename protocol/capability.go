@@ -20,8 +20,8 @@ type ClientCapabilities struct {
 }
 
 // ElicitationCapability tells which modes of elicitation a client offers. The wire's empty object
-// means form mode: it decodes as Form true, and is encoded as it came. With neither mode set the
-// capability is not encoded.
+// means form mode: it decodes as Form true, and is encoded as it came. With neither mode it is
+// omitted.
 type ElicitationCapability struct {
 	Form, URL bool
 
@@ -254,8 +254,7 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 	})
 }
 
-// readSubCapabilities calls found for each known name that is present. Settings that are not an
-// object are an error: they declare nothing reliable.
+// readSubCapabilities calls found for each known name, whose settings must be an object.
 func readSubCapabilities(raw []byte, found func(string), known ...string) error {
 	return readMembers(raw, func(key, value []byte) error {
 		for _, name := range known {

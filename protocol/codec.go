@@ -141,8 +141,7 @@ func mayAnswer(method string, r Result) bool {
 // and when it carries neither questions nor state.
 //
 // Unreadable entries of a list and blocks of content are left out, unless no block can be read; a
-// text block without text is empty. Each deviation is passed to report, which may be omitted or
-// nil.
+// text block without text is empty. report, if given and not nil, is called with each deviation.
 func DecodeResult(
 	v Version, method string, data []byte, report ...func(error),
 ) (Result, error) {

@@ -28,8 +28,7 @@ const (
 
 // Codes of rondo's own, outside the range reserved by JSON-RPC.
 const (
-	// CodeRefused means that the user declined or cancelled a question that a prompt or resource
-	// needs answered.
+	// CodeRefused means that the user declined or cancelled a question of a prompt or resource.
 	CodeRefused = 23220
 	// CodeFlowEnded means that a flow ended without a result: too many rounds, or a client that
 	// loses the request state.
@@ -74,8 +73,7 @@ func (e *Error) WithData(v any) *Error {
 	return &c
 }
 
-// MissingCapabilities returns the error for a request that needs undeclared client capabilities
-// (code -32021).
+// MissingCapabilities returns the error for undeclared client capabilities (code -32021).
 func MissingCapabilities(missing ClientCapabilities) *Error {
 	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s",
 		missing)
@@ -112,8 +110,7 @@ func UnsupportedVersion(requested string, supported []Version) *Error {
 	}{supported, requested})
 }
 
-// SupportedVersions returns the versions in a [CodeUnsupportedProtocolVersion] error, otherwise
-// nil.
+// SupportedVersions returns the versions in a [CodeUnsupportedProtocolVersion] error, or nil.
 func (e *Error) SupportedVersions() []Version {
 	if e == nil || e.Code != CodeUnsupportedProtocolVersion {
 		return nil
@@ -149,8 +146,7 @@ func ResourceNotFound(uri string) *Error {
 // the client gets an [InputRequiredResult] with URL questions.
 type URLElicitationRequiredError struct {
 	Message string // shown to users; empty: a default
-	// Elicitations are the visits needed. An ElicitationID becomes the key of its question where
-	// possible.
+	// Elicitations are the visits needed. An ElicitationID is used as a question's key if possible.
 	Elicitations []*ElicitURL
 }
 
@@ -227,8 +223,7 @@ var draftCodes = [...]struct{ final, draft int64 }{
 	{CodeUnsupportedProtocolVersion, -32004},
 }
 
-// Draft returns e with the code of drafts of revision 2026-07-28, or e itself if that is the same.
-// The receiver may be nil.
+// Draft returns e with the code of drafts of 2026-07-28, or e itself. The receiver may be nil.
 func (e *Error) Draft() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.final {

@@ -44,9 +44,8 @@ func ExampleDecodeResult() {
 		}
 	}
 	// Output:
-	// done: deployed
-	// asked for where with state: true
-	// tools/call result: unknown resultType "some_day"
+	// done: deployed asked for where with state: true tools/call result: unknown resultType
+	// "some_day"
 }
 
 func ExampleDecodeMessage() {
@@ -63,9 +62,8 @@ func ExampleDecodeMessage() {
 		}
 	}
 	// Output:
-	// request 9007199254740993 tools/list <nil>
-	// notification notifications/initialized
-	// request "7"  invalid request: method must be a string (code -32600)
+	// request 9007199254740993 tools/list <nil> notification notifications/initialized request "7"
+	// invalid request: method must be a string (code -32600)
 }
 
 func ExampleInputRequiredResult() {
@@ -100,8 +98,6 @@ func ExampleClientCapabilities_Missing() {
 		fmt.Printf("%s: missing %s\n", question.Kind(), declared.Missing(question))
 	}
 	// Output:
-	// elicitation.form: missing none
-	// elicitation.url: missing elicitation.url
-	// sampling: missing sampling.tools
-	// roots: missing roots
+	// elicitation.form: missing none elicitation.url: missing elicitation.url sampling: missing
+	// sampling.tools roots: missing roots
 }

@@ -62,8 +62,7 @@ func (id ID) Value() ID {
 	return ID{string(plain)}
 }
 
-// isPlain reports whether raw is a JSON string of printable ASCII without escapes, which is its
-// canonical spelling.
+// isPlain reports whether raw is a printable ASCII string without escapes, thus canonical.
 func isPlain[T ~string | ~[]byte](raw T) bool {
 	for i := range len(raw) {
 		if c := raw[i]; c < ' ' || c > '~' || c == '\\' {
@@ -73,8 +72,7 @@ func isPlain[T ~string | ~[]byte](raw T) bool {
 	return len(raw) > 1 && raw[0] == '"' && raw[len(raw)-1] == '"'
 }
 
-// isInteger reports whether raw is a JSON number spelled as an integer. It does not assume checked
-// input, because ids are re-emitted as they are.
+// isInteger reports whether raw is spelled as an integer. It checks, because ids are re-emitted.
 func isInteger[T ~string | ~[]byte](raw T) bool {
 	if len(raw) > 0 && raw[0] == '-' {
 		raw = raw[1:]

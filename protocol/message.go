@@ -17,8 +17,7 @@ type Request struct {
 	ID     ID
 	Method string
 	Params json.RawMessage // a JSON object, nil when absent
-	// Repaired means that the received message had text with invalid Unicode, see [DecodeMessage].
-	// Senders leave it false.
+	// Repaired means that the received text had invalid Unicode, see [DecodeMessage].
 	Repaired bool
 	// Mirror repeats values that HTTP transports copy into headers, so that they need not parse
 	// Params. Senders fill it; in received requests it is empty.
@@ -46,8 +45,7 @@ type Mirror struct {
 	Params  []MirroredParam // Mcp-Param-*
 }
 
-// A MirroredParam is a tool argument whose schema has x-mcp-header. The transport encodes the
-// value.
+// A MirroredParam is a tool argument with x-mcp-header. The transport encodes the value.
 type MirroredParam struct{ Name, Value string }
 
 func (*Request) isMessage()      {}

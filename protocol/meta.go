@@ -22,8 +22,7 @@ const (
 	MetaBaggage            = "baggage"
 )
 
-// Meta is the _meta object of a message, definition or block of content as JSON; unknown keys are
-// kept. Nil means absent.
+// Meta is the _meta object of a message, definition or block of content as JSON. Nil means absent.
 type Meta json.RawMessage
 
 // Get returns the JSON at key, false if key is absent or m is not a JSON object.

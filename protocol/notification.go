@@ -1,10 +1,9 @@
 package protocol
 
-// Progress holds the parameters of notifications/progress (basic/patterns/progress). The value must
-// increase with each notification.
+// Progress holds the parameters of notifications/progress (basic/patterns/progress).
 type Progress struct {
 	Token    ID       `json:"progressToken"`
-	Progress float64  `json:"progress"`
+	Progress float64  `json:"progress"`       // must increase
 	Total    *float64 `json:"total,omitzero"` // nil when unknown
 	Message  string   `json:"message,omitzero"`
 	Meta     Meta     `json:"_meta,omitzero"`

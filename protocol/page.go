@@ -47,8 +47,7 @@ type definition[T any] interface {
 	checkComplete() error
 }
 
-// codeDefinitions codes a list. Unreadable and incomplete entries are left out and reported. Null
-// is an empty list.
+// codeDefinitions codes a list; null is empty. Invalid entries are left out and reported.
 func codeDefinitions[T any, P definition[T]](
 	w *objectWriter, m member, name string, list *[]T,
 ) error {

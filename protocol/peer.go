@@ -48,8 +48,7 @@ type LegacyPeer interface {
 	// era is unknown.
 	Probe(ctx context.Context, req *Request) (resp *Response, legacy bool, err error)
 	// OpenSession sends an initialize request and returns the response and, unless that is an
-	// error, the session. Server messages that relate to no request go to back, notifications in
-	// order.
+	// error, the session. Server messages that relate to no request go to back in order.
 	OpenSession(
 		ctx context.Context, initialize *Request, back BackCaller,
 	) (LegacySession, *Response, error)

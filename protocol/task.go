@@ -214,8 +214,7 @@ func decodeTask(data []byte, details bool) (*Task, error) {
 	return &c.task, nil
 }
 
-// A taskCodec holds a task's members. Their order is free, so those of the state are kept until all
-// are read.
+// A taskCodec holds a task's members, in free order, until the state can be read.
 type taskCodec struct {
 	task     Task
 	details  bool

@@ -83,8 +83,7 @@ func (w *objectWriter) codeTools(m member, list *[]Tool) error {
 	return err
 }
 
-// checkComplete refuses an empty object, which is no success. Some servers omit content beside
-// structured content.
+// checkComplete refuses an empty object. Some servers omit content beside structured content.
 func (r *CallToolResult) checkComplete() error {
 	if r.StructuredContent != nil {
 		return nil

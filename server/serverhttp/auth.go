@@ -57,8 +57,8 @@ type AuthError struct {
 	// Empty: "Bearer" with status 401, otherwise no header.
 	Challenge  string
 	RetryAfter time.Duration // of a 503, rounded up to seconds; 0: 5 seconds
-	// Err is the cause for the server's observer ([event.RequestRefused]), with the credentials
-	// masked in its text. It is not sent. May be nil.
+	// Err is the cause for the server's observer ([event.RequestRefused]), not sent. Credentials in
+	// its text are masked. May be nil.
 	Err error
 }
 
@@ -98,8 +98,7 @@ func (e *AuthError) responseHeader() (name, value string) {
 	return "WWW-Authenticate", e.Challenge
 }
 
-// authenticate returns the sender of r and sets an authority's result in rw. Without a hook every
-// caller is anonymous.
+// authenticate returns the sender of r and sets an authority's result in rw.
 func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
 	switch {
 	case h.opts.Authority != nil:

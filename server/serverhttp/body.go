@@ -23,8 +23,7 @@ type piece = [pieceBytes]byte
 
 var errTooLarge = errors.New("serverhttp: body is larger than allowed")
 
-// readBody reads the whole body. The buffer is not reused: messages alias it, and handlers may keep
-// them.
+// readBody reads the whole body into new memory, because messages and handlers keep it.
 func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f *fault) {
 	if r.ContentLength > h.opts.Limits.BodyBytes {
 		return nil, h.bodyTooLarge()

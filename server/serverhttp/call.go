@@ -16,8 +16,7 @@ import (
 )
 
 // A call is a running request of a legacy client. It survives the disconnect of its POST: messages
-// stay in the event log for a resumption. Only the client's cancellation, the end of the session
-// and a shutdown cancel it.
+// stay in the event log for a resumption. Cancellation, session end and shutdown cancel it.
 type call struct {
 	task     inflight.Request
 	admitted *server.Admission // nil after the response
@@ -43,8 +42,7 @@ func (c *call) SetWaiting(waiting bool) {
 	}
 }
 
-// beginCalls registers the requests of one POST in s, which may be nil. It reports false during a
-// shutdown.
+// beginCalls registers requests of a POST in s, which may be nil, or returns false in a shutdown.
 func (h *Handler) beginCalls(ctx context.Context, s *session,
 	requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
@@ -127,8 +125,8 @@ func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	return d
 }
 
-// sideStream returns the stream for notifications and questions: that of the POST, or for a client
-// that accepts only JSON its open GET stream; may be nil.
+// sideStream returns the stream for notifications and questions: that of the POST, or the open GET
+// stream if the POST accepts only JSON; may be nil.
 func (c *call) sideStream() *replay.Stream {
 	switch {
 	case !c.jsonOnly:

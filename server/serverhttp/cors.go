@@ -12,14 +12,12 @@ import (
 const (
 	// preflightMaxAge is how long browsers may cache a preflight; their default is five seconds.
 	preflightMaxAge = 10 * time.Minute
-	// maxRequestHeaders limits the headers read from a preflight: those of the protocol, the 64
-	// Mcp-Param-* of a tool, and some more.
+	// maxRequestHeaders limits the headers read from a preflight: a tool may have 64 Mcp-Param-*.
 	maxRequestHeaders = 80
 	maxParamHeader    = 128 // of an Mcp-Param-* header
 )
 
-// corsRequestHeaders are the headers that pages may send, besides Mcp-Param-* and those that need
-// no permission.
+// corsRequestHeaders need permission, besides Mcp-Param-*.
 const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, " +
 	"Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 

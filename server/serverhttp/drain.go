@@ -48,8 +48,7 @@ func (h *Handler) endRequest(task *inflight.Request) {
 
 // RefuseNew refuses new sessions, and requests of revision 2026-07-28 without a requestState, with
 // 503 and Retry-After, so that a balancer uses another replica. Open sessions and flows continue.
-// Each connection closes with its next response. Call [Handler.Shutdown] later. It may be called
-// more than once.
+// Each connection closes with its next response. It may be called more than once, before Shutdown.
 func (h *Handler) RefuseNew() {
 	h.refusesNew.Store(true)
 	if h.forwarder != nil {
@@ -102,8 +101,8 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 
 // Drain opens no more sessions, serves the open ones, also through other replicas, and returns when
 // the last has ended, or the error of ctx. Requests of revision 2026-07-28 are served meanwhile.
-// Call [Handler.Shutdown] next. Replicas that know this one still find it, even if Locate of
-// [Options].Replicas does not.
+// Call Shutdown next. Replicas that know this one find it even if Locate of [Options].Replicas does
+// not.
 func (h *Handler) Drain(ctx context.Context) error {
 	if h.forwarder != nil {
 		h.forwarder.SetDraining()

@@ -16,8 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// findOrForward returns the session of a request, which must be released. Nil: the request was
-// refused, or forwarded to the session's owner.
+// findOrForward returns the session of a request, to be released; nil if refused or forwarded.
 func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) *session {
 	ids := r.Header[headerSession]
@@ -146,9 +145,8 @@ func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answe
 	return answered
 }
 
-// AnswerChallenges returns a handler that answers the challenges of other replicas, and passes
-// other requests to next. Put it around a handler that authenticates in front of h, which would
-// refuse a challenge.
+// AnswerChallenges returns a handler that answers the challenges of other replicas and passes other
+// requests to next, a handler that authenticates in front of h and would refuse a challenge.
 func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
 	return h.forwarder.AnswerChallenges(next)
 }
@@ -187,8 +185,7 @@ const (
 	answerCost                 = 4 << 10
 )
 
-// isAnswer reports whether the post is only the answer to a question, which the session accepts
-// once. d may be nil.
+// isAnswer reports whether the post, which may be nil, is only the answer to a question.
 func (d *legacyPost) isAnswer() bool {
 	if d == nil || d.batch || len(d.others) != 1 {
 		return false
@@ -197,8 +194,7 @@ func (d *legacyPost) isAnswer() bool {
 	return ok
 }
 
-// forwardAnswer forwards an answer. If the owner hangs, the client gets 202 and the delivery is
-// retried.
+// forwardAnswer forwards an answer. If the owner hangs, it responds 202 and retries.
 func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	task := new(inflight.Request)
@@ -246,8 +242,7 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 	}
 }
 
-// OwnerToken returns the token of this replica, for OwnerOf of [Options]. It is empty without
-// Replicas.
+// OwnerToken returns this replica's token for OwnerOf of [Options], empty without Replicas.
 func (h *Handler) OwnerToken() string {
 	if h.forwarder == nil {
 		return ""
@@ -289,8 +284,7 @@ func (h *Handler) forwardToOwner(
 	return true
 }
 
-// ownerPatience limits an owner's silence before the client is told to retry, below the two seconds
-// that are documented.
+// ownerPatience limits an owner's silence, below the two seconds that are documented.
 const ownerPatience = 1500 * time.Millisecond
 
 func (h *Handler) ownerToken(
@@ -315,8 +309,7 @@ func (h *Handler) ownerToken(
 	return h.opts.OwnerOf(ctx, principal, text)
 }
 
-// ownerFault is sent if the owner did not respond. The state stays valid: the owner recognizes a
-// request that it has received.
+// ownerFault is sent if the owner did not respond. The state stays valid for a retry.
 func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
 	f := busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
 		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")

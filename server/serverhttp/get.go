@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// serveOtherMethod answers methods other than POST: legacy clients open streams with GET and end
-// sessions with DELETE.
+// serveOtherMethod serves GET, which opens streams, and DELETE, which ends sessions.
 func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]

@@ -42,9 +42,9 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns the endpoint of srv. opts may be nil. It returns an error when srv is nil, when an
-// entry of AllowedOrigins or AllowedHosts can never match, or for an invalid negative number or
-// replica name.
+// New returns the endpoint of srv, which must not be nil. opts may be nil. Entries of
+// AllowedOrigins or AllowedHosts that never match, and invalid negative numbers or replica names
+// are errors.
 func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
 		return nil, errPrefix.Errorf("nil server")
@@ -216,8 +216,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 	response := h.srv.Serve(ctx, admitted)
 	rw.endSilence()
-	// Net/http cancels when the client is gone. A deadline is a limit set by a wrapping handler,
-	// and is answered.
+	// Net/http cancels when the client is gone. A deadline of a wrapping handler is answered.
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		rw.abandonClient()
 		return
@@ -291,9 +290,7 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	rw.w.WriteHeader(http.StatusAccepted)
 }
 
-// maxKept limits a header value kept with a request, as thousands may wait for people. Tokens are
-// shorter.
-const maxKept = 4 << 10
+const maxKept = 4 << 10 // larger header values are not kept, as thousands of calls may wait
 
 func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) server.Delivery {

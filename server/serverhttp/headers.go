@@ -21,8 +21,7 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// checkHeaders refuses a modern request whose headers differ from its body: proxies route and
-// authorize by the headers.
+// checkHeaders refuses a modern request whose headers, which proxies use, differ from its body.
 func checkHeaders(header http.Header, admitted *server.Admission) {
 	request := admitted.Request()
 	if e := vetVersion(header[headerVersion], request.Meta.Version); e != nil {
@@ -55,8 +54,7 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	}
 }
 
-// vetVersion checks the version header of a modern request. Without a version in _meta, it refuses
-// only an unsupported version.
+// vetVersion checks the version header; without a version in _meta, only whether it is supported.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 	if value := trimSpace(firstLine(lines)); declared == "" && len(lines) <= 1 {
 		if value != string(protocol.V20260728) {
@@ -116,8 +114,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	return nil
 }
 
-// checkGivenHeaders compares the optional headers of a legacy POST with each message of its body,
-// because proxies may authorize by them.
+// checkGivenHeaders compares a legacy POST's optional headers, which proxies use, with its body.
 func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	methods, names := header[headerMethod], header[headerName]
 	if len(methods)+len(names) == 0 {

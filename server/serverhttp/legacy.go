@@ -68,8 +68,7 @@ func singlePost(m protocol.Message, body []byte) *legacyPost {
 	return d
 }
 
-// isLegacy reports whether a message is legacy: neither the header nor the parameters name a modern
-// revision.
+// isLegacy reports whether neither the header nor the parameters name a modern revision.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	if !h.legacy || rules.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false

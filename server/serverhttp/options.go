@@ -15,8 +15,7 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultMaxBodyBytes fits pictures and long documents. Memory is allocated as the body
-	// arrives.
+	// defaultMaxBodyBytes fits pictures and long documents, allocated as the body arrives.
 	defaultMaxBodyBytes = 16 << 20
 	defaultReadTimeout  = 30 * time.Second
 	writeTimeout        = 30 * time.Second // of each write: streams may be long
@@ -27,9 +26,8 @@ const (
 	// defaultSessionTimeout is longer than a user's break. Crashed clients leave sessions behind.
 	defaultSessionTimeout = 30 * time.Minute
 	defaultMaxSessions    = 10_000 // some tens of megabytes if idle
-	// minHandshakeBytes limits the memory for initialize of all sessions, with sessionCost for
-	// each. It is handshakeBytes for each of 10,000: they take about 4 KiB, and clients send less
-	// than 1.
+	// minHandshakeBytes limits the memory for initialize of all sessions, handshakeBytes that of
+	// each: a session takes about 4 KiB with less than 1 of the client's.
 	minHandshakeBytes, handshakeBytes = 64 << 20, 6710
 	defaultMaxSessionRequests         = 64 // without a connection
 	// maxSessionBytes limits the events that a legacy session keeps for a resumption: minutes of
@@ -46,9 +44,9 @@ const (
 type Options struct {
 	// Authenticate identifies the sender of a request by its headers; it must not read the body.
 	// The principal binds sealed state, and lists are kept out of shared caches. An [*AuthError]
-	// chooses the refusal, any other error is 401. The text of the error is not sent: the server's
-	// observer gets it, with the request's credentials masked. Calls overlap. Nil: all clients are
-	// anonymous, and anyone can use the state of a flow.
+	// chooses the refusal, any other error is 401. The server's observer gets the error's text,
+	// with credentials masked. Calls overlap. Nil: all clients are anonymous, and can use any
+	// flow's state.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
 	// Authority replaces Authenticate if permissions depend on credentials: it returns scopes and
 	// values for handlers, and makes the challenge for missing scopes. [New] fails if both are set.
@@ -72,8 +70,8 @@ type Options struct {
 	AllowedHosts []string
 
 	Limits Limits
-	// ReadTimeout limits the arrival of a body; it may take an eighth more. 0: 30 s, negative: only
-	// the [http.Server] limits it.
+	// ReadTimeout limits the arrival of a body; it may take an eighth more. 0: 30 s, negative: no
+	// limit but that of the [http.Server].
 	ReadTimeout time.Duration
 
 	// Replicas lets any replica accept the requests of legacy sessions and forward them to the
@@ -86,11 +84,9 @@ type Options struct {
 	OwnerOf func(ctx context.Context, p protocol.Principal, requestState string) string
 
 	// StatelessLegacy serves legacy clients without sessions, so that any replica can serve any
-	// request. There are no questions, and no notifications outside of a request: a handler that
-	// asks is refused at once.
+	// request. Notifications outside of a request are dropped, and handlers that ask are refused.
 	StatelessLegacy bool
-	// SessionTimeout ends a legacy session without a running request or open stream. 0: 30 minutes,
-	// negative: never.
+	// SessionTimeout ends sessions without requests or streams. 0: 30 minutes, negative: never.
 	SessionTimeout time.Duration
 
 	tuning tuning
@@ -109,8 +105,7 @@ type Limits struct {
 	// Sessions limits open legacy sessions, 0: 10,000. Another one evicts the session that has been
 	// idle longest, at least a minute, if possible of the same principal; its client opens a new
 	// one, as after Options.SessionTimeout. If none is idle, the new session is refused with 503.
-	// The memory for initialize of all sessions is limited likewise, to 64 MiB, or 6.5 KiB each if
-	// more than 10,000 are allowed.
+	// All sessions' memory for initialize is limited likewise: 64 MiB, or if larger 6.5 KiB each.
 	Sessions int
 	// SessionsPerPrincipal limits the open legacy sessions of an authenticated principal. Another
 	// one evicts one of its own, or is refused with 503. 0: a quarter of Sessions, at least one,
@@ -118,8 +113,7 @@ type Limits struct {
 	// clients share all sessions if Authenticate is nil, otherwise all but a quarter.
 	SessionsPerPrincipal int
 	// RequestsPerSession limits the running requests of a legacy session, 0: 64. More are refused
-	// with 429. Calls that wait for a person do not count; see
-	// [roundtrip.Limits].WaitingPerPrincipal.
+	// with 429. It excludes calls that wait, see [roundtrip.Limits].WaitingPerPrincipal.
 	RequestsPerSession int
 }
 

@@ -60,8 +60,7 @@ func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
 // As is Is for types.
 func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 
-// isPlainHeader reports whether logs may show the value of a header. Others may hold credentials,
-// for example X-Forwarded-Access-Token of a proxy.
+// isPlainHeader reports whether logs may show a header. Others may hold credentials.
 func isPlainHeader(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection",
@@ -76,8 +75,7 @@ func isPlainHeader(name string) bool {
 	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-")
 }
 
-// requestSecrets returns the secrets of a request. It does not split more than can be masked, to
-// bound the cost of a refusal.
+// requestSecrets returns the secrets of a request. It splits no more than can be masked.
 func requestSecrets(r *http.Request) []string {
 	var secrets []string
 	total := 0

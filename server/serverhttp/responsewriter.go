@@ -62,8 +62,8 @@ type responseWriter struct {
 	keepAliveTimer *time.Timer // for the next comment on a stream; may be nil
 }
 
-// Notify sends a notification. The first one turns the response into a stream. It blocks while the
-// client is slow, for at most the write timeout.
+// Notify sends a notification. The first one turns the response into a stream. It blocks at most
+// for the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
@@ -133,8 +133,7 @@ func (rw *responseWriter) sendLocked(p []byte) error {
 	return rw.err
 }
 
-// giveUpLocked handles a failed write. It cancels a modern request; for a legacy one, the stream
-// writer detaches.
+// giveUpLocked handles a failed write. It cancels a modern request or detaches the stream writer.
 func (rw *responseWriter) giveUpLocked() {
 	if rw.streamWriter != nil {
 		rw.streamWriter.reader.Wake()
@@ -290,8 +289,7 @@ func (rw *responseWriter) refuseRequest(f *fault) {
 }
 
 // writeFault is refuseRequest without the event. It discards the rest of the body, because some
-// clients read no response before they have written it. The body gets a deadline, and the response
-// a later one.
+// clients write it before they read. The body gets a deadline, and the response a later one.
 func (rw *responseWriter) writeFault(f *fault) {
 	opts := &rw.h.opts
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
@@ -395,8 +393,7 @@ func (l *loan) lendBuffer(buf *[]byte) []byte {
 // Return implements [rpc.BufferLender].
 func (l *loan) Return(buf []byte) { *l.lent = buf }
 
-// holdsResult reports whether the buffer holds the result of a response, which middleware may have
-// replaced.
+// holdsResult reports whether the buffer holds response's result. Middleware may have replaced it.
 func (l *loan) holdsResult(response *protocol.Response) bool {
 	if l.lent == nil || response.Error != nil {
 		return false

@@ -97,8 +97,7 @@ type eviction struct {
 	limit   quota.Limit // the exceeded one
 }
 
-// reserveRoom reserves room for a session of p. It removes idle sessions from the table, which the
-// caller must end.
+// reserveRoom reserves room for a session of p. The caller must end the evicted sessions.
 func (t *sessionTable) reserveRoom(p protocol.Principal,
 	cost int64) (evicted []eviction, refused *fault) {
 	t.mu.Lock()
@@ -121,8 +120,7 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 	}
 }
 
-// takeRoomLocked counts a session of p, or returns the limit that it would exceed and the option
-// that sets it.
+// takeRoomLocked counts a session of p, or returns the limit it would exceed and its option.
 func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
@@ -143,8 +141,7 @@ func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked returns the room of a session of p. A principal's queue of idle sessions lasts
-// until its last session ends.
+// giveRoomLocked returns the room of a session of p, with the last one also its queue.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
@@ -153,8 +150,7 @@ func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	}
 }
 
-// oldestIdleLocked returns the session to evict, preferably of p, or always if p has used up its
-// share.
+// oldestIdleLocked returns the session to evict, of p if its share is used up or one is idle.
 func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
@@ -214,8 +210,7 @@ func (t *sessionTable) newLog(p protocol.Principal) *replay.Log {
 	})
 }
 
-// addSession adds s, for which room was reserved, under a new id, as idle. It reports false if the
-// table has been closed.
+// addSession adds s, with reserved room, as idle. It reports false if the table is closed.
 func (t *sessionTable) addSession(s *session) bool {
 	s.id = t.newID()
 	if s.core.Version() >= protocol.V20251125 {
@@ -232,8 +227,7 @@ func (t *sessionTable) addSession(s *session) bool {
 	return true
 }
 
-// acquireSession returns a session by id, which cannot expire until releaseSession. A session of
-// another principal appears not to exist.
+// acquireSession returns a session of p by id, which cannot expire until releaseSession.
 func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -264,8 +258,7 @@ func (t *sessionTable) releaseSession(s *session) {
 // limitSession is the limit of one session, besides those of server and principal.
 const limitSession quota.Limit = "session"
 
-// beginCalls counts n calls of an acquired session, up to the limit. Each holds the session until
-// finishCall.
+// beginCalls counts n calls of an acquired session. Each holds the session until finishCall.
 func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()

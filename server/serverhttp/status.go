@@ -43,8 +43,8 @@ func retrySeconds(after time.Duration) string {
 	return strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10)
 }
 
-// statusOf returns the status of a JSON response. It tells proxies and clients of the other era
-// whether the request belonged to this protocol.
+// statusOf returns the status of a JSON response, by which proxies and clients of the other era
+// recognize requests of this protocol.
 func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Response) int {
 	if response.Error == nil {
 		return http.StatusOK

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A streamWriter sends a legacy client's stream, or the rest of one, as one HTTP response. Its
-// calls may outlive it.
+// A streamWriter sends a legacy client's stream as one HTTP response. Its calls may outlive it.
 type streamWriter struct {
 	rw      *responseWriter                // nil after the response
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
@@ -52,8 +51,7 @@ func (c *streamWriter) sendAll(ctx context.Context) {
 	}
 }
 
-// releaseResponse drops references to the response and its request, because the runtime keeps
-// stopped timers, and what they refer to, for long.
+// releaseResponse drops references, because the runtime keeps stopped timers for long.
 func (c *streamWriter) releaseResponse() {
 	c.rw = nil
 	c.timed.Store(nil)
@@ -136,8 +134,7 @@ const codeSessionGone = -32001
 // of the TypeScript SDK.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
-// sessionGoneFault tells the client to open another session (basic/transports, "Session
-// Management").
+// sessionGoneFault makes the client open another session (basic/transports, "Session Management").
 func sessionGoneFault() *fault {
 	return &fault{
 		status: http.StatusNotFound, reason: words.RefusedSessionGone, text: textSessionGone,

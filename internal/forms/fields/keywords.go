@@ -140,8 +140,7 @@ func mistaken(key string) string {
 	return "is not read here; do you mean " + nearest + "?"
 }
 
-// distance returns the number of letters to insert, delete, replace or swap with a neighbour to
-// turn a into b, at most most+1.
+// distance returns the Damerau-Levenshtein distance of a and b, at most most+1.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1

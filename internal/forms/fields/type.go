@@ -68,8 +68,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// Range returns the bounds of an integer type; nil for those omitted from schemas: the upper bounds
-// of 64 bits and the lower one of int64.
+// Range returns the bounds of an integer type, nil for bounds of 64 bits other than zero.
 func Range(t reflect.Type) (minimum, maximum *Number) {
 	bound := func(n int64) *Number {
 		b := Number(strconv.FormatInt(n, 10))

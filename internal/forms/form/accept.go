@@ -82,8 +82,7 @@ func (f *Form) Faults(content []byte) (faults []Fault) {
 	return faults
 }
 
-// finishContent encodes values and checks them against keywords outside the grammar, which may
-// refuse a "" that the grammar allows.
+// finishContent encodes values and checks them against keywords outside the grammar.
 func (f *Form) finishContent(content []byte, values [][]byte,
 	exactly bool) (json.RawMessage, error) {
 	left := int64(0)

@@ -59,8 +59,7 @@ func (f *field) appendSchema(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendChoices writes the values: as constants under keyword if they have titles, otherwise as an
-// enum.
+// appendChoices writes the values: with titles as constants under keyword, otherwise as an enum.
 func (f *field) appendChoices(b []byte, keyword string) []byte {
 	if f.titles == nil {
 		if f.kind == choices {

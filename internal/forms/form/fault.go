@@ -25,8 +25,7 @@ const (
 	RuleOther    = "other"
 )
 
-// A Fault is an [Error] for metrics and for the person who is asked again. It never holds the
-// input.
+// A Fault is an [Error] for metrics and for the person who is asked again, without the input.
 type Fault struct {
 	Field string // the property; empty for the whole answer
 	Rule  string // one of the rules above
@@ -118,8 +117,7 @@ func (f *field) explainReason(reason string) (rule, words string) {
 	return RuleOther, "is not what is asked for"
 }
 
-// choiceWords lists the choices by label, followed by the value if it differs, because programs
-// answer too. reason lists the values.
+// choiceWords lists the choices: labels, and values that differ, because programs answer too.
 func (f *field) choiceWords(reason string) string {
 	if f.titles == nil {
 		return reason

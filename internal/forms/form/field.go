@@ -106,8 +106,7 @@ func (f *field) compileRules() *schema.Schema {
 	return rules.Compile()
 }
 
-// wordFault returns the reason of a schema's error, without the index of an item, which means
-// nothing to a person who makes choices.
+// wordFault returns the reason of a schema's error, without the index of a choice.
 func (f *field) wordFault(err error) string {
 	fault, ok := errors.AsType[*schema.Error](err)
 	switch {
@@ -196,8 +195,7 @@ func (f *field) checkDefinition() string {
 	return ""
 }
 
-// secretWord returns the word that suggests a credential, or "". Booleans and choices cannot hold
-// one.
+// secretWord returns the word that suggests a credential, or "".
 func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""

@@ -27,16 +27,14 @@ type Options struct {
 	Omit         []string // fields of a struct to leave out
 }
 
-// Form is a form's schema, to check answers against. It is immutable; methods may be called
-// concurrently.
+// Form is an immutable form to check answers against. Methods may be called concurrently.
 type Form struct {
 	fields []field
 	rules  []lazyRules    // by field
 	byName map[string]int // nil for a short form
 	schema json.RawMessage
 	digest [32]byte
-	// extra is a peer's whole schema if it has restricting keywords outside the grammar, otherwise
-	// nil.
+	// extra is a peer's whole schema if it has restricting keywords outside the grammar, or nil.
 	extra *schema.Schema
 }
 
@@ -58,8 +56,7 @@ func newForm(fields []field, raw []byte) (*Form, error) {
 	return f, nil
 }
 
-// lazyRules compiles the schema of a field for the first answer, since most forms of peers are
-// passed on and never answered here.
+// lazyRules compiles a field's schema when first needed: most forms of peers are only relayed.
 type lazyRules struct {
 	once   sync.Once
 	schema *schema.Schema

@@ -25,8 +25,8 @@ const (
 
 // normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
 // reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
-// choice. Other rules stay as keywords, and are added to the description if the person needs them.
-// No property accepts more than before.
+// choice. Other rules stay as keywords, and are described if the person needs them. No property
+// accepts more.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form, err := n.readRoot()
@@ -143,8 +143,7 @@ func partOf(raw []byte, step string) []byte {
 // combining are the keywords with further schemas for the same value.
 var combining = [...]string{"$ref", "allOf", "anyOf", "oneOf"}
 
-// flattenSchema returns the keywords of a schema and those that it combines. The type is one name,
-// or absent if any value is allowed.
+// flattenSchema returns the keywords of a schema and those that it combines, with at most one type.
 func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	n.left -= len(raw)
 	switch {
@@ -203,8 +202,7 @@ func (n *normalizer) addPart(own members, keyword string, part []byte, depth int
 	return nil
 }
 
-// addUnion adds the only non-null schema of a union, its constants as a choice, or a union within
-// one type unchanged.
+// addUnion adds the only non-null schema of a union, its constants, or a union within one type.
 func (n *normalizer) addUnion(own members, keyword string, union [][]byte, depth int) error {
 	var branches []members
 	var types []string
@@ -283,8 +281,7 @@ func (m members) isConstant() bool {
 	return (m["enum"] != nil) != (m["const"] != nil)
 }
 
-// readOptions returns the keywords of a choice. In the grammar numbers have no titles: explainRules
-// adds them to the description.
+// readOptions returns the keywords of a choice. For numbers, explainRules describes the titles.
 func readOptions(typ string, branches []members) members {
 	var values, names, titled [][]byte
 	hasTitles := false
@@ -409,12 +406,10 @@ func typeOf(raw []byte) string {
 
 type members map[string][]byte // keywords of a schema
 
-// valueKeywords restrict values. In them null is kept: dropping it would allow any text, or change
-// the value of an empty field.
+// valueKeywords restrict values: dropping null from them would allow more or change a default.
 var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items", "default"}
 
-// readMembers returns the members of an object, without nulls, which some encoders write for absent
-// ones.
+// readMembers returns the members of an object; some encoders write null for absent ones.
 func readMembers(raw []byte) members {
 	m := members{}
 	for key, value := range membersOf(raw) {
@@ -588,8 +583,7 @@ func (m members) inferTypes() (types []string) {
 	return slices.Compact(types)
 }
 
-// dropUncheckable removes examples, and patterns that cannot be compiled here, except where a
-// weaker schema would accept less.
+// dropUncheckable removes examples and invalid patterns, except where that would accept less.
 func dropUncheckable(raw []byte) []byte {
 	switch jsonx.KindOf(raw) {
 	case jsonx.Array:

@@ -366,8 +366,7 @@ func readBound(to **fields.Number, raw []byte) error {
 	return nil
 }
 
-// setDefault checks and sets the default. An invalid default of a peer is ignored, since it would
-// make the answer invalid.
+// setDefault checks and sets the default. An invalid one of a peer is ignored.
 func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil

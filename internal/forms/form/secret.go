@@ -81,8 +81,8 @@ func secretOfTitles(raw []byte) (word string) {
 	return word
 }
 
-// isChoice reports whether a property is a boolean or a list of values. An empty list does not
-// count, since clients may show a text field for it.
+// isChoice reports whether a property is a boolean or a non-empty list of values. Clients may show
+// a text field for an empty list.
 func isChoice(property []byte) bool {
 	m := readMembers(property)
 	free := func(option []byte) bool { return !jsonx.HasMember(option, "const") }

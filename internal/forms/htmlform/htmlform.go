@@ -1,5 +1,4 @@
-// Package htmlform turns forms into inputs of an HTML page, and a browser's submission into
-// answers.
+// Package htmlform turns forms into HTML inputs, and a browser's submission into answers.
 package htmlform
 
 import (
@@ -260,17 +259,15 @@ func countOf(limit *int) string {
 	return strconv.Itoa(*limit)
 }
 
-// Content returns the answer as [form.Form.Accept] returns it. On error the fields have faults.
-//
-// A field that was not sent gets its default. One that was sent empty is an emptied field without
+// Content returns the answer as [form.Form.Accept] returns it. On error the fields have faults. A
+// field that was not sent gets its default. One that was sent empty is an emptied field without
 // default, and an error if required.
 func (h *Form) Content() (json.RawMessage, error) {
 	content, _, err := h.accept()
 	return content, err
 }
 
-// Answer is [Form.Content] in the form that clients send, for another Accept: an emptied field with
-// a default is null.
+// Answer is [Form.Content] for another Accept: an emptied field with a default is null.
 func (h *Form) Answer() (json.RawMessage, error) {
 	content, entered, err := h.accept()
 	if err != nil {
@@ -358,8 +355,7 @@ func (f *Field) findOption(sent string) (text string, found bool) {
 	return text, false
 }
 
-// readChoices returns the checked values. It skips a first empty one, which the page sends to mark
-// the field as present.
+// readChoices returns the checked values without the empty one that marks the field as present.
 func (f *Field) readChoices(values []string) any {
 	if len(values) > 0 && values[0] == "" {
 		values = values[1:]

@@ -7,9 +7,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// Text makes untrusted text safe to display after HTML escaping: control characters of terminals
-// and of writing direction are spelled out. It uses at most limit bytes of s; an ellipsis marks a
-// cut.
+// Text makes untrusted text safe to display after HTML escaping: it spells out control characters
+// of terminals and writing direction. It uses at most limit bytes of s and marks a cut with an
+// ellipsis.
 func Text(s string, limit int) string {
 	s = errtext.Mark(s, limit)
 	var b strings.Builder

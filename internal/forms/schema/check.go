@@ -11,8 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A checker inspects every reachable subschema for unsupported keywords, in-place reference cycles,
-// and enumerations.
+// A checker finds unsupported keywords, in-place reference cycles, and enumerations.
 type checker struct {
 	found  []*jsonschema.Schema       // to be checked
 	depths map[*jsonschema.Schema]int // of in-place applicators, or inProgress
@@ -109,8 +108,7 @@ var annotations = [...]string{"DraftVersion", "Location", "ID", "Anchor", "Dynam
 	"RecursiveAnchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
 	"Examples", "Deprecated"}
 
-// keywordsOf yields the keywords of a subschema by field name, including those of later versions of
-// the compiler.
+// keywordsOf yields the keywords of a subschema by field name, also those of later compilers.
 func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(s).Elem()

@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// Error names the member of a document that breaks a rule. It may hold values of the schema, never
-// one of the document.
+// Error names the member of a document that breaks a rule, but never a value of the document.
 type Error struct {
 	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; empty for the
 	// document itself.
@@ -24,8 +23,7 @@ type Error struct {
 	Reason string // such as "must be an integer, got string"
 }
 
-// Error returns `field "count": must be an integer, got string`, or only the reason without a
-// field.
+// Error returns `field "count": must be an integer, got string`, or only the reason.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Reason

@@ -53,8 +53,7 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 	return true
 }
 
-// flatShare limits the part of the budget for patterns before decoding, as a rejected document is
-// matched again.
+// flatShare limits the budget of patterns on bytes: a rejected document is matched again.
 const flatShare = 8
 
 // maxFlatRequired limits required members: each member of a document is compared with each.

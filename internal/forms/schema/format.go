@@ -87,8 +87,7 @@ func isEmail(s string) bool {
 	return err == nil && address.Zone() == "" && address.Is4() != v6
 }
 
-// isURI accepts an absolute URI of RFC 3986: a scheme, allowed characters, complete percent
-// escapes.
+// isURI accepts an absolute URI of RFC 3986.
 func isURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && uriForm.MatchString(s)

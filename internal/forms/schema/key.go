@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A valueSet holds the values of an enumeration, or a constant. The cost of a lookup does not
-// depend on their number.
+// A valueSet holds the values of an enumeration or a constant, with lookup in constant time.
 type valueSet struct {
 	texts  map[string]bool  // the strings
 	others map[string]bool  // see appendKey
@@ -51,8 +50,7 @@ func (w *walker) isAmong(s *valueSet, v any) bool {
 }
 
 // hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does
-// not separate neighbouring values, colliding items (["a", "b"] and ["a\u0004b"]) would take
-// quadratic time.
+// not separate values, items such as ["a", "b"] and ["a\u0004b"] could collide in quadratic time.
 func (w *walker) hasDuplicate(items []any) bool {
 	seen := map[string]struct{}{}
 	w.left -= 6 * int64(len(items))

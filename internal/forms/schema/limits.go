@@ -34,13 +34,12 @@ const (
 	// Each counts twice, because the compiler first checks and then compiles it.
 	maxPrograms = 200 << 10
 
-	// maxNestedValues limits the arrays and objects of an enumeration, which the compiler may
-	// compare pairwise.
+	// maxNestedValues limits the nested values of an enumeration, which may be compared pairwise.
 	maxNestedValues = 100
 
 	maxTypes = 10 // in a list; JSON Schema has seven
 
-	// maxExponent and maxDigits limit a number: validation is exact, and 1e1000000 has a million
+	// maxExponent and maxDigits limit a number: validation is exact, 1e1000000 has a million
 	// digits.
 	maxExponent, maxDigits = 400, 800
 

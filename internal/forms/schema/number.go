@@ -21,8 +21,7 @@ const (
 
 const maxSmall = 18 // bytes that always fit an int64
 
-// A number is one of a document. Most are small integers; others need exact arithmetic, which
-// allocates.
+// A number is one of a document. Most are small integers; others need big arithmetic.
 type number struct {
 	text    json.Number
 	isSmall bool

@@ -78,8 +78,7 @@ var (
 		" instructions, of which classes of characters count for many")
 )
 
-// engine is the compiler's regular expression engine, with a budget while compiling. When ready, it
-// checks the format regex, concurrently.
+// engine is the compiler's regular expression engine, with a budget until ready, then concurrent.
 type engine struct {
 	left  int // instructions
 	ready bool

@@ -147,8 +147,7 @@ func (s *scan) countSubschema() error {
 var dialects = regexp.MustCompile(`^(https?://)?json-schema\.org/` +
 	`(draft/20(20-12|19-09)/|draft-0[467]/)?schema#?$`)
 
-// checkDialect refuses an unsupported $schema at the root. Elsewhere the compiler ignores it or
-// refuses to load it.
+// checkDialect refuses an unsupported $schema at the root; the compiler handles others.
 func checkDialect(doc any) error {
 	root, isObject := doc.(map[string]any)
 	if _, isBool := doc.(bool); !isObject && !isBool {

@@ -308,8 +308,7 @@ func ExampleSchema_Validate() {
 	fmt.Println(s.Validate([]byte(`{"count":3}`)))
 	fmt.Println(s.Validate([]byte(`{"count":"three"}`)))
 	// Output:
-	// <nil>
-	// field "count": must be an integer, got string
+	// <nil> field "count": must be an integer, got string
 }
 
 // wrongItems are schemas of large arrays of items, with the items.

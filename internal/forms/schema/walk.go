@@ -34,8 +34,7 @@ func (w *walker) anyFault() *fault {
 	return w.bare
 }
 
-// refuse returns the fault of a value, or its member, under a keyword. In a choice it does not
-// allocate.
+// refuse returns the fault of a value or its member. In a choice it does not allocate.
 func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...string) *fault {
 	if w.quiet > 0 || w.left < 0 {
 		return w.anyFault()
@@ -218,8 +217,7 @@ func (w *walker) checkItems(s *jsonschema.Schema, items []any, noted bool) *faul
 	return w.checkSize(s, matched, &least, "contains", &most, "maxContains")
 }
 
-// itemsOf returns the schemas of the first items and of the others, which may be nil, and whether
-// there may be no others.
+// itemsOf returns the schemas of the first and other items, and whether there may be no others.
 func itemsOf(s *jsonschema.Schema) (
 	prefix []*jsonschema.Schema, rest *jsonschema.Schema, none bool,
 ) {
@@ -268,8 +266,7 @@ func (w *walker) checkInPlace(s *jsonschema.Schema, v any, noted bool) *fault {
 	return nil
 }
 
-// countMatches counts the schemas that v matches, up to enough; but if noted and enough is 1, it
-// tries all.
+// countMatches counts the schemas that v matches, up to enough (all if noted and enough is 1).
 func (w *walker) countMatches(list []*jsonschema.Schema, v any, noted bool, enough int) (n int) {
 	for _, sub := range list {
 		if w.left < 0 || n >= enough && (!noted || enough > 1) {

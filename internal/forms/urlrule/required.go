@@ -25,8 +25,7 @@ func (r *Refusal) Error() string {
 // Unwrap returns Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Wire returns the client's response: an internal error that names the question, without the
-// reason.
+// Wire returns the client's internal error, which names the question but not the reason.
 func (r *Refusal) Wire() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError,
 		"internal error: the URL of question %q is not allowed, so nothing was asked",

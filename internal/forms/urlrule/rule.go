@@ -15,8 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes limits the length of a URL: common servers and proxies read request lines of up to 8
-// KiB.
+// MaxBytes limits a URL: common servers and proxies read request lines of up to 8 KiB.
 const MaxBytes = 8 << 10
 
 // Check combines [Parse] and [CheckSecure].
@@ -31,9 +30,8 @@ func Check(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Parse reads an absolute URL. It refuses one that people and programs may read differently, that
-// carries credentials, that runs code or reads files instead of opening a page, or that is too
-// long.
+// Parse reads an absolute URL. It refuses one that people and programs may read differently, has
+// credentials, runs code or reads files instead of opening a page, or is longer than MaxBytes.
 func Parse(text string) (*url.URL, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("URL is longer than %d bytes", MaxBytes)

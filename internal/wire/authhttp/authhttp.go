@@ -21,8 +21,7 @@ const requestTimeout = 5 * time.Second // if the client has none
 
 const MaxBytes = 256 << 10 // of metadata and of endpoint responses
 
-// NewClient returns a client like base that follows no redirects, since their hosts are unchecked.
-// The default timeout is 5 seconds.
+// NewClient returns a copy of base that follows no redirects and has a timeout, default 5 seconds.
 func NewClient(base http.Client) *http.Client {
 	if base.Timeout == 0 {
 		base.Timeout = requestTimeout
@@ -100,8 +99,7 @@ func NewForm(ctx context.Context, at string, form url.Values) (*http.Request, er
 	return r, nil
 }
 
-// SetBasicAuth sets HTTP Basic authentication, with both parts form-encoded (RFC 6749, section
-// 2.3.1).
+// SetBasicAuth sets HTTP Basic authentication with form-encoded parts (RFC 6749, section 2.3.1).
 func SetBasicAuth(r *http.Request, id, secret string) {
 	r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 }

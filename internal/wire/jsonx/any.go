@@ -2,8 +2,7 @@ package jsonx
 
 import "strconv"
 
-// decodeAny decodes checked JSON as encoding/json does into an empty interface. It reports false if
-// a number is out of range or raw has not been checked.
+// decodeAny decodes checked JSON like encoding/json. It reports false if a number is out of range.
 func decodeAny(raw []byte) (any, bool) {
 	r := anyReader{data: raw}
 	v, ok := r.readValue(0)
@@ -147,8 +146,7 @@ func (r *anyReader) readObject(depth int) (any, bool) {
 	return members, true
 }
 
-// nextValue skips the opening bracket or comma before the next value. At the closing bracket it
-// skips that and returns false.
+// nextValue skips the bracket or comma before the next value, or the closing one (false).
 func (r *anyReader) nextValue(closing byte) bool {
 	if r.data[r.at] != closing {
 		r.at = skipSpace(r.data, r.at+1)

@@ -13,8 +13,7 @@ import (
 
 // The options are built once: the codec caches its work per type in them.
 var (
-	// authorDecoding is encoding/json without leniencies that let a peer hide members from a
-	// gateway.
+	// authorDecoding is encoding/json without leniencies that hide members from a gateway.
 	authorDecoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.MatchCaseInsensitiveNames(false),
 		jsontext.AllowDuplicateNames(false),
@@ -35,8 +34,7 @@ var (
 		jsonv1.ParseBytesWithLooseRFC4648(true),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
 
-	// authorEncoding repairs strings, also in a RawMessage (hence no PreserveRawStrings), but
-	// rejects duplicate names.
+	// authorEncoding repairs strings, also of a RawMessage, but rejects duplicate names.
 	authorEncoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.Deterministic(true),
 		jsontext.EscapeForHTML(false),
@@ -47,8 +45,7 @@ var (
 
 // Unmarshal decodes data into v, a pointer to a handler's type, as encoding/json does, except that
 // member names match by exact case, integers by value, so that 5.0 is one (JSON Schema 2020-12,
-// 4.2.3), and data must pass [Check]. Numbers decoded into any are float64. On error v may be
-// partly filled.
+// 4.2.3), and data must pass [Check]. Into any it decodes float64. On error v may be partly filled.
 func Unmarshal(data []byte, v any) error {
 	err := decode(data, v, authorDecoding)
 	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&
@@ -67,9 +64,8 @@ func UnmarshalNumbers(data []byte, v any) error { return decode(data, v, numberD
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, authorEncoding) }
 
 // Decode decodes data into v, a pointer to a protocol struct off the hot path, as encoding/json/v2
-// does, and an int64 by its value, as [Int] does. data must pass [Check]. Unknown members are
-// dropped unless v has an embedded fallback: a map or a jsontext.Value tagged `json:",embed"`. On
-// error v may be partly filled.
+// does, and an int64 as [Int] does. data must pass [Check]. Unknown members need an embedded
+// fallback: a map or a jsontext.Value tagged `json:",embed"`. On error v may be partly filled.
 func Decode(data []byte, v any) error { return decode(data, v, protocolDecoding) }
 
 // decode checks first, because the codec's own depth limit is fixed at 10000.

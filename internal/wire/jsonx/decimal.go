@@ -72,8 +72,7 @@ func PlainInteger(raw []byte) ([]byte, bool) {
 	return plain, true
 }
 
-// parseExponent reads the digits after the e. Values beyond 32 bits are clamped: no mantissa can
-// make up for them.
+// parseExponent reads an exponent, clamped to 32 bits: no mantissa can make up for more.
 func parseExponent(b []byte) int64 {
 	n, err := strconv.ParseInt(string(bytes.TrimPrefix(b, []byte{'+'})), 10, 64)
 	if err == nil && n <= 2*math.MaxUint32 && n >= -2*math.MaxUint32 {

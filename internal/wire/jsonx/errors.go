@@ -60,8 +60,7 @@ func rangeError(raw []byte, reason string) error {
 	return &RangeError{Text: clip(raw), Reason: reason}
 }
 
-// clip truncates b to maxQuote bytes without splitting a rune, like package errtext, which this
-// package must not import.
+// clip truncates b to maxQuote bytes at a rune. This package must not import errtext.
 func clip(b []byte) string {
 	if len(b) <= maxQuote {
 		return string(b)

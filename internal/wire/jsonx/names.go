@@ -9,8 +9,7 @@ const (
 	// fewNames is the number of names that are compared pairwise, at most 120 times an object.
 	fewNames = 16
 
-	// keepSlots limits the tables returned to the pool to 16 KiB: they are cleared after use, and a
-	// huge document must not tie up memory.
+	// keepSlots limits pooled tables to 16 KiB, which are cleared after each use.
 	keepSlots = 1024
 )
 

@@ -25,11 +25,10 @@ func (e *SyntaxError) IsText() bool {
 // IsDepth reports whether the document is refused for its nesting.
 func (e *SyntaxError) IsDepth() bool { return e.Reason == reasonDepth }
 
-// Repair returns a copy of data with U+FFFD for each lone surrogate and each invalid UTF-8 byte
-// within a string, and [TooDeep] for each of the [Entries] nested too deep. The rest is unchanged,
-// so the result has to be checked. If it would grow by more than 1 MiB, data is returned. careOf is
-// called with each name, the care of its object, the number of open brackets, and the first byte of
-// its value.
+// Repair returns a copy of data with U+FFFD for each lone surrogate and each invalid UTF-8 byte in
+// a string, and [TooDeep] for each of the [Entries] nested too deep. The result has to be checked.
+// If it would grow by more than 1 MiB, data is returned. careOf is called with each name, the care
+// of its object, the number of open brackets, and the first byte of its value.
 func Repair(
 	data []byte, careOf func(parent Care, depth int, name []byte, first byte) Care,
 ) []byte {

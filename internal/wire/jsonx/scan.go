@@ -25,8 +25,7 @@ func quotes(w uint64) uint64 {
 }
 
 func plain(data []byte, i int) int {
-	// i >= 0 lets the compiler omit bounds checks in this loop and in toQuote, which see every byte
-	// of a message several times.
+	// i >= 0 lets the compiler omit bounds checks in this hot loop, and in toQuote.
 	for i >= 0 && i <= len(data)-8 {
 		if m := stops(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8

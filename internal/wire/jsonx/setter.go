@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A setter decodes trimmed JSON into v, which is zero. It reports false for values it cannot
-// decode, even unusual valid ones.
+// A setter decodes trimmed JSON into a zero v. It reports false for values it leaves to Unmarshal.
 type setter func(v reflect.Value, raw []byte) bool
 
 func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }

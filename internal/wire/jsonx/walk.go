@@ -15,8 +15,7 @@ func Members(data []byte, f func(key, value []byte) error) error {
 	return PresentMembers(data, nil, f)
 }
 
-// PresentMembers is [Members] without members that are null, except those for which keepsNull
-// reports true. A nil keepsNull keeps all.
+// PresentMembers is [Members] without null members, except those of keepsNull; nil keeps all.
 func PresentMembers(
 	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
 ) error {
@@ -187,8 +186,7 @@ func endsScalar(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ':' || c == '"' || isSpace(c)
 }
 
-// skipString returns the position after the string whose opening quote is at i-1, or -1 if it is
-// unterminated.
+// skipString returns the position after the string whose opening quote is at i-1, or -1.
 func skipString(data []byte, i int) int {
 	for {
 		if i = toQuote(data, i); i >= len(data) {

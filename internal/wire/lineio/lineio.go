@@ -24,8 +24,8 @@ func NewReader(r io.Reader, max int) *Reader {
 }
 
 // Next returns the next line that is not blank, trimmed; the caller owns it. A last line without
-// newline counts. Next returns [ErrTooLong] for a line over the limit, and io.EOF or the error of
-// the stream at its end.
+// newline counts. Errors are [ErrTooLong] for a line over the limit, and io.EOF or that of the
+// stream.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.readLine()

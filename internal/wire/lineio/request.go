@@ -16,8 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A request is a request being served, and the [protocol.Back] of its handler. It is notified when
-// it waits for a person.
+// A request is a request being served, the [protocol.Back] of its handler.
 type request struct {
 	server *Server
 	task   inflight.Request
@@ -69,8 +68,7 @@ func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 		inflight.GrowStack()
 		defer s.requests.End(id.Value(), &r.task)
 		defer r.task.Cancel(nil)
-		// The client gets a response even if a handler ends its goroutine, as testing.T.FailNow
-		// does.
+		// The client gets a response even if a handler ends its goroutine.
 		response := &protocol.Response{ID: id, Error: rules.InternalError()}
 		defer func() { s.answerRequest(id, r, response, reply) }()
 		if served, err := serve(ctx); err == nil {
@@ -125,16 +123,14 @@ func (s *Server) freeRequest(id protocol.ID, r *request) bool {
 	return !r.task.IsCancelled()
 }
 
-// announceEnd announces the end of a subscription before its response, as line streams require
-// (basic/patterns/cancellation).
+// announceEnd announces the end of a subscription, as required (basic/patterns/cancellation).
 func (s *Server) announceEnd(response *protocol.Response) {
 	params := []byte(`{"requestId":` + response.ID.String() + `}`)
 	_ = s.Send(context.Background(),
 		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
-// cancelRequest handles notifications/cancelled. It ignores ids not in flight, which may just have
-// been answered.
+// cancelRequest handles notifications/cancelled. It ignores ids not in flight.
 func (s *Server) cancelRequest(params []byte) {
 	var c protocol.Cancelled
 	if jsonx.Decode(params, &c) != nil {

@@ -28,8 +28,7 @@ type ServerOptions struct {
 	// SubscriptionEnd is the cause with which subscriptions are cancelled at the end of input; the
 	// peer then answers them with a result.
 	SubscriptionEnd error
-	// Refused is called with each request or line that is not passed to the peer, and the client's
-	// error. It may be nil.
+	// Refused is called with each refused request or line and the client's error. It may be nil.
 	Refused func(ctx context.Context, why event.RefusalReason, id protocol.ID, e *protocol.Error)
 }
 
@@ -196,8 +195,7 @@ func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	return response, true
 }
 
-// receiveMessage handles one message. For a request, reply is called once, with nil if it needs no
-// answer.
+// receiveMessage handles one message. For a request, reply is called once; nil means no answer.
 func (s *Server) receiveMessage(ctx context.Context, message protocol.Message,
 	reply func(*protocol.Response)) {
 	switch m := message.(type) {

@@ -71,8 +71,7 @@ func (s *Stream) Write(w io.Writer) error {
 	return s.failure
 }
 
-// writeLine writes one line in a single call. It refuses a newline within, which would split the
-// message.
+// writeLine writes one line in a single call. It refuses a newline within.
 func writeLine(w io.Writer, line []byte) error {
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return errors.New("line: contains a newline")
@@ -112,8 +111,7 @@ func (s *Stream) Err() error {
 	}
 }
 
-// Encode returns the line of a message with foreign parts, such as those of handlers. It checks
-// them, because an invalid line would break the stream.
+// Encode returns the checked line of a message with foreign parts, which may be invalid.
 func Encode(m protocol.Message) ([]byte, error) {
 	line, err := protocol.AppendMessage(nil, m)
 	if err == nil {

@@ -7,8 +7,7 @@ import (
 
 // SendUnrelated adds a message that relates to no request to the newest open GET stream, or else to
 // the newest one, or else to one for the first reader. It never blocks, because the caller has
-// other clients to notify. A repeatable message, such as a change notification, is not queued
-// twice.
+// other clients to notify. A repeatable message, such as a change, is not queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	return l.applyChange(func() error {
 		if l.ended {
@@ -59,8 +58,7 @@ func (l *Log) addListenerLocked() *Stream {
 	return s
 }
 
-// Listen makes r the reader of a new GET stream, with the messages that no reader took. The error
-// is [ErrLogEnded].
+// Listen makes r the reader of a new GET stream, with messages not taken yet. See [ErrLogEnded].
 func (l *Log) Listen(r *Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,11 +25,9 @@ import (
 const (
 	// maxBacklog is how many bytes may be queued for a reader before its handler blocks.
 	maxBacklog = 64 << 10
-	// maxListeners limits the GET streams of a session. One suffices; the others are left over from
-	// broken connections.
+	// maxListeners limits a session's GET streams. One suffices; broken connections leave others.
 	maxListeners = 4
-	// eventOverhead and streamOverhead approximate the memory of an event and a stream beside the
-	// text.
+	// eventOverhead and streamOverhead are the memory of an event and a stream beside the text.
 	eventOverhead  = 64
 	streamOverhead = 512
 )
@@ -39,8 +37,7 @@ var (
 	ErrLogEnded = errors.New("replay: the session has ended")
 	// ErrStreamEnded is returned after the last response of a stream.
 	ErrStreamEnded = errors.New("replay: the request has been answered")
-	// ErrUnreachable is returned when there is no reader and the client has no event id to resume
-	// with.
+	// ErrUnreachable is returned without a reader if the client has no event id to resume with.
 	ErrUnreachable = errors.New("replay: the client has gone and cannot come back for this stream")
 	// ErrSlowReader is returned by SendUnrelated when the client's backlog is full.
 	ErrSlowReader = errors.New("replay: the client does not take what it is sent")
@@ -164,8 +161,7 @@ func (l *Log) removeLocked(s *Stream) {
 }
 
 // applyChange runs change with mu held, then enforces the bounds. Evicting for the total bound
-// affects other logs and runs without the lock. Everything that adds events or detaches a reader
-// uses applyChange.
+// affects other logs and runs without the lock. It must be used to add events or detach a reader.
 func (l *Log) applyChange(change func() error) error {
 	exceeded, err := l.updateOnce(change)
 	if !exceeded {

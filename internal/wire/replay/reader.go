@@ -6,9 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 )
 
-// A Reader takes the messages of one stream for one HTTP response. One goroutine calls Next,
-// Release and Detach, and waits on Woken and LogEnded; Wake and BeginEvents may be called from
-// others.
+// A Reader takes the messages of one stream for one HTTP response. One goroutine uses it; Wake and
+// BeginEvents may be called from others.
 type Reader struct {
 	stream *Stream // set when attached
 
@@ -69,8 +68,7 @@ type Batch struct {
 	IsStream bool
 	// Over reports that this is the last batch of the response.
 	Over bool
-	// Cut reports that responses are missing: the session ended before the stream, or the stream
-	// was removed.
+	// Cut reports that responses are missing: the session ended, or the stream was removed.
 	Cut bool
 
 	log       *Log

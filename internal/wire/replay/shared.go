@@ -38,8 +38,7 @@ func (s *Shared) evictEnded(account Account) {
 	}
 }
 
-// An Account counts the bytes in the logs of one principal. Its methods may be called concurrently
-// and with the lock of a log held.
+// An Account counts the bytes in one principal's logs, concurrently and with a log's lock held.
 type Account interface {
 	// ForceTake adds n bytes, beyond the bound if necessary.
 	ForceTake(n int64)

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
-// A Stream holds the messages for one POST, or for the GET streams of a session. All methods may be
-// called concurrently.
+// A Stream holds the messages for one POST, or for a session's GET streams. It is concurrency-safe.
 type Stream struct {
 	log *Log
 
@@ -107,8 +106,7 @@ func (s *Stream) canComeBackLocked() bool {
 	return s.number != 0 && s.log.tag != "" && !s.removed
 }
 
-// SendTransient sends a message to the attached reader without keeping it; an event or a later
-// transient message replaces it.
+// SendTransient sends a message to the attached reader without keeping it. Later ones replace it.
 func (s *Stream) SendTransient(message []byte) {
 	l := s.log
 	l.mu.Lock()
@@ -121,8 +119,7 @@ func (s *Stream) SendTransient(message []byte) {
 	s.wakeReaderLocked()
 }
 
-// Respond adds the response to one request of the stream, nil if it has none. The last one ends the
-// stream.
+// Respond adds the response to one request, nil for none. The last one ends the stream.
 func (s *Stream) Respond(response []byte) {
 	_ = s.log.applyChange(func() error { // cannot fail
 		s.respondLocked(response)
@@ -212,8 +209,7 @@ func (s *Stream) endLocked() {
 	s.wakeReaderLocked()
 }
 
-// forgetEnded removes a stream that has ended. One that is being read is removed when its reader
-// detaches.
+// forgetEnded removes a stream that has ended, if necessary when its reader detaches.
 func (s *Stream) forgetEnded() {
 	l := s.log
 	l.mu.Lock()

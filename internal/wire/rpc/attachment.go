@@ -7,8 +7,7 @@ package rpc
 // [protocol.InputRequiredResult]:
 // https://pkg.go.dev/github.com/rondo-mcp/rondo/protocol#InputRequiredResult
 
-// field accesses the attachment of a result. Package protocol, which imports this one, provides
-// both.
+// field accesses the attachment of a result, as registered by package protocol.
 var field struct {
 	get func(result any) any
 	set func(result, value any)

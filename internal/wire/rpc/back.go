@@ -7,30 +7,25 @@ import (
 	"time"
 )
 
-// A BufferLender lends memory for the result of a request, so that the transport can send it
-// without a copy. The response may alias that memory, or memory shared between requests, and must
-// not be changed.
-//
-// Without it a modern call executes 5 % more instructions and allocates 1 to 2 KiB more per leg, a
-// call in a session 1 % and 0.8 KiB.
+// A BufferLender lends memory for the result of a request, which the transport sends without a
+// copy. The response may alias that memory, or shared memory, and must not be changed. Without it a
+// modern call executes 5 % more instructions and allocates 1 to 2 KiB more per leg, a call in a
+// session 1 % and 0.8 KiB.
 type BufferLender interface {
 	// Lend returns the buffer to append to. It is called at most once a request, after its handler.
 	Lend() []byte
-	// Return takes the lent buffer, possibly grown, with the result appended. It is not called
-	// without a result.
+	// Return takes the lent buffer, possibly grown, with a result appended, if there is one.
 	Return(buf []byte)
 }
 
-// A TextSender is a server.BackSender that keeps messages as text. Questions go to SendText instead
-// of Send, which encodes them once. Without it a pushed question costs 3 % more instructions, two
-// allocations and 0.5 KiB.
+// A TextSender is a server.BackSender that keeps text. Questions go to SendText, encoded once.
+// Without it a pushed question costs 3 % more instructions, two allocations and 0.5 KiB.
 type TextSender interface {
 	// SendText is Send for the JSON text of a request, which it keeps.
 	SendText(ctx context.Context, request []byte) error
 }
 
-// A PushChecker is a server.BackSender that cannot always send questions: a JSON response holds
-// only the response.
+// A PushChecker is a server.BackSender that cannot send questions in a JSON response.
 type PushChecker interface {
 	// CannotPush returns the reason why no question can be sent now, for the client; empty: it can.
 	CannotPush() string
@@ -39,8 +34,7 @@ type PushChecker interface {
 // A TransientSender keeps messages for a disconnected client, but can also send one without keeping
 // it, such as a heartbeat.
 type TransientSender interface {
-	// SendTransient sends the JSON text of a notification, which is lost if the client is
-	// disconnected.
+	// SendTransient sends a notification's JSON text, which is lost if the client is disconnected.
 	SendTransient(ctx context.Context, notification []byte) error
 }
 

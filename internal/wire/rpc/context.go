@@ -26,8 +26,7 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// NewRequestID returns a random id of 12 characters. A rare collision in a large fleet only affects
-// the reading of logs.
+// NewRequestID returns 12 random characters. A rare collision only affects the reading of logs.
 func NewRequestID() string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], rand.Uint64())
@@ -60,15 +59,13 @@ func LogTarget(method, target string) string {
 }
 
 // An Answer is a client's answer to a question. Events have a pointer to it: the type cannot be
-// named outside this module, and a pointer is logged as an address, so that answers do not get into
-// logs.
+// named outside this module, and a pointer is logged as an address, without the answer.
 type Answer json.RawMessage
 
 type errorSinkKey struct{}
 
 // WithErrorSink returns a context whose requests pass internal errors to report, which may be
-// called concurrently. It is for tests with the server in the same process, because clients get
-// only "internal error".
+// called concurrently. It is for tests in the server's process: clients get only "internal error".
 func WithErrorSink(ctx context.Context, report func(error)) context.Context {
 	return context.WithValue(ctx, errorSinkKey{}, report)
 }

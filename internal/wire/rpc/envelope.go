@@ -1,6 +1,5 @@
-// Package rpc has parts of a call that packages of the module share beside the exported API: the
-// envelope of a JSON-RPC message, context values, attachments of results, and optional interfaces
-// of the way back.
+// Package rpc has parts of a call that packages share beside the exported API: the JSON-RPC
+// envelope, context values, attachments of results, and optional interfaces of the way back.
 package rpc
 
 // This file writes the envelope around params and results, which are then appended in place,
@@ -8,8 +7,7 @@ package rpc
 
 import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 
-// BeginRequest appends a request up to its params. The id is JSON text. The caller appends the
-// params and a closing brace.
+// BeginRequest appends a request, whose id is JSON text, up to its params; the caller closes it.
 func BeginRequest(dst []byte, id, method string) []byte {
 	return append(AppendRequest(dst, id, method), `,"params":`...)
 }

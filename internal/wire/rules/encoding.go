@@ -16,8 +16,7 @@ const (
 // EncodeValue encodes value for a header: unchanged if it is printable ASCII without tabs or
 // surrounding white space, otherwise as base64 between sentinels.
 func EncodeValue(value string) string {
-	// As specified, a value whose prefix and suffix overlap is encoded, although it is not
-	// decodable.
+	// As specified, a value whose prefix and suffix overlap is encoded too.
 	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
 		strings.HasSuffix(value, sentinelSuffix)
 	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {

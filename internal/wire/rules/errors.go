@@ -86,8 +86,7 @@ func ProvesModern(e *protocol.Error) bool {
 	return false
 }
 
-// InternalError returns the client's error for a mistake of the server; only the observer gets
-// details.
+// InternalError returns the client's error for a mistake of the server, without details.
 func InternalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }

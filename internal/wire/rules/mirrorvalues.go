@@ -90,8 +90,8 @@ func parseInteger(text string) (int64, bool) {
 	return n, true
 }
 
-// Check compares the headers of a request with its arguments. lines returns the values of a header
-// by its full name. The error names the header.
+// Check compares a request's headers, returned by lines, with its arguments. Errors name the
+// header.
 func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, true)
 }
@@ -145,8 +145,7 @@ func (p Mirror) matchHeader(header, want string) error {
 		return err
 	}
 	if p.Type == "integer" {
-		// 42.0 and 42 are equal. Spellings that are not JSON are refused: a proxy that decides by
-		// the header may read +1 or 01 differently.
+		// 42.0 is 42, but only in JSON: a proxy may read +1 or 01 differently.
 		if !isJSONNumber(value) {
 			return errSpelling
 		}

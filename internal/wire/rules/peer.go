@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// HeaderOutcome marks a 404 response to a request whose session ended while it ran; a 404 without
-// it means that the request did not run.
+// HeaderOutcome marks the 404 for a request whose session ended while it ran. A 404 without it
+// means that the request did not run.
 const HeaderOutcome = "Rondo-Outcome"
 
 // RefusePeer returns the reason why an HTTP request may come from another machine, or "": the peer

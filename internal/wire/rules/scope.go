@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// IsScopeList reports whether text is one scope: printable ASCII without space, quote and
-// backslash.
+// IsScopeList reports whether text is one scope: printable ASCII except space, " and \.
 func IsScopeList(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {

@@ -49,8 +49,8 @@ type Reader struct {
 	hasRetry bool
 }
 
-// NewReader returns a reader of src that refuses events whose lines exceed maxEvent bytes in total,
-// [DefaultMaxEvent] if it is not positive.
+// NewReader returns a reader that refuses events of more than maxEvent bytes, [DefaultMaxEvent] if
+// it is not positive.
 func NewReader(src io.Reader, maxEvent int) *Reader {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
@@ -130,8 +130,7 @@ func (r *Reader) setRetry(value []byte) {
 	}
 }
 
-// readLine returns the next line without its end, valid until the next call, but not a line cut off
-// by the end of the stream.
+// readLine returns the next complete line without its end, valid until the next call.
 func (r *Reader) readLine(limit int) ([]byte, error) {
 	for {
 		r.skipMarks()
