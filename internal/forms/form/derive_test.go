@@ -70,7 +70,7 @@ func TestDeriveEverything(t *testing.T) {
 		f, err := form.Derive(typ, form.Options{})
 		noError(t, err)
 		wantEqual(t, fmt.Sprint(typ), string(f.Schema()), want)
-		// What is derived must be what an author may write and what a peer reads.
+		// A derived form is valid for handlers and peers.
 		parsed, err := form.Parse(f.Schema(), form.Options{})
 		if err != nil {
 			t.Fatalf("Parse refuses it: %v", err)

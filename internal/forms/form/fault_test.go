@@ -8,7 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 )
 
-// TestExplain breaks each rule that a form can have.
 func TestExplain(t *testing.T) {
 	type all struct {
 		Amount float64   `json:"amount,omitempty" title:"Amount in euros" minimum:"0.01" maximum:"100"`
