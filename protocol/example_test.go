@@ -44,8 +44,9 @@ func ExampleDecodeResult() {
 		}
 	}
 	// Output:
-	// done: deployed asked for where with state: true tools/call result: unknown resultType
-	// "some_day"
+	// done: deployed
+	// asked for where with state: true
+	// tools/call result: unknown resultType "some_day"
 }
 
 func ExampleDecodeMessage() {
@@ -62,8 +63,9 @@ func ExampleDecodeMessage() {
 		}
 	}
 	// Output:
-	// request 9007199254740993 tools/list <nil> notification notifications/initialized request "7"
-	// invalid request: method must be a string (code -32600)
+	// request 9007199254740993 tools/list <nil>
+	// notification notifications/initialized
+	// request "7"  invalid request: method must be a string (code -32600)
 }
 
 func ExampleInputRequiredResult() {
@@ -98,6 +100,8 @@ func ExampleClientCapabilities_Missing() {
 		fmt.Printf("%s: missing %s\n", question.Kind(), declared.Missing(question))
 	}
 	// Output:
-	// elicitation.form: missing none elicitation.url: missing elicitation.url sampling: missing
-	// sampling.tools roots: missing roots
+	// elicitation.form: missing none
+	// elicitation.url: missing elicitation.url
+	// sampling: missing sampling.tools
+	// roots: missing roots
 }

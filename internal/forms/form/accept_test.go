@@ -450,10 +450,10 @@ func ExampleForm_Accept() {
 	fmt.Println(err)
 	// Output:
 	// {"type":"object","properties":{"size":{"type":"string","enum":["small","large"]},"count":{"type":"integer","minimum":1,"default":1}},"required":["size"]}
-	// {"size":"large","count":1} <nil> form: field "count": must be at least 1
+	// {"size":"large","count":1} <nil>
+	// form: field "count": must be at least 1
 }
 
-// TestAcceptOneOfManyValues: a long list is searched in another way than a short one.
 func TestAcceptOneOfManyValues(t *testing.T) {
 	f, err := form.ParsePeer([]byte(object(`{"type":"array","items":{"type":"string","enum":[` + manyValues(form.MaxValues) + `]}}`)))
 	noError(t, err)

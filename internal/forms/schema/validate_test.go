@@ -305,10 +305,10 @@ func ExampleSchema_Validate() {
 	fmt.Println(s.Validate([]byte(`{"count":3}`)))
 	fmt.Println(s.Validate([]byte(`{"count":"three"}`)))
 	// Output:
-	// <nil> field "count": must be an integer, got string
+	// <nil>
+	// field "count": must be an integer, got string
 }
 
-// wrongItems are schemas of large arrays of items, with the items.
 var wrongItems = []struct{ name, schema, item, last string }{
 	{"wrong type", `{"type":"string"}`, `1`, `1`},
 	{"last wrong", `{"type":"integer"}`, `1`, `"x"`},
@@ -324,7 +324,7 @@ func wrongDocument(item, last string) []byte {
 	return []byte("[" + strings.Repeat(item+",", (2<<20)/(len(item)+1)) + last + "]")
 }
 
-// TestWrongItems: to refuse a large document takes at most a fifth more memory than to decode it.
+// Refusing a large document takes at most a fifth more memory than decoding it.
 func TestWrongItems(t *testing.T) {
 	if testkit.Race {
 		t.Skip("it measures what is allocated")
@@ -352,7 +352,6 @@ func TestWrongItems(t *testing.T) {
 	}
 }
 
-// BenchmarkWrongItems has what TestWrongItems compares, with the time.
 func BenchmarkWrongItems(b *testing.B) {
 	for _, tt := range wrongItems {
 		s, doc := compile(b, `{"items":`+tt.schema+`}`), wrongDocument(tt.item, tt.last)
@@ -371,7 +370,7 @@ func BenchmarkWrongItems(b *testing.B) {
 	}
 }
 
-// BenchmarkFanOut is what the budget lets a document take that makes a schema fan out.
+// BenchmarkFanOut spends the budget of a document.
 func BenchmarkFanOut(b *testing.B) {
 	for _, tt := range []struct{ name, schema, doc string }{
 		{"anyOf", fanOut(30, "anyOf"), `1`},
@@ -408,7 +407,6 @@ func decode(t testing.TB, doc []byte) {
 	noError(t, jsonx.UnmarshalNumbers(doc, &v))
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

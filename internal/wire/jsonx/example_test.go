@@ -10,7 +10,8 @@ func ExampleCheck() {
 	fmt.Println(jsonx.Check([]byte(`{"action":"decline","Action":"accept"}`)))
 	fmt.Println(jsonx.Check([]byte(`{"action":"decline","\u0061ction":"accept"}`)))
 	// Output:
-	// <nil> json: duplicate member "action" at byte 20
+	// <nil>
+	// json: duplicate member "action" at byte 20
 }
 
 func ExampleMembers() {
@@ -25,7 +26,10 @@ func ExampleMembers() {
 	})
 	fmt.Println(err)
 	// Output:
-	// jsonrpc: string "2.0" id: number 7 method: string "tools/call" <nil>
+	// jsonrpc: string "2.0"
+	// id: number 7
+	// method: string "tools/call"
+	// <nil>
 }
 
 func ExampleAppendCanonical() {
@@ -33,5 +37,6 @@ func ExampleAppendCanonical() {
 	b, _ := jsonx.AppendCanonical(nil, []byte(`{"a":"A","b":10e-1}`))
 	fmt.Printf("%s\n%s\n", a, b)
 	// Output:
-	// {"a":"A","b":1} {"a":"A","b":1}
+	// {"a":"A","b":1}
+	// {"a":"A","b":1}
 }
