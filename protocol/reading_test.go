@@ -121,7 +121,7 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 			"prompts: 1 entries are left out; the first is [0]: name: must be present", 1},
 		{protocol.MethodListResources, `{"resources":[{"uri":"u","name":"n","size":1.5},` +
 			`{"uri":"u","name":"n"}]}`,
-			"resources: 1 entries are left out; the first is [0]: size: json: number \"1.5\" is no integer", 1},
+			"resources: 1 entries are left out; the first is [0]: size: json: number \"1.5\" is not an integer", 1},
 		{protocol.MethodListResourceTemplates, `{"resourceTemplates":[{"name":"n"}]}`,
 			"resourceTemplates: 1 entries are left out; the first is [0]: " +
 				"uriTemplate: must be present", 0},

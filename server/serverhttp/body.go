@@ -99,7 +99,7 @@ func (h *Handler) bodyFault(err error) *fault {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // from a wrapping handler
 		return &fault{status: http.StatusRequestEntityTooLarge, reason: words.RefusedTooLarge,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
-			cause: errors.New("the body is larger than a wrapping handler admits " +
+			cause: errors.New("the body is larger than a wrapping handler allows " +
 				"(http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -48,9 +48,9 @@ var (
 		"process: it has expired (serverhttp.Options.SessionTimeout), was deleted, belongs to " +
 		"somebody else, or to another replica, which serverhttp.Options.Replicas is not set to " +
 		"reach; the client initializes again")
-	errUnreadableSession = errors.New("no key of this process opens Mcp-Session-Id: another " +
-		"replica has other keys (replicas.Options.Keys), the key is not there any more, " +
-		"or the client made the id up; the client initializes again")
+	errUnreadableSession = errors.New("no key of this process decrypts Mcp-Session-Id: another " +
+		"replica has different keys (replicas.Options.Keys), the key was removed, " +
+		"or the id is forged; the client initializes again")
 	errFormerSession = errors.New("Mcp-Session-Id is from before this replica started again; " +
 		"the client initializes again")
 )
@@ -128,8 +128,8 @@ func misdirectedFault(status int) *fault {
 }
 
 var (
-	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
-	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
+	errMisdirected = errors.New("another replica forwarded a request that this one cannot serve")
+	errChangedBody = errors.New("the body differs from the one that the other replica forwarded")
 )
 
 // receiveFromReplica answers other replicas and reads their forwarding headers; those from clients

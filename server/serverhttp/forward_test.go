@@ -414,7 +414,7 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 	}{
 		{"another key", func(f *fleet) *member {
 			return f.start("b", servertest.NewKeyring("k2"), nil)
-		}, "no key of this process opens"},
+		}, "no key of this process decrypts"},
 		{"another start", func(f *fleet) *member {
 			return f.start("a", servertest.NewKeyring("k1"), nil)
 		}, "before this replica started again"},

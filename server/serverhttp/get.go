@@ -62,11 +62,11 @@ func (h *Handler) allowedMethods() string {
 func (h *Handler) methodNotAllowed(lines []string) *fault {
 	f := &fault{status: http.StatusMethodNotAllowed, reason: words.RefusedHTTPMethod,
 		header: "Allow", value: http.MethodPost,
-		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint accepts only POST")}
 	if !modernOnly(lines) && h.hasSessions() {
 		f.value = h.allowedMethods()
 		f.err = protocol.Errorf(protocol.CodeInvalidRequest,
-			"this endpoint takes GET, POST and DELETE only")
+			"this endpoint accepts only GET, POST and DELETE")
 	}
 	return f
 }
@@ -103,10 +103,10 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 	case errors.Is(err, replay.ErrUnknownEvent):
 		// 404 would tell the client that its session is gone.
 		f := badRequestFault(words.RefusedEventID,
-			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
-				"is not kept any more")
-		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
-			"is not kept any more (1 MiB of a session, 64 MiB of all)")
+			"invalid request: Last-Event-ID: not an event of this session, or later events have "+
+				"been evicted")
+		f.cause = errors.New("Last-Event-ID names no event of this session, or later events " +
+			"have been evicted (limits: 1 MiB a session, 64 MiB in total)")
 		rw.refuseRequest(f)
 	default:
 		rw.refuseRequest(sessionGoneFault())

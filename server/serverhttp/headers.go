@@ -125,7 +125,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 			f := badRequestFault(words.RefusedHeaders, "invalid request: %s",
 				e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
-				"whoever authorized the request by them has seen another one")
+				"a proxy that authorized the request by them saw a different one")
 			return f
 		}
 	}

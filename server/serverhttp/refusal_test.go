@@ -169,7 +169,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400,
 			refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
 		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400,
-			refused{"event_id", -32600, "", "is not kept"}},
+			refused{"event_id", -32600, "", "been evicted"}},
 		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200,
 			refused{"malformed", -32600, "", ""}},
 		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`,

@@ -66,7 +66,7 @@ func (r *reader) readPairs() error {
 			return nil
 		}
 		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
-			return r.newError(key, "is there twice, and only the first is read")
+			return r.newError(key, "occurs twice; only the first is read")
 		} else if !twice {
 			r.pairs[key] = value
 		}

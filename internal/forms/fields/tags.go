@@ -200,7 +200,7 @@ func (r *reader) readCounts() error {
 			continue
 		}
 		if !count.fits {
-			return r.newError(count.key, "%s does not go with %s", count.key, r.describeType())
+			return r.newError(count.key, "%s does not apply to %s", count.key, r.describeType())
 		}
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil {
@@ -223,7 +223,7 @@ func (r *reader) readBounds() error {
 			continue
 		}
 		if r.kind != Integer && r.kind != Float {
-			return r.newError(bound.key, "%s does not go with %s", bound.key, r.describeType())
+			return r.newError(bound.key, "%s does not apply to %s", bound.key, r.describeType())
 		}
 		n, err := ParseNumber(s)
 		if err != nil || r.kind == Integer && !n.IsInteger() {
@@ -280,7 +280,7 @@ func (r *reader) readDefault() error {
 			r.tags.Default = []byte(n.Exact().Num().String())
 		}
 	default:
-		return r.newError("default", "default does not go with %s", r.describeType())
+		return r.newError("default", "default does not apply to %s", r.describeType())
 	}
 	return nil
 }

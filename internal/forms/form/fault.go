@@ -98,7 +98,7 @@ func (f *field) explainReason(reason string) (rule, words string) {
 		reason == "must be a date-time that a clock can show":
 		return RuleFormat, f.formatWords()
 	case strings.HasPrefix(reason, "must match the pattern"):
-		return RulePattern, "has not the form that is asked for"
+		return RulePattern, "does not have the required format"
 	case strings.HasPrefix(reason, "must be at least "),
 		strings.HasPrefix(reason, "must be more than "):
 		return RuleMinimum, reason
@@ -114,7 +114,7 @@ func (f *field) explainReason(reason string) (rule, words string) {
 		strings.HasPrefix(reason, "must hold strings only"):
 		return RuleType, f.typeWords()
 	}
-	return RuleOther, "is not what is asked for"
+	return RuleOther, "is not valid here"
 }
 
 // choiceWords lists the choices: labels, and values that differ, because programs answer too.
@@ -145,7 +145,7 @@ func (f *field) formatWords() string {
 	case "date-time":
 		return "must be a date and a time, such as 2026-01-31T15:04:05Z"
 	}
-	return "has not the form that is asked for"
+	return "does not have the required format"
 }
 
 func (f *field) typeWords() string {

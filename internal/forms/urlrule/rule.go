@@ -44,7 +44,7 @@ func Parse(text string) (*url.URL, error) {
 	for _, r := range text {
 		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' ||
 			unicode.In(r, unicode.Cf, unicode.Z) {
-			return nil, fmt.Errorf("URL has a character that may not stand in one: %U", r)
+			return nil, fmt.Errorf("URL has a character that is not allowed: %U", r)
 		}
 	}
 	u, err := url.Parse(text)
@@ -59,7 +59,7 @@ func Parse(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("URL scheme %s is never opened", u.Scheme)
 	}
 	if u.User != nil {
-		return nil, errors.New("URL carries credentials: take the user name out")
+		return nil, errors.New("URL carries credentials: remove the user name")
 	}
 	return u, nil
 }

@@ -128,7 +128,7 @@ func decodeInteger(d *jsontext.Decoder, v any) error {
 		return err
 	}
 	if plain, err := AppendNumber(nil, raw); err != nil || !set(target, plain) {
-		return rangeError(raw, "is no value of the integer type")
+		return rangeError(raw, "is not a value of the integer type")
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func Int(raw []byte) (int64, error) {
 	}
 	plain, ok := PlainInteger(raw)
 	if !ok {
-		return 0, rangeError(raw, "is no integer")
+		return 0, rangeError(raw, "is not an integer")
 	}
 	n, err := parseInt(plain)
 	if err != nil {

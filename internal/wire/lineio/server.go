@@ -52,8 +52,8 @@ type Peer interface {
 // A ServeFunc serves one request. For an error the client gets an internal error.
 type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 
-var errStuck = errors.New("server: the stream ended with requests that do not stop or " +
-	"output that nobody reads")
+var errStuck = errors.New("server: the stream ended with requests that did not stop or " +
+	"output that was not read")
 
 // stopGrace is how long Serve waits at the end for cancelled handlers, and for a slow client.
 const stopGrace = time.Second

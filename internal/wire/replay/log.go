@@ -38,11 +38,11 @@ var (
 	// ErrStreamEnded is returned after the last response of a stream.
 	ErrStreamEnded = errors.New("replay: the request has been answered")
 	// ErrUnreachable is returned without a reader if the client has no event id to resume with.
-	ErrUnreachable = errors.New("replay: the client has gone and cannot come back for this stream")
+	ErrUnreachable = errors.New("replay: the client disconnected and cannot resume this stream")
 	// ErrSlowReader is returned by SendUnrelated when the client's backlog is full.
-	ErrSlowReader = errors.New("replay: the client does not take what it is sent")
+	ErrSlowReader = errors.New("replay: the client is not reading")
 	// ErrUnknownEvent is returned by Resume.
-	ErrUnknownEvent = errors.New("replay: no such event, or what followed it is not kept any more")
+	ErrUnknownEvent = errors.New("replay: unknown event, or later events have been evicted")
 )
 
 // LogOptions describe the log of a session.

@@ -16,12 +16,12 @@ const HeaderOutcome = "Rondo-Outcome"
 func RefusePeer(remoteAddr string, header map[string][]string) string {
 	peer, err := netip.ParseAddrPort(remoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {
-		return "the peer is not of this machine"
+		return "the peer is not on this machine"
 	}
 	for name := range header {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains([]string{"Forwarded", "Via",
 			"X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}, name) {
-			return "a proxy has passed the request on"
+			return "a proxy forwarded the request"
 		}
 	}
 	return ""
