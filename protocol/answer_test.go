@@ -22,7 +22,7 @@ func TestDecodeElicitResult(t *testing.T) {
 		{`{"action":"decline","content":{"a":1}}`, "decline", ``},
 		{`{"action":"cancel","content":5}`, "cancel", ``},
 		{`{"action":"accept","content":{"a":1},"roots":[],"role":"user"}`, "accept", `{"a":1}`},
-		// A gateway that reads exact names sees the first action; so do we.
+		// Exact member names: a gateway sees the first action too.
 		{`{"action":"decline","Action":"accept"}`, "decline", ``},
 		{`{"Action":"accept","action":"decline"}`, "decline", ``},
 		{`{"action":"accept","Content":{"a":1}}`, "accept", ``},
@@ -30,7 +30,7 @@ func TestDecodeElicitResult(t *testing.T) {
 		{`{"Action":"accept","content":{}}`, "", ``},
 		{`{"action":"decline","\u0061ction":"accept"}`, "", ``},
 		{`{"action":"bogus"}`, "", ``},
-		{`{"action":"accept","content":null}`, "accept", ``}, // as without content
+		{`{"action":"accept","content":null}`, "accept", ``}, // like absent content
 		{`{"action":"decline","content":null,"_meta":null}`, "decline", ``},
 		{`{"action":"cancel","content":null}`, "cancel", ``},
 		{`{"action":"accept","content":[]}`, "", ``},
@@ -61,7 +61,7 @@ func TestDecodeElicitResult(t *testing.T) {
 	}
 }
 
-// What was typed before declining stays with the client.
+// Declined input stays with the client.
 func TestEncodeElicitResult(t *testing.T) {
 	content := json.RawMessage(`{"a":1}`)
 	for _, test := range []struct {
@@ -91,7 +91,6 @@ func TestEncodeElicitResult(t *testing.T) {
 	}
 }
 
-// checkCounts decodes answers and counts what they hold; -1 is an error.
 func checkCounts[R any](t *testing.T, answers map[string]int, decode func([]byte) (*R, error),
 	count func(*R) int) {
 	for raw, want := range answers {
@@ -166,8 +165,7 @@ func TestDecodeListRootsResult(t *testing.T) {
 
 }
 
-// The kind of an answer is decided by the question: an accept that carries the members of other
-// answers is read as what was asked for.
+// The question decides the kind of its answer.
 func TestAnswersAreNotProbed(t *testing.T) {
 	raw := []byte(`{"action":"accept","content":{"type":"text","text":"t"},"roots":[{"uri":"a"}],"role":"user","model":"m"}`)
 	if r, err := protocol.DecodeElicitResult(raw); err != nil || r.Action != protocol.ActionAccept {

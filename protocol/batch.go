@@ -2,14 +2,13 @@ package protocol
 
 import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 
-// maxBatch is how many messages one batch may hold. Revision 2025-03-26 is the only one that has
-// batches; its clients send a few messages at a time.
+// maxBatch limits the messages of a batch. Only revision 2025-03-26 has batches, of a few messages.
 const maxBatch = 100
 
-// DecodeBatch splits a batch of revision 2025-03-26 into the texts of its messages, which alias
-// data. It reports false for data that is no array. The texts are unchecked: [DecodeMessage] reads
-// each, and refuses a bad one with its id. A batch within the batch comes as an empty one. An empty
-// batch, one of more than 100 messages, and one that cannot be split is an [*Error].
+// DecodeBatch splits a batch of revision 2025-03-26 into unchecked slices of data for
+// [DecodeMessage], which refuses an invalid message with its id. It reports false if data is not an
+// array. A nested batch becomes an empty one. Empty batches, more than 100 messages and invalid
+// JSON are an [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	if jsonx.KindOf(data) != jsonx.Array {
 		return nil, false, nil
@@ -19,7 +18,7 @@ func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 			return Errorf(CodeInvalidRequest, "invalid request: a batch holds at most %d messages",
 				maxBatch)
 		}
-		if jsonx.KindOf(value) == jsonx.Array { // who splits it as well must not do so for ever
+		if jsonx.KindOf(value) == jsonx.Array { // bounds recursion in callers
 			value = []byte("[]")
 		}
 		messages = append(messages, value)

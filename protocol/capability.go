@@ -9,27 +9,25 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ClientCapabilities are what a client can do for a server. A nil pointer means the capability is
-// not declared.
+// ClientCapabilities are what a client offers to a server. Nil means not declared.
 type ClientCapabilities struct {
-	Elicitation *ElicitationCapability
-	Sampling    *SamplingCapability
-	Roots       *RootsCapability
-	// Experimental and Extensions hold settings by name, nil when absent.
-	Experimental map[string]json.RawMessage
+	Elicitation  *ElicitationCapability
+	Sampling     *SamplingCapability
+	Roots        *RootsCapability
+	Experimental map[string]json.RawMessage // settings by name, nil when absent
 	Extensions   map[string]json.RawMessage
 }
 
 // ElicitationCapability tells which modes of elicitation a client offers. The wire's empty object
-// means form mode: it decodes as Form true, and is written back as it came. With neither mode set
-// nothing is declared, and nothing is written.
+// means form mode: it decodes as Form true, and is encoded as it came. With neither mode it is
+// omitted.
 type ElicitationCapability struct {
 	Form, URL bool
 
 	implicit bool // came as {}
 }
 
-// SamplingCapability tells what a client offers beside plain sampling.
+// SamplingCapability tells what a client offers in addition to plain sampling.
 type SamplingCapability struct {
 	Context bool // includeContext other than "none"
 	Tools   bool // tools and toolChoice
@@ -38,20 +36,20 @@ type SamplingCapability struct {
 // RootsCapability tells that a client lists roots. ListChanged exists in legacy revisions only.
 type RootsCapability struct{ ListChanged bool }
 
-// IsZero reports whether nothing is declared.
+// IsZero reports whether no capability is declared.
 func (c ClientCapabilities) IsZero() bool {
 	return c.Elicitation == nil && c.Sampling == nil && c.Roots == nil &&
 		len(c.Experimental) == 0 && len(c.Extensions) == 0
 }
 
-// Missing returns what a client that declares c would have to declare in addition to be asked req;
-// the zero value means that it may be asked (basic/patterns/mrtr, server requirement 7). It is also
-// returned for a nil or unknown question, which encoding refuses.
+// Missing returns what a client with c would also have to declare to be asked req, zero if it may
+// be asked (basic/patterns/mrtr, server requirement 7). It is also zero for a nil or unknown
+// question, which encoding refuses.
 func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 	switch req := req.(type) {
 	case *ElicitForm:
 		if c.Elicitation == nil || !c.Elicitation.Form {
-			// Spelled {} to clients that declare nothing: every revision reads it.
+			// Spelled {} for clients that declare no elicitation: every revision reads it.
 			implicit := c.Elicitation == nil
 			missing := &ElicitationCapability{Form: true, implicit: implicit}
 			return ClientCapabilities{Elicitation: missing}
@@ -154,8 +152,7 @@ func valueOrZero[T any](p *T) T {
 	return *p
 }
 
-// String names the declared capabilities as an error message would, for example "elicitation.url,
-// roots".
+// String lists the declared capabilities for error messages: "elicitation.url, roots" or "none".
 func (c ClientCapabilities) String() string {
 	var names []string
 	if e := c.Elicitation; e != nil {
@@ -196,8 +193,8 @@ func subNames(name string, subs []string, set []bool) []string {
 	return names
 }
 
-// DecodeClientCapabilities reads a capabilities object. Every declared capability must be an
-// object; an empty elicitation object means form mode.
+// DecodeClientCapabilities reads a capabilities object. Each known capability must be an object or
+// null; an empty elicitation object means form mode.
 func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	if err := jsonx.Check(raw); err != nil {
 		return ClientCapabilities{}, nameMember([]byte("clientCapabilities"), err)
@@ -206,8 +203,7 @@ func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	return c, nameMember([]byte("clientCapabilities"), err)
 }
 
-// decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of
-// the member to an error.
+// decodeClientCapabilities reads checked JSON. The caller adds the member name to an error.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 	err = readMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
@@ -241,8 +237,7 @@ func decodeElicitationCapability(raw []byte) (*ElicitationCapability, error) {
 		c.Form = c.Form || sub == "form"
 		c.URL = c.URL || sub == "url"
 	}, "form", "url")
-	// Older clients declare an empty object and mean forms; naming a mode makes the declaration
-	// explicit.
+	// Older clients declare an empty object and mean forms.
 	if !c.Form && !c.URL && !jsonx.HasMember(raw, "form") && !jsonx.HasMember(raw, "url") {
 		c.Form, c.implicit = true, true
 	}
@@ -258,9 +253,7 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 	})
 }
 
-// readSubCapabilities calls found for each of the known names that is present. A capability's
-// settings must be an object: anything else declares nothing we could rely on, so it is an error
-// rather than a guess.
+// readSubCapabilities calls found for each known name, whose settings must be an object.
 func readSubCapabilities(raw []byte, found func(string), known ...string) error {
 	return readMembers(raw, func(key, value []byte) error {
 		for _, name := range known {
@@ -276,7 +269,7 @@ func readSubCapabilities(raw []byte, found func(string), known ...string) error 
 	})
 }
 
-// decodeSettings reads settings by name. What is not an object declares nothing and is dropped.
+// decodeSettings reads settings by name and drops those that are not objects.
 func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	if jsonx.KindOf(raw) != jsonx.Object {
@@ -294,7 +287,7 @@ func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
 // MarshalJSON returns the capabilities object.
 func (c ClientCapabilities) MarshalJSON() ([]byte, error) { return c.appendJSON(nil), nil }
 
-// UnmarshalJSON reads it as [DecodeClientCapabilities] does.
+// UnmarshalJSON calls [DecodeClientCapabilities].
 func (c *ClientCapabilities) UnmarshalJSON(raw []byte) (err error) {
 	*c, err = DecodeClientCapabilities(raw)
 	return err
@@ -322,7 +315,6 @@ func (c *ClientCapabilities) appendJSON(dst []byte) []byte {
 	return out
 }
 
-// appendFlags writes {"name":{},…} for the names whose flag is set.
 func appendFlags(dst []byte, names []string, set []bool) []byte {
 	w := beginObject(dst)
 	for i, name := range names {
@@ -351,7 +343,7 @@ func appendSettings(w *objectWriter, name string, settings map[string]json.RawMe
 	w.dst = append(dst, '}')
 }
 
-// ServerCapabilities are what a server offers. A nil pointer means the capability is not declared.
+// ServerCapabilities are what a server offers. Nil means not declared.
 type ServerCapabilities struct {
 	Tools        *ListCapability            `json:"tools,omitzero"`
 	Prompts      *ListCapability            `json:"prompts,omitzero"`
@@ -362,7 +354,6 @@ type ServerCapabilities struct {
 	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
 }
 
-// codeServerCapabilities codes what a server offers.
 func (w *objectWriter) codeServerCapabilities(m member, c *ServerCapabilities) error {
 	if m.reads("capabilities") {
 		return nameMember(m.key, readObject(m.value, c, nil))
@@ -372,7 +363,7 @@ func (w *objectWriter) codeServerCapabilities(m member, c *ServerCapabilities) e
 
 func (c *ServerCapabilities) checkComplete() error { return nil }
 
-// codeMembers reads: to write them, their tags are enough.
+// codeMembers only reads: writing uses the struct tags.
 func (c *ServerCapabilities) codeMembers(w *objectWriter, m member) (err error) {
 	switch {
 	case m.reads("experimental"):
@@ -393,8 +384,7 @@ type ListCapability struct {
 	ListChanged bool `json:"listChanged,omitzero"`
 }
 
-// ResourcesCapability tells whether a server announces changes of its resource list and of single
-// resources.
+// ResourcesCapability tells whether a server announces changes of its list and of single resources.
 type ResourcesCapability struct {
 	ListChanged bool `json:"listChanged,omitzero"`
 	Subscribe   bool `json:"subscribe,omitzero"`

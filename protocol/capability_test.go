@@ -38,7 +38,7 @@ func TestMissing(t *testing.T) {
 	const none = `{}`
 	for _, test := range []struct {
 		declared string
-		missing  map[string]string // what is not listed is not missing
+		missing  map[string]string // unlisted ones are not missing
 	}{
 		{`{}`, map[string]string{
 			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`,
@@ -58,7 +58,7 @@ func TestMissing(t *testing.T) {
 			"form": `{"elicitation":{"form":{}}}`, "roots": `{"roots":{}}`,
 		}},
 		{`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`, nil},
-		// A vendor's setting is no mode: the declaration still means forms.
+		// A vendor's setting is not a mode: the declaration still means forms.
 		{`{"elicitation":{"applyDefaults":true},"sampling":{},"roots":{}}`, map[string]string{
 			"url": `{"elicitation":{"url":{}}}`, "tools": `{"sampling":{"tools":{}}}`,
 			"choice": `{"sampling":{"tools":{}}}`,
@@ -81,7 +81,6 @@ func TestMissing(t *testing.T) {
 				if got := spelled(t, missing); got != want || missing.IsZero() != (want == none) {
 					t.Errorf("%s asked for %s lacks %s, want %s", test.declared, kind, got, want)
 				}
-				// What is missing is exactly what would help.
 				if again := c.Union(missing).Missing(q); !again.IsZero() {
 					t.Errorf("%s with %s still lacks %s for %s", test.declared, spelled(t, missing),
 						spelled(t, again), kind)
@@ -136,7 +135,7 @@ func TestLacksAndUnion(t *testing.T) {
 	}
 }
 
-// With neither mode nothing is declared; written as {} it would mean forms.
+// Without a mode nothing is declared; {} would mean forms.
 func TestElicitationWithoutAMode(t *testing.T) {
 	c := protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{}}
 	if got := spelled(t, c); got != `{}` {
@@ -180,7 +179,7 @@ func TestMalformedCapabilities(t *testing.T) {
 	}
 }
 
-// Null is no declaration, and what is no settings object declares nothing either.
+// Null and non-objects declare nothing.
 func TestNullDeclaresNothing(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"elicitation":null,"sampling":null,"roots":null}`:    "none",

@@ -8,13 +8,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// startBytes is the memory an encoding begins with; an ordinary result or request fits.
+// startBytes is the initial buffer of an encoding; ordinary results and requests fit.
 const startBytes = 384
 
-// EncodeResult returns the JSON text of a result to method, as version v spells it. It is an error,
-// and never a mis-typed message, when the result is nil (typed nils included), is not one that the
-// method may answer, was forged by embedding, cannot be encoded, or is an [*InputRequiredResult]
-// toward a legacy revision.
+// EncodeResult encodes a result of method in revision v. It returns an error when r is nil (typed
+// nils included), does not belong to method, only embeds a type of this package, cannot be encoded,
+// or is an [*InputRequiredResult] for a legacy revision.
 func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
 	size := startBytes
 	if asks, ok := r.(*InputRequiredResult); ok && asks != nil {
@@ -27,9 +26,8 @@ func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
 	return data, nil
 }
 
-// AppendResult is [EncodeResult] appending to dst. server is nil or a _meta with the name of the
-// server ([MetaServerInfo]), which is added to that of the result where it has none. On error
-// AppendResult returns dst.
+// AppendResult is [EncodeResult] appending to dst. A server that is not nil holds [MetaServerInfo],
+// which is added to results whose _meta lacks it. On error AppendResult returns dst.
 func AppendResult(dst []byte, v Version, method string, r Result, server Meta) ([]byte, error) {
 	w := beginObject(dst)
 	w.version, w.server = v, server
@@ -51,7 +49,6 @@ func AppendResult(dst []byte, v Version, method string, r Result, server Meta) (
 	return data, nil
 }
 
-// appendResult writes the members of a result.
 func appendResult(w *objectWriter, method string, r Result) error {
 	if !mayAnswer(method, r) {
 		return fmt.Errorf("nil or wrong result: %T", r)
@@ -61,7 +58,7 @@ func appendResult(w *objectWriter, method string, r Result) error {
 			return r.relay().appendMembers(w, members)
 		}
 	}
-	switch r := r.(type) { // what is frequent does without a writer on the heap
+	switch r := r.(type) { // frequent types avoid a writer on the heap
 	case *InputRequiredResult:
 		return r.codeMembers(w, member{})
 	case *CallToolResult:
@@ -77,7 +74,6 @@ func appendResult(w *objectWriter, method string, r Result) error {
 	return err
 }
 
-// A methodTypes is what a method takes and, when it is complete, answers.
 type methodTypes struct {
 	newParams func() Params
 	newResult func() Result
@@ -119,14 +115,12 @@ func typesOf[P, R any, PP interface {
 	}
 }
 
-// isExactly reports whether r is an *R that is not nil, and not a type that embeds one.
 func isExactly[R any](r Result) bool {
 	result, ok := any(r).(*R)
 	return ok && result != nil
 }
 
-// mayAnswer reports whether method may be answered with r, which is not the case for nil, typed or
-// not, and for types that are not of this package.
+// mayAnswer reports whether r, which must be non-nil and of this package, may answer method.
 func mayAnswer(method string, r Result) bool {
 	switch r := r.(type) {
 	case *InputRequiredResult:
@@ -143,15 +137,13 @@ func mayAnswer(method string, r Result) bool {
 	return known.isResult(r)
 }
 
-// DecodeResult reads a result to method in version v; it aliases data. The resultType member alone
-// decides what it is: absent means complete, an unknown one is an error, and a complete result that
-// carries inputRequests is complete. Toward legacy revisions the member has no meaning. An
-// input_required result is refused for methods that cannot have one, and when it carries neither
-// questions nor state.
+// DecodeResult decodes a result of method in revision v; it aliases data. In modern revisions
+// resultType alone decides the type: an absent one means complete even with inputRequests, an
+// unknown one is an error. An input_required result is refused for methods that cannot have one,
+// and when it carries neither questions nor state.
 //
-// An entry of a list or a block of content that cannot be read is left out, unless there is no
-// other block, and a block of text without text is read as empty. report, which may be left out or
-// nil, is called with the reason of each.
+// Unreadable entries of a list and blocks of content are left out, unless no block can be read; a
+// text block without text is empty. report, if given and not nil, is called with each deviation.
 func DecodeResult(
 	v Version, method string, data []byte, report ...func(error),
 ) (Result, error) {
@@ -186,7 +178,7 @@ func DecodeResult(
 		}
 		r = &CreateTaskResult{}
 	default:
-		// Such a result must not be used (basic/index, "ResultType").
+		// "must be considered invalid" (basic/index, "ResultType")
 		return nil, fmt.Errorf("%s result: unknown resultType %s", method, quoteClipped(typ))
 	}
 	var about *provenance
@@ -222,7 +214,6 @@ func readResult(data []byte, r Result, about *provenance) error {
 	return firstError(err, readObject(data, r, about))
 }
 
-// newResult returns the result that data is read into.
 func newResult(method string, data []byte) Result {
 	if known, ok := methods[method]; ok {
 		return known.newResult()

@@ -6,13 +6,11 @@ import (
 
 // CompleteParams are the parameters of completion/complete.
 type CompleteParams struct {
-	// Exactly one of Prompt, the name of a prompt, and Template, the URI or URI template of a
-	// resource, names what is completed.
+	// Exactly one is set: Prompt, a prompt's name, or Template, a resource's URI or URI template.
 	Prompt, Template string
-	// Argument is the argument being typed, Value what is typed so far.
+	// Argument is the argument being completed, Value the text typed so far.
 	Argument, Value string
-	// Context holds arguments that are already known.
-	Context map[string]string
+	Context         map[string]string // arguments already known
 	RequestMeta
 }
 

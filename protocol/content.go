@@ -9,9 +9,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Content is one block of content: a [*TextContent], [*ImageContent], [*AudioContent],
-// [*ResourceLink] or [*EmbeddedResource] in results and prompts; a [*ToolUse] or [*ToolResult] in
-// sampling; or an [*OtherContent] of a type this package does not know.
+// Content is one block of content. Results and prompts have [*TextContent], [*ImageContent],
+// [*AudioContent], [*ResourceLink] or [*EmbeddedResource], sampling also [*ToolUse] and
+// [*ToolResult]; blocks of other types are [*OtherContent].
 type Content interface {
 	appendJSON(dst []byte) ([]byte, error)
 }
@@ -49,7 +49,7 @@ type EmbeddedResource struct {
 	Meta        Meta             `json:"_meta,omitzero"`
 }
 
-// ToolUse is a model's wish to call a tool (client/sampling).
+// ToolUse is a model's request to call a tool (client/sampling).
 type ToolUse struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
@@ -66,7 +66,7 @@ type ToolResult struct {
 	Meta              Meta
 }
 
-// OtherContent is a block of a type that this package does not know, kept as it was received.
+// OtherContent is a block of an unknown type, kept as received.
 type OtherContent struct{ Raw json.RawMessage }
 
 // Annotations tell clients how to treat content.
@@ -78,7 +78,7 @@ type Annotations struct {
 	Extra map[string]json.RawMessage `json:",embed"`
 }
 
-// A Role is who speaks in a conversation.
+// A Role is the speaker in a conversation.
 type Role string
 
 // The roles.
@@ -173,12 +173,10 @@ func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
 	return jsonx.AppendCompact(dst, c.Raw), nil
 }
 
-// appendTyped writes a block whose Go type does not hold the type member.
 func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	w := beginObject(dst)
 	w.addText("type", typ)
-	// The encoding of v is a non-empty object: its brace becomes the comma between the type and the
-	// members.
+	// v encodes as a non-empty object: its brace becomes the comma after the type.
 	at := len(w.dst)
 	var err error
 	if w.dst, err = jsonx.AppendEncode(w.dst, v); err != nil {
@@ -188,7 +186,7 @@ func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	return w.dst, nil
 }
 
-// addContent appends an array of blocks; nil is an empty array, never null.
+// addContent appends an array of blocks; nil is an empty array.
 func (w *objectWriter) addContent(name string, blocks []Content) {
 	w.addKey(name)
 	w.dst = append(w.dst, '[')
@@ -204,7 +202,7 @@ func (w *objectWriter) addContent(name string, blocks []Content) {
 	w.dst = append(w.dst, ']')
 }
 
-// appendContent refuses nil blocks, typed or not, and forged implementations.
+// appendContent refuses nil blocks, typed or not, and foreign implementations.
 func appendContent(dst []byte, block Content) ([]byte, error) {
 	switch block.(type) {
 	case *TextContent, *ImageContent, *AudioContent, *ResourceLink, *EmbeddedResource, *ToolUse,
@@ -217,8 +215,7 @@ func appendContent(dst []byte, block Content) ([]byte, error) {
 	return dst, fmt.Errorf("unknown block type %T", block)
 }
 
-// decodeContents reads an array of blocks. Null counts as empty: servers in use spell "no content"
-// that way.
+// decodeContents reads an array of blocks. Some servers send null for an empty one.
 func decodeContents(raw []byte, about *provenance) ([]Content, error) {
 	if jsonx.KindOf(raw) == jsonx.Null {
 		return []Content{}, nil
@@ -228,7 +225,7 @@ func decodeContents(raw []byte, about *provenance) ([]Content, error) {
 	})
 }
 
-// Made once: a list may have millions of such blocks.
+// Allocated once: a list may have millions of such blocks.
 var (
 	errNoBlock = errors.New("must be an object")
 	errNoType  = errors.New("block without a type")
@@ -300,7 +297,7 @@ func decodeResourceLink(raw []byte) (Content, error) {
 	if err := jsonx.Decode(raw, &c.Resource); err != nil {
 		return nil, err
 	}
-	// A link is a resource with a type, which is no unknown member of it.
+	// The type belongs to the block, not to the resource.
 	if delete(c.Extra, "type"); len(c.Extra) == 0 {
 		c.Extra = nil
 	}

@@ -4,18 +4,16 @@ import (
 	"fmt"
 )
 
-// DiscoverResult tells a client what a server is and can do (server/discover).
+// DiscoverResult describes a server to its clients (server/discover).
 type DiscoverResult struct {
 	SupportedVersions []Version
 	Capabilities      ServerCapabilities
-	// Instructions tell a model how to use the server; empty: none.
-	Instructions string
-	Cache        CacheHints
-	// Meta holds the server's name under [MetaServerInfo].
-	Meta Meta
+	Instructions      string // for the model; may be empty
+	Cache             CacheHints
+	Meta              Meta // [MetaServerInfo] holds the server's name
 }
 
-// ServerInfo returns the server's self-reported name, nil when it gives none.
+// ServerInfo returns the server's self-reported name, nil if absent or unreadable.
 func (r *DiscoverResult) ServerInfo() *Implementation { return serverInfo(r.Meta) }
 
 func serverInfo(m Meta) *Implementation {

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// downgradeContent returns blocks of content as version v has them. Links to resources exist since
-// 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
-// text instead that says what was left out. It does not change blocks.
+// downgradeContent returns blocks as version v has them, without changing blocks. Resource links
+// exist since 2025-06-18 and audio since 2025-03-26; clients of earlier revisions may fail on
+// unknown blocks, so they get text that names the omission.
 func downgradeContent(v Version, blocks []Content) []Content {
 	return downgradeBlocks(v, blocks, func(b *Content) *Content { return b })
 }
 
-// downgradeMessages is downgradeContent for the messages of a prompt.
 func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
 	return downgradeBlocks(v, messages, func(m *PromptMessage) *Content { return &m.Content })
 }
@@ -31,8 +30,7 @@ func downgradeBlocks[E any](v Version, list []E, blockOf func(*E) *Content) []E 
 	return list
 }
 
-// substituteFor returns the text that replaces a block which version v does not have, nil when it
-// has it.
+// substituteFor returns the text that replaces a block unknown in version v, nil for a known one.
 func substituteFor(v Version, block Content) *TextContent {
 	switch b := block.(type) {
 	case *ResourceLink:

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestContentIsDowngraded: blocks that a revision does not have become text, in tools and prompts,
-// and those that it has stay.
+// Blocks unknown to a revision become text, in tools and prompts; others stay.
 func TestContentIsDowngraded(t *testing.T) {
 	link := &protocol.ResourceLink{Resource: protocol.Resource{URI: "file:///a", Name: "a"}}
 	audio := &protocol.AudioContent{Data: []byte("abc"), MIMEType: "audio/wav"}
@@ -51,7 +50,6 @@ func TestContentIsDowngraded(t *testing.T) {
 			}
 		})
 	}
-	// What is no block is refused all the same.
 	for _, block := range []protocol.Content{(*protocol.ResourceLink)(nil),
 		(*protocol.AudioContent)(nil), nil} {
 		r := &protocol.CallToolResult{Content: []protocol.Content{block}}

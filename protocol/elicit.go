@@ -7,25 +7,23 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ElicitForm asks the person to fill in a form (client/elicitation).
+// ElicitForm asks the user to fill in a form (client/elicitation).
 type ElicitForm struct {
 	Message string
-	// Schema is the requestedSchema: a flat JSON Schema object.
-	Schema json.RawMessage
-	Meta   Meta
+	Schema  json.RawMessage // requestedSchema: a flat JSON Schema object
+	Meta    Meta
 }
 
-// ElicitURL asks the person to visit a URL, for what must not pass through the client
+// ElicitURL asks the user to visit a URL, for data that must not pass through the client
 // (client/elicitation, "URL Mode").
 type ElicitURL struct {
-	Message string
-	URL     string
-	// ElicitationID exists in revision 2025-11-25 only.
-	ElicitationID string
+	Message       string
+	URL           string
+	ElicitationID string // revision 2025-11-25 only
 	Meta          Meta
 }
 
-// An ElicitAction is what the person did with a question.
+// An ElicitAction is the user's reaction to a question.
 type ElicitAction string
 
 // The actions.
@@ -38,8 +36,7 @@ const (
 // ElicitResult answers an [ElicitForm] or [ElicitURL].
 type ElicitResult struct {
 	Action ElicitAction
-	// Content is the object of form values, nil when absent. It is not validated against any schema
-	// here.
+	// Content is an object of form values, nil when absent, not validated against a schema here.
 	Content json.RawMessage
 	Meta    Meta
 }
@@ -52,7 +49,7 @@ func (*ElicitURL) Kind() InputKind { return KindElicitURL }
 
 func (q *ElicitForm) appendParams(dst []byte, v Version) ([]byte, error) {
 	w := beginObject(dst)
-	// Revisions before 2025-11-25 know one mode and no name for it.
+	// Revisions before 2025-11-25 have no mode member.
 	if v >= V20251125 {
 		w.addText("mode", "form")
 	}
@@ -127,7 +124,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 }
 
 // DecodeElicitResult reads the answer to an elicitation. The action must be one of the three, and
-// the content of an accept an object, or null or absent.
+// the content of an accept an object, null or absent.
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	return decodeAnswer[ElicitResult](raw, "elicitation")
 }
@@ -139,7 +136,7 @@ func (r *ElicitResult) checkComplete() error {
 			return fmt.Errorf("content: must be an object")
 		}
 	case ActionDecline, ActionCancel:
-		r.Content = nil // what a person typed before declining is no answer
+		r.Content = nil // declined input is not an answer
 	default:
 		return fmt.Errorf("action: unknown action %s", quoteClipped(string(r.Action)))
 	}
@@ -151,7 +148,7 @@ func (r *ElicitResult) codeMembers(w *objectWriter, m member) error {
 	case m.reads("action"):
 		return actionMember(&r.Action, m.key, m.value)
 	case m.reads("content"):
-		r.Content = orAbsent(m.value) // in an answer it is no list
+		r.Content = orAbsent(m.value) // here content is not a list of blocks
 	case w != nil:
 		w.addText("action", string(r.Action))
 		w.addRawObject("content", r.Content)
@@ -159,8 +156,7 @@ func (r *ElicitResult) codeMembers(w *objectWriter, m member) error {
 	return w.codeMeta(m, &r.Meta)
 }
 
-// actionMember reads the action, without allocating for the three known ones. An unknown action is
-// kept for the error of the caller.
+// actionMember reads the action, without allocating for a known one; the caller refuses others.
 func actionMember(dst *ElicitAction, key, value []byte) error {
 	text, err := jsonx.TextBytes(value)
 	if err != nil {
@@ -179,7 +175,7 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the JSON object of the answer, without the content of a refusal.
+// MarshalJSON returns the answer as a JSON object, without the content of a refusal.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.keepError(firstError(r.checkComplete(), r.codeMembers(&w, member{})))

@@ -21,42 +21,37 @@ const (
 	CodeMissingRequiredClientCapability = -32021
 	CodeUnsupportedProtocolVersion      = -32022
 
-	// CodeResourceNotFound is used by legacy revisions only; modern servers answer
-	// [CodeInvalidParams] with the URI as data.
-	CodeResourceNotFound = -32002
-	// CodeURLElicitationRequired exists in revision 2025-11-25 only.
-	CodeURLElicitationRequired = -32042
+	// CodeResourceNotFound exists in legacy revisions; modern servers answer [CodeInvalidParams].
+	CodeResourceNotFound       = -32002
+	CodeURLElicitationRequired = -32042 // revision 2025-11-25 only
 )
 
-// Codes of rondo's own, outside the range that JSON-RPC reserves.
+// Codes of rondo's own, outside the range reserved by JSON-RPC.
 const (
-	// CodeRefused means that the person behind the client declined or cancelled a question without
-	// whose answer a prompt or resource cannot be served.
+	// CodeRefused means that the user declined or cancelled a question of a prompt or resource.
 	CodeRefused = 23220
-	// CodeFlowEnded means that a multi round-trip flow ended without a result: too many rounds, or
-	// a client that loses the request state.
+	// CodeFlowEnded means that a flow ended without a result: too many rounds, or a client that
+	// loses the request state.
 	CodeFlowEnded = 23221
 	// CodeHandlerError carries a plain error of a prompt or resource handler.
 	CodeHandlerError = 23222
 	// CodeBusy means that a limit of the server is reached; try again later.
 	CodeBusy = 23223
-	// CodeCannotAsk means that a client of a legacy revision cannot be asked what a request needs
-	// to know, or that a client of any answers without showing it.
+	// CodeCannotAsk means that a legacy client cannot be asked a question that the request needs
+	// answered, or that a client answers without showing it.
 	CodeCannotAsk = 23225
-	// CodeTimeout means that the server gave up on a request after a time limit of its own.
+	// CodeTimeout means that a request exceeded a time limit of the server.
 	CodeTimeout = 23224
-	// CodeInsufficientScope means that the caller's credentials lack scopes that the request needs;
-	// the member scopes of the data names all that it needs.
+	// CodeInsufficientScope means that the caller's credentials lack scopes; the member scopes of
+	// the data lists all that the request needs.
 	CodeInsufficientScope = 23226
 )
 
-// An Error is a JSON-RPC error: what one peer says to the other. Handlers may return one to choose
-// the code and the data that the client sees.
+// An Error is a JSON-RPC error. Handlers may return one to choose the client's code and data.
 type Error struct {
 	Code    int64
 	Message string
-	// Data is a JSON value, nil when there is none.
-	Data json.RawMessage
+	Data    json.RawMessage // a JSON value, nil when absent
 }
 
 // Error returns the code and the message.
@@ -67,8 +62,8 @@ func Errorf(code int64, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// WithData returns a copy of e whose data is the JSON encoding of v. A value that cannot be encoded
-// leaves the data out: an error must always get through.
+// WithData returns a copy of e with v, encoded as JSON, as its data. If v cannot be encoded, the
+// copy has no data, so that an error is always deliverable.
 func (e *Error) WithData(v any) *Error {
 	c := *e
 	c.Data = nil
@@ -78,8 +73,7 @@ func (e *Error) WithData(v any) *Error {
 	return &c
 }
 
-// MissingCapabilities returns the error that names what a client would have to declare for its
-// request to be served (code -32021).
+// MissingCapabilities returns the error for undeclared client capabilities (code -32021).
 func MissingCapabilities(missing ClientCapabilities) *Error {
 	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s",
 		missing)
@@ -88,8 +82,8 @@ func MissingCapabilities(missing ClientCapabilities) *Error {
 	}{missing})
 }
 
-// RequiredCapabilities returns what a [CodeMissingRequiredClientCapability] error names as missing.
-// It reports false for other errors and for data that cannot be read.
+// RequiredCapabilities returns the missing capabilities of a [CodeMissingRequiredClientCapability]
+// error, false for other errors and for unreadable data.
 func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	if e == nil || e.Code != CodeMissingRequiredClientCapability {
 		return ClientCapabilities{}, false
@@ -106,7 +100,7 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	return required, found && err == nil
 }
 
-// UnsupportedVersion returns the error that names the versions a server does support (code -32022).
+// UnsupportedVersion returns the error that lists the server's versions (code -32022).
 func UnsupportedVersion(requested string, supported []Version) *Error {
 	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s",
 		quoteClipped(requested))
@@ -116,8 +110,7 @@ func UnsupportedVersion(requested string, supported []Version) *Error {
 	}{supported, requested})
 }
 
-// SupportedVersions returns the versions that a [CodeUnsupportedProtocolVersion] error names, nil
-// for other errors.
+// SupportedVersions returns the versions in a [CodeUnsupportedProtocolVersion] error, or nil.
 func (e *Error) SupportedVersions() []Version {
 	if e == nil || e.Code != CodeUnsupportedProtocolVersion {
 		return nil
@@ -139,8 +132,8 @@ func (e *Error) SupportedVersions() []Version {
 	return supported
 }
 
-// ResourceNotFound returns the error for a resource that does not exist, as modern revisions spell
-// it: invalid params with the URI as data (server/resources, "Error Handling").
+// ResourceNotFound returns the error for a missing resource in modern spelling: invalid params with
+// the URI as data (server/resources, "Error Handling").
 func ResourceNotFound(uri string) *Error {
 	e := Errorf(CodeInvalidParams, "resource not found: %s", quoteClipped(uri))
 	return e.WithData(struct {
@@ -148,14 +141,12 @@ func ResourceNotFound(uri string) *Error {
 	}{uri})
 }
 
-// A URLElicitationRequiredError means that a request cannot be served until the person has visited
-// one or more URLs. Revision 2025-11-25 has an error of its own for it (-32042); on the modern wire
-// the same error, returned by a handler, becomes an [InputRequiredResult] with URL questions.
+// A URLElicitationRequiredError means that the user must visit URLs before a request can be served.
+// Revision 2025-11-25 has an error for it (-32042); in modern revisions, when a handler returns it,
+// the client gets an [InputRequiredResult] with URL questions.
 type URLElicitationRequiredError struct {
-	// Message is shown to people; empty means a default.
-	Message string
-	// Elicitations are the visits needed. Their ElicitationID becomes the key of the question where
-	// it can.
+	Message string // shown to users; empty: a default
+	// Elicitations are the visits needed. An ElicitationID is used as a question's key if possible.
 	Elicitations []*ElicitURL
 }
 
@@ -167,16 +158,15 @@ func (e *URLElicitationRequiredError) Error() string {
 	return e.Message
 }
 
-// ErrSessionGone is wrapped by the errors of a [LegacySession] that the server no longer knows,
-// because it expired or the server restarted. The session cannot be resumed; open a new one.
+// ErrSessionGone is wrapped by errors of a [LegacySession] that the server no longer knows: it
+// expired, or the server restarted. Open a new session; this one cannot be resumed.
 var ErrSessionGone = errors.New("session is gone")
 
-// ErrNotRun is wrapped by the error of a request that did not run and may be sent again: the server
-// could not be reached, or, beside [ErrSessionGone], the session was over or is not known to the
-// server (404).
+// ErrNotRun is wrapped by the error of a request that did not run and is safe to retry: the server
+// could not be reached, or, with [ErrSessionGone], the session was over or unknown (404).
 var ErrNotRun = errors.New("the request did not run")
 
-// AsError returns the [*Error] within err, if there is one.
+// AsError returns the [*Error] within err, if any.
 func AsError(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok && e != nil
@@ -215,7 +205,7 @@ func appendError(dst []byte, e *Error) []byte {
 	dst = appendInt(dst, e.Code)
 	dst = append(dst, `,"message":`...)
 	dst = jsonx.AppendText(dst, e.Message)
-	// Data that is not JSON is dropped: an error must always get through.
+	// Data that is not JSON is dropped, so that an error is always deliverable.
 	if e.Data != nil && jsonx.Check(e.Data) == nil {
 		dst = append(dst, `,"data":`...)
 		dst = jsonx.AppendCompact(dst, e.Data)
@@ -223,20 +213,17 @@ func appendError(dst []byte, e *Error) []byte {
 	return append(dst, '}')
 }
 
-// quoteClipped quotes what a peer sent for an error message.
 func quoteClipped(s string) string { return errtext.Quote(s, 64) }
 
-// draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers
-// use the same codes for other errors, so they are translated only for peers that are known to
-// implement such a draft.
+// draftCodes are codes of drafts of revision 2026-07-28. Other servers use them for other errors,
+// so only the codes of peers known to implement a draft are translated.
 var draftCodes = [...]struct{ final, draft int64 }{
 	{CodeHeaderMismatch, -32001},
 	{CodeMissingRequiredClientCapability, -32003},
 	{CodeUnsupportedProtocolVersion, -32004},
 }
 
-// Draft returns e with the code that drafts of revision 2026-07-28 used, or e itself when it is the
-// same. It may be called on nil.
+// Draft returns e with the code of drafts of 2026-07-28, or e itself. The receiver may be nil.
 func (e *Error) Draft() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.final {
@@ -246,7 +233,7 @@ func (e *Error) Draft() *Error {
 	return e
 }
 
-// Final undoes [Error.Draft], for peers that are known to use those codes.
+// Final undoes [Error.Draft], for peers known to use draft codes.
 func (e *Error) Final() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.draft {

@@ -49,7 +49,7 @@ func TestRequiredCapabilities(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		err  *protocol.Error
-		want string // empty: none
+		want string // may be empty
 	}{
 		{"one", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{"elicitation":{}}}`)}, `{"elicitation":{}}`},
 		{"none", &protocol.Error{Code: code, Data: json.RawMessage(`{"requiredCapabilities":{}}`)},

@@ -15,7 +15,7 @@ func ExampleEncodeResult() {
 		fmt.Println(string(data), err)
 	}
 
-	// Questions cannot be put to a legacy client in a result, so there is no way to spell them.
+	// A result for a legacy client cannot ask.
 	asks := &protocol.InputRequiredResult{RequestState: protocol.StateText("later")}
 	_, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool, asks)
 	fmt.Println(err)

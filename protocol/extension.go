@@ -7,25 +7,21 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ExtensionParams are the parameters of a method that an extension defines, which this package does
-// not know.
+// ExtensionParams are the parameters of a method that an extension defines.
 type ExtensionParams struct {
-	// Members is the JSON object as it came, _meta included; nil when absent.
-	Members json.RawMessage
+	Members json.RawMessage // the JSON object as received, with _meta; nil when absent
 	RequestMeta
 }
 
-// ExtensionResult answers a method that an extension defines. Methods that this package knows are
-// never answered with one.
+// ExtensionResult answers a method that an extension defines, never a method of this package.
 type ExtensionResult struct {
-	// Members is a JSON object in the words of the extension. Its resultType and _meta are passed
-	// over: this package writes them. Nil: no members.
+	// Members is a JSON object. Its resultType and _meta are replaced. Nil means no members.
 	Members json.RawMessage
 	Meta    Meta
 }
 
-// DecodeExtensionParams reads the parameters of a method that an extension defines, which must have
-// been decoded by [DecodeMessage]. An error is as of [DecodeParams].
+// DecodeExtensionParams reads the parameters of an extension's method, as decoded by
+// [DecodeMessage]. Errors are as of [DecodeParams].
 func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
 	p := &ExtensionParams{Members: raw}
 	if raw == nil {
@@ -43,7 +39,7 @@ func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
 	return p, nil
 }
 
-// Text returns the member name, which must be a string, and whether it is there.
+// Text returns the string member name and whether it is present.
 func (p *ExtensionParams) Text(name string) (value string, present bool, err error) {
 	if p.Members == nil {
 		return "", false, nil
@@ -77,7 +73,7 @@ func (r *ExtensionResult) codeMembers(w *objectWriter, m member) error {
 	return w.codeMeta(m, &r.Meta)
 }
 
-// addMembersOf appends the members of an object but for those that this package writes itself.
+// addMembersOf appends the members of an object except those that this package writes itself.
 func (w *objectWriter) addMembersOf(raw json.RawMessage) {
 	if raw == nil {
 		return

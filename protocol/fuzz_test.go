@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// seeded fails when a fuzz target would start from nothing.
+// seeded fails unless a fuzz target has n seeds.
 func seeded(f *testing.F, n int) {
 	f.Helper()
 	if n == 0 {
@@ -141,7 +141,7 @@ func FuzzDecodeParams(f *testing.F) {
 		whole := append([]byte(`{"jsonrpc":"2.0","method":"m","params":`), raw...)
 		m, err := protocol.DecodeMessage(append(whole, '}'))
 		if err != nil {
-			protocol.DecodeParams(method, raw) // must not panic all the same
+			protocol.DecodeParams(method, raw) // must not panic
 			return
 		}
 		p, err := protocol.DecodeParams(method, m.(*protocol.Notification).Params)

@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestMessageGrowth reads messages as both sides receive them, with parameters, results and errors
-// of all shapes.
+// TestMessageGrowth reads messages of all shapes, as both sides do.
 func TestMessageGrowth(t *testing.T) {
 	for _, message := range []struct{ name, head, tail string }{
 		{"request", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`, `}}}`},
@@ -50,7 +49,7 @@ func TestMessageGrowth(t *testing.T) {
 	)
 }
 
-// TestParamsGrowth is for what a server reads of the parameters.
+// TestParamsGrowth reads parameters as a server does.
 func TestParamsGrowth(t *testing.T) {
 	const meta = `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`
 	for _, params := range []struct {
@@ -62,7 +61,7 @@ func TestParamsGrowth(t *testing.T) {
 		{"experimental", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"a":{"b":[`, `{},`, `0]}}}}`, false},
 		{"icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `{"src":"y"}]}}`, false},
 		{"no icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `1]}}`, true},
-		// without a name
+		// missing name
 		{"extensions", protocol.MethodCallTool, meta + `{"extensions":{"a":{"b":[`, `{},`,
 			`0]}}}}}`, true},
 		{"uris", protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[`, `"a",`, `"b"]}}`, false},
@@ -85,7 +84,7 @@ func TestParamsGrowth(t *testing.T) {
 	}
 }
 
-// TestResultGrowth is for what a hostile server answers to a client.
+// TestResultGrowth reads results of a hostile server.
 func TestResultGrowth(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}`
 	for _, result := range []struct {

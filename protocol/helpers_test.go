@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// value is raw as plain Go values, numbers as their text. It is an independent reader: nothing of
-// this project is involved.
+// value decodes raw with encoding/json alone, numbers as text.
 func value(t testing.TB, raw []byte) any {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -27,7 +26,6 @@ func value(t testing.TB, raw []byte) any {
 	return v
 }
 
-// sameJSON fails unless got and want are the same JSON value.
 func sameJSON(t testing.TB, got, want []byte) {
 	t.Helper()
 	if !reflect.DeepEqual(value(t, got), value(t, want)) {
@@ -35,7 +33,6 @@ func sameJSON(t testing.TB, got, want []byte) {
 	}
 }
 
-// refused fails unless err is there and its text contains word.
 func refused(t testing.TB, err error, word string) {
 	t.Helper()
 	if err == nil {
@@ -45,7 +42,6 @@ func refused(t testing.TB, err error, word string) {
 	}
 }
 
-// wantCode fails unless err is a protocol error with the code.
 func wantCode(t testing.TB, err error, code int64) {
 	t.Helper()
 	var e *protocol.Error
@@ -56,7 +52,6 @@ func wantCode(t testing.TB, err error, code int64) {
 	}
 }
 
-// result decodes what must be a result.
 func result(t testing.TB, v protocol.Version, method, raw string) protocol.Result {
 	t.Helper()
 	r, err := protocol.DecodeResult(v, method, []byte(raw))
@@ -66,7 +61,6 @@ func result(t testing.TB, v protocol.Version, method, raw string) protocol.Resul
 	return r
 }
 
-// encoded encodes what must be encodable.
 func encoded(t testing.TB, v protocol.Version, method string, r protocol.Result) string {
 	t.Helper()
 	data, err := protocol.EncodeResult(v, method, r)
@@ -76,7 +70,6 @@ func encoded(t testing.TB, v protocol.Version, method string, r protocol.Result)
 	return string(data)
 }
 
-// legacyVersions are the revisions without multi round-trip results.
 func legacyVersions() []protocol.Version {
 	var out []protocol.Version
 	for _, v := range protocol.Versions() {

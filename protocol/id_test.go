@@ -77,7 +77,6 @@ func TestIDsAreMapKeys(t *testing.T) {
 	}
 }
 
-// Spellings of one number are one id.
 func TestIDsHaveValues(t *testing.T) {
 	values := map[protocol.ID][]string{}
 	for _, raw := range []string{"100", "1e2", "100.0", "1.00E+2", "0", "-0", "0.0", `"100"`,

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// InitializeParams are the parameters of initialize, with which a client of a legacy revision opens
-// a session (basic/lifecycle of those revisions).
+// InitializeParams are the parameters of initialize, which opens a session in legacy revisions
+// (basic/lifecycle of those revisions).
 type InitializeParams struct {
 	ProtocolVersion Version
 	Capabilities    ClientCapabilities
@@ -13,16 +13,15 @@ type InitializeParams struct {
 	RequestMeta
 }
 
-// InitializeResult accepts a session in the revision it names, which need not be the one that the
-// client asked for.
+// InitializeResult opens a session in the revision it names, not necessarily the requested one.
 type InitializeResult struct {
 	ProtocolVersion Version
 	Capabilities    ServerCapabilities
 	ServerInfo      Implementation
-	Instructions    string // empty: none
+	Instructions    string // may be empty
 	Meta            Meta
 
-	hasInfo bool // while it is read
+	hasInfo bool // only while decoding
 }
 
 // SetLevelParams are the parameters of logging/setLevel.
@@ -82,7 +81,7 @@ func (r *InitializeResult) codeMembers(w *objectWriter, m member) error {
 	if w != nil && w.version.Era() != Legacy {
 		return fmt.Errorf("revision %s has no initialize", w.version)
 	}
-	if w == nil && m.reads("serverInfo") { // a result may be written by several at once
+	if w == nil && m.reads("serverInfo") { // results may be encoded concurrently
 		r.hasInfo = true
 	}
 	return firstError(

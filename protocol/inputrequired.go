@@ -13,8 +13,7 @@ import (
 // An InputKind is one of the four kinds of question.
 type InputKind string
 
-// The kinds. An elicitation's mode is part of its kind, because the mode decides which capability
-// it needs.
+// The kinds. An elicitation has one per mode, because the mode decides the required capability.
 const (
 	KindElicitForm    InputKind = "elicitation.form"
 	KindElicitURL     InputKind = "elicitation.url"
@@ -22,7 +21,7 @@ const (
 	KindListRoots     InputKind = "roots"
 )
 
-// Method returns the protocol method of a question of this kind.
+// Method returns the protocol method of questions of this kind.
 func (k InputKind) Method() string {
 	switch k {
 	case KindElicitForm, KindElicitURL:
@@ -35,36 +34,33 @@ func (k InputKind) Method() string {
 	return ""
 }
 
-// An InputRequest is a question to the client: [*ElicitForm], [*ElicitURL], [*CreateMessage] or
-// [*ListRoots].
+// An InputRequest is a question: [*ElicitForm], [*ElicitURL], [*CreateMessage] or [*ListRoots].
 type InputRequest interface {
 	// Kind may be called on a nil question.
 	Kind() InputKind
 	appendParams(dst []byte, v Version) ([]byte, error)
 }
 
-// InputRequests are questions by key, in the order in which they are to be asked. Keys must be
-// unique and not empty.
+// InputRequests are questions in the order of asking. Keys must be unique and not empty.
 type InputRequests []KeyedRequest
 
-// A KeyedRequest is one question and the key under which its answer returns.
+// A KeyedRequest is a question and the key of its answer.
 type KeyedRequest struct {
 	Key     string
 	Request InputRequest
 }
 
-// InputResponses are the answers that a request carries, by key, in the order in which they came.
-// Nil means that the request carries none; an empty list that is not nil is an empty object on the
-// wire.
+// InputResponses are the answers in a request, in the order received. Nil means none; an empty list
+// is an empty object on the wire.
 type InputResponses []KeyedResponse
 
-// A KeyedResponse is one answer, as the JSON text that was received.
+// A KeyedResponse is one answer as received JSON.
 type KeyedResponse struct {
 	Key    string
 	Result json.RawMessage
 }
 
-// Get returns the answer at key, nil when there is none.
+// Get returns the answer at key, nil if absent.
 func (r InputResponses) Get(key string) json.RawMessage {
 	for _, answer := range r {
 		if answer.Key == key {
@@ -75,34 +71,32 @@ func (r InputResponses) Get(key string) json.RawMessage {
 }
 
 // A RequestState is the opaque text that a server sends with its questions and gets back with the
-// answers. The zero value is absent, which differs from the empty text on the wire.
+// answers. The zero value is absent, which differs from empty text on the wire.
 type RequestState struct {
 	text    string
 	present bool
 }
 
-// StateText returns the state that holds text.
+// StateText returns a state with this text.
 func StateText(text string) RequestState { return RequestState{text, true} }
 
 // Text returns the state's text and whether there is a state.
 func (s RequestState) Text() (text string, present bool) { return s.text, s.present }
 
-// Retry is what a retried request carries beyond the original: the answers and the state
-// (basic/patterns/mrtr).
+// Retry holds the answers and the state that a retried request adds (basic/patterns/mrtr).
 type Retry struct {
 	InputResponses InputResponses
 	RequestState   RequestState
 }
 
-// An InputRequiredResult means that a request cannot be completed before the client has answered
-// questions, come back later, or both (basic/patterns/mrtr, "InputRequiredResult"). It must carry
-// at least one of InputRequests and RequestState.
+// An InputRequiredResult asks the client to answer questions, to come back later, or both
+// (basic/patterns/mrtr, "InputRequiredResult"). It must have InputRequests or RequestState.
 type InputRequiredResult struct {
 	InputRequests InputRequests
 	RequestState  RequestState
 	Meta          Meta
 
-	attachment any // of package roundtrip, see package rpc; never encoded
+	attachment any // of package roundtrip, see package rpc; not encoded
 }
 
 var _ = rpc.RegisterAttachments(
@@ -110,14 +104,14 @@ var _ = rpc.RegisterAttachments(
 	func(result, value any) { result.(*InputRequiredResult).attachment = value },
 )
 
-// Validate reports why r may not be sent: neither questions nor state, an empty or repeated key, a
-// missing question, text that is not UTF-8.
+// Validate returns an error if r may not be sent: neither questions nor state, an empty or repeated
+// key, a nil question, or text that is not UTF-8.
 func (r *InputRequiredResult) Validate() error {
 	if len(r.InputRequests) == 0 && !r.RequestState.present {
 		return fmt.Errorf(
 			"input required: at least one of inputRequests and requestState must be present")
 	}
-	// The state must come back byte for byte, which JSON grants to UTF-8 only.
+	// The state must return byte for byte, which JSON ensures only for UTF-8.
 	if !utf8.ValidString(r.RequestState.text) {
 		return fmt.Errorf("input required: requestState is not valid UTF-8")
 	}
@@ -138,8 +132,7 @@ func (r *InputRequiredResult) Validate() error {
 	return nil
 }
 
-// isNilRequest reports whether a question is missing, typed nils included, or forged by embedding
-// one of ours.
+// isNilRequest reports whether a question is nil, typed nils included, or a type that embeds ours.
 func isNilRequest(q InputRequest) bool {
 	switch q.(type) {
 	case *ElicitForm, *ElicitURL, *CreateMessage, *ListRoots:
@@ -148,7 +141,7 @@ func isNilRequest(q InputRequest) bool {
 	return true
 }
 
-// keySet finds repeated keys; short lists, the usual case, need no map.
+// keySet finds repeated keys, in short lists without a map.
 type keySet struct {
 	few  [16]string
 	used int
@@ -162,7 +155,6 @@ func newKeySet(n int) (s keySet) {
 	return s
 }
 
-// addKey reports whether key was there already.
 func (s *keySet) addKey(key string) bool {
 	if s.many != nil {
 		had := s.many[key]
@@ -179,8 +171,7 @@ func (s *keySet) addKey(key string) bool {
 	return false
 }
 
-// AppendInputRequest appends the method and params of one question as version v spells them,
-// without braces' surroundings: {"method":…,"params":…}.
+// AppendInputRequest appends one question as version v spells it: {"method":…,"params":…}.
 func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
@@ -195,8 +186,7 @@ func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	return w.endObject()
 }
 
-// AppendInputParams is [AppendInputRequest] for the params alone, for legacy revisions, in which a
-// question is a request.
+// AppendInputParams appends only the params, for legacy revisions, where a question is a request.
 func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
@@ -208,7 +198,7 @@ func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	return dst, nil
 }
 
-// CopyInputRequest returns a copy of a question, and where the _meta of the copy is, to be set.
+// CopyInputRequest returns a shallow copy of a question and a pointer to the copy's _meta.
 func CopyInputRequest(q InputRequest) (InputRequest, *Meta) {
 	switch q := q.(type) {
 	case *ElicitForm:
@@ -227,7 +217,7 @@ func CopyInputRequest(q InputRequest) (InputRequest, *Meta) {
 	return q, new(Meta)
 }
 
-// DecodeInputRequest reads one question, given as a method and its parameters (nil when absent).
+// DecodeInputRequest reads one question from its method and its parameters (nil when absent).
 func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, error) {
 	if params == nil && method != MethodListRoots {
 		return nil, fmt.Errorf("%s: params must be present", quoteClipped(method))
@@ -250,7 +240,6 @@ func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, er
 	return q, nil
 }
 
-// checkComplete reports what may not be sent either.
 func (r *InputRequiredResult) checkComplete() error { return r.Validate() }
 
 func (r *InputRequiredResult) codeMembers(w *objectWriter, m member) (err error) {

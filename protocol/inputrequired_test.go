@@ -35,7 +35,7 @@ func TestInputRequiredRefusals(t *testing.T) {
 			protocol.KeyedRequest{"a", roots}), "twice"},
 		{"duplicate among many", &protocol.InputRequiredResult{InputRequests: many}, "twice"},
 		{"empty key", ask(protocol.KeyedRequest{"", roots}), "empty key"},
-		// Encoded, both would read U+FFFD: two members of one name.
+		// Both would be encoded as U+FFFD: a duplicate name.
 		{"key that is not UTF-8", ask(protocol.KeyedRequest{"a\xff", roots},
 			protocol.KeyedRequest{"a\xfe", roots}), "UTF-8"},
 		{"state that is not UTF-8",
@@ -89,7 +89,7 @@ func TestInputRequiredRefusals(t *testing.T) {
 	}
 }
 
-// Nothing stands beside the four members, and none of them is null.
+// Only the four members, none null.
 func TestInputRequiredMembers(t *testing.T) {
 	allowed := map[string]bool{"resultType": true, "inputRequests": true, "requestState": true,
 		"_meta": true}
@@ -106,7 +106,6 @@ func TestInputRequiredMembers(t *testing.T) {
 	}
 }
 
-// What package roundtrip attaches to a result never reaches the wire.
 func TestAttachmentIsNotEncoded(t *testing.T) {
 	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s")}
 	rpc.Attach(r, "secret plan")
@@ -226,7 +225,7 @@ func TestMalformedInputRequired(t *testing.T) {
 	}
 }
 
-// The error for one bad question names its key, and not all of a long one.
+// The error for a bad question names its key, clipped.
 func TestBadQuestionIsNamed(t *testing.T) {
 	for _, key := range []string{"confirm", strings.Repeat("k", 1<<12)} {
 		raw := `{"resultType":"input_required","inputRequests":{"fine":{"method":"roots/list"},"` + key + `":null}}`
@@ -299,7 +298,7 @@ func TestQuestionSpellings(t *testing.T) {
 		{"URL, 2025-11-25", protocol.V20251125, named, `{"mode":"url","message":"m","url":"https://a","elicitationId":"e"}`},
 		// elicitationId is required there
 		{"URL without id, 2025-11-25", protocol.V20251125, url, ``},
-		{"URL, 2025-06-18", protocol.V20250618, named, ``}, // would be taken for a form
+		{"URL, 2025-06-18", protocol.V20250618, named, ``}, // would be mistaken for a form
 		{"roots", protocol.V20260728, &protocol.ListRoots{}, `{}`},
 		{"nil", protocol.V20260728, nil, ``},
 		{"sampling", protocol.V20260728, &protocol.CreateMessage{MaxTokens: 1,
@@ -326,7 +325,7 @@ func TestQuestionSpellings(t *testing.T) {
 	}
 }
 
-// The params of a question are the same alone and in a list of questions.
+// Params of a question are the same alone and in a list.
 func TestAppendInputParams(t *testing.T) {
 	encoded := 0
 	meta := protocol.Meta(`{"a":1}`)

@@ -11,11 +11,10 @@ import (
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-// sortedKeys makes encodings and messages deterministic.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// walkMembers checks raw, which must be an object, and calls f for each member. Text that has
-// passed [jsonx.Check] is walked with [jsonx.Members], or with readMembers.
+// walkMembers checks raw, which must be an object, and calls f for each member. For checked JSON
+// use [jsonx.Members] or readMembers.
 func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	if err := jsonx.Check(raw); err != nil {
 		return err
@@ -23,29 +22,27 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.Members(raw, f)
 }
 
-// readMembers calls f for the members of raw, an object that has passed [jsonx.Check]. A member
-// that is null is absent, since many programs write null for what is not set, unless keepsNull. A
-// required member is missing then. Objects whose names the peer chooses are no case for it. See
-// internal/design/reading.md.
+// readMembers calls f for the members of raw, an object that has passed [jsonx.Check]. Null counts
+// as absent, as many programs send it, unless keepsNull. Do not use it for objects with names
+// chosen by the peer. See internal/design/reading.md.
 func readMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.PresentMembers(raw, keepsNull, f)
 }
 
-// keepsNull reports whether null in a member is not its absence.
+// keepsNull reports whether null differs from absence in a member.
 func keepsNull(key []byte) bool {
 	switch string(key) {
 	case "requestState", "inputRequests", "inputResponses", "action", "resultType",
 		MetaProtocolVersion, MetaClientCapabilities:
 		return true // refused: safety depends on them
 	case "structuredContent", "data":
-		return true // JSON values, of which null is one
+		return true // JSON values, which may be null
 	case "content", "contents", "tools", "prompts", "resources", "resourceTemplates":
-		return true // empty lists: servers in use spell them so
+		return true // some servers send null for an empty list
 	}
 	return false
 }
 
-// orAbsent returns the value of a member, nil for null.
 func orAbsent(value []byte) []byte {
 	if jsonx.KindOf(value) == jsonx.Null {
 		return nil
@@ -53,7 +50,6 @@ func orAbsent(value []byte) []byte {
 	return value
 }
 
-// nameMember returns err with the name of the member in front, nil for nil.
 func nameMember(key []byte, err error) error {
 	if err == nil {
 		return nil
@@ -61,20 +57,19 @@ func nameMember(key []byte, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// objectWriter appends the members of one object, commas included.
 type objectWriter struct {
 	dst     []byte
-	version Version // in whose words the members are written
-	server  Meta    // of [AppendResult]
+	version Version // decides the spelling of the members
+	server  Meta    // see [AppendResult]
 	err     error
 }
 
-// beginObject appends the opening brace to dst. The members are written in the words of [Latest].
+// beginObject appends the opening brace. Members are spelled as in [Latest].
 func beginObject(dst []byte) objectWriter {
 	return objectWriter{dst: append(dst, '{'), version: Latest}
 }
 
-// addKey appends a member name that needs no escaping. The caller appends the value to dst.
+// addKey appends a name that needs no escaping; the caller appends the value.
 func (w *objectWriter) addKey(name string) {
 	if w.dst[len(w.dst)-1] != '{' {
 		w.dst = append(w.dst, ',')
@@ -89,7 +84,6 @@ func (w *objectWriter) addText(name, value string) {
 	w.dst = jsonx.AppendText(w.dst, value)
 }
 
-// addNonEmptyText appends a string member unless it is empty.
 func (w *objectWriter) addNonEmptyText(name, value string) {
 	if value != "" {
 		w.addText(name, value)
@@ -108,7 +102,7 @@ func (w *objectWriter) addInteger(name string, value int64) {
 	w.dst = appendInt(w.dst, value)
 }
 
-// addRaw appends JSON text of an author or a peer after checking it. Nil is left out.
+// addRaw appends JSON from a handler or a peer after checking it. Nil is left out.
 func (w *objectWriter) addRaw(name string, value []byte) {
 	if value == nil {
 		return
@@ -121,7 +115,6 @@ func (w *objectWriter) addRaw(name string, value []byte) {
 	w.dst = jsonx.AppendCompact(w.dst, value)
 }
 
-// addRawObject is addRaw for a value that must be an object.
 func (w *objectWriter) addRawObject(name string, value []byte) {
 	if value != nil && jsonx.KindOf(value) != jsonx.Object {
 		w.recordError(name, fmt.Errorf("must be a JSON object"))
@@ -139,21 +132,17 @@ func (w *objectWriter) addValue(name string, v any) {
 	}
 }
 
-// recordError records the first error, if there is one, which endObject returns. What is appended
-// after an error is not used.
+// recordError keeps the first error for endObject, which makes the output unusable.
 func (w *objectWriter) recordError(name string, err error) {
 	if w.err == nil && err != nil {
 		w.err = fmt.Errorf("%s: %w", name, err)
 	}
 }
 
-// keepError records the first error under no name.
 func (w *objectWriter) keepError(err error) { w.err = firstError(w.err, err) }
 
-// endObject appends the closing brace.
 func (w *objectWriter) endObject() ([]byte, error) { return append(w.dst, '}'), w.err }
 
-// textMember reads a string member and names it when it is not one.
 func textMember(dst *string, key, value []byte) error {
 	s, err := jsonx.Text(value)
 	if err != nil {
@@ -163,7 +152,6 @@ func textMember(dst *string, key, value []byte) error {
 	return nil
 }
 
-// objectMember keeps an object member and names it when it is not one.
 func objectMember[T ~[]byte](dst *T, key, value []byte) error {
 	if jsonx.KindOf(value) != jsonx.Object {
 		return fmt.Errorf("%s: must be an object", key)
@@ -172,7 +160,6 @@ func objectMember[T ~[]byte](dst *T, key, value []byte) error {
 	return nil
 }
 
-// decodeMember decodes a plain data type and names the member when it fails.
 func decodeMember(dst any, key, value []byte) error {
 	if err := jsonx.Decode(value, dst); err != nil {
 		return fmt.Errorf("%s: %w", key, jsonx.Plain(err))
@@ -180,7 +167,6 @@ func decodeMember(dst any, key, value []byte) error {
 	return nil
 }
 
-// orEmpty returns the list, which is encoded as an empty array when it is nil.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

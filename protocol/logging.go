@@ -33,7 +33,7 @@ func (l LoggingLevel) Severity() int {
 // Valid reports whether l is one of the eight levels.
 func (l LoggingLevel) Valid() bool { return l.Severity() >= 0 }
 
-// LogMessage is the parameters of notifications/message.
+// LogMessage holds the parameters of notifications/message.
 type LogMessage struct {
 	Level  LoggingLevel    `json:"level"`
 	Logger string          `json:"logger,omitzero"`

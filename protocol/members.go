@@ -7,22 +7,20 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A coded object lists its members once, for writing and for reading.
+// A coded object lists its members once, for both encoding and decoding.
 type coded interface {
-	// codeMembers writes all members to w in their order, or reads m if w is nil.
+	// codeMembers writes all members to w in order, or reads m if w is nil.
 	codeMembers(w *objectWriter, m member) error
-	// checkComplete returns an error if an object that was read lacks a member that it must have.
+	// checkComplete returns an error if a decoded object lacks a required member.
 	checkComplete() error
 }
 
-// A member of an object that is read. The writer is no part of it: what is read outlives the call,
-// and the writer would be on the heap with it.
+// A member to be read. It does not hold the writer, which would then escape to the heap.
 type member struct {
 	key, value []byte
-	about      *provenance // nil: not read for a result
+	about      *provenance // nil: not part of a result
 }
 
-// readObject reads a checked object and returns an error if it is not complete.
 func readObject(raw []byte, object coded, about *provenance) error {
 	err := readMembers(raw, func(key, value []byte) error {
 		return object.codeMembers(nil, member{key, value, about})
@@ -33,7 +31,7 @@ func readObject(raw []byte, object coded, about *provenance) error {
 	return object.checkComplete()
 }
 
-// decodeAnswer reads the answer to a question, which has not been checked.
+// decodeAnswer reads the unchecked answer to a question.
 func decodeAnswer[T any, P codedPointer[T]](raw []byte, kind string) (*T, error) {
 	answer := P(new(T))
 	err := jsonx.Check(raw)
@@ -51,7 +49,6 @@ type codedPointer[T any] interface {
 	coded
 }
 
-// reads reports whether m is to be read and called name.
 func (m member) reads(name string) bool { return string(m.key) == name }
 
 func (w *objectWriter) codeText(m member, name string, p *string) error {
@@ -64,7 +61,7 @@ func (w *objectWriter) codeText(m member, name string, p *string) error {
 	return nil
 }
 
-// codeNonEmptyText is codeText for a member that is left out if it is empty.
+// codeNonEmptyText is codeText that omits an empty member.
 func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error {
 	if w != nil && *p == "" {
 		return nil
@@ -72,7 +69,6 @@ func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error 
 	return w.codeText(m, name, p)
 }
 
-// codeFlag codes a boolean that is left out if it is false.
 func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
 	if m.reads(name) {
 		var err error
@@ -85,7 +81,6 @@ func (w *objectWriter) codeFlag(m member, name string, p *bool) error {
 	return nil
 }
 
-// codeObject codes JSON text that must be an object. Nil is left out.
 func (w *objectWriter) codeObject(m member, name string, p *json.RawMessage) error {
 	if m.reads(name) {
 		return objectMember(p, m.key, m.value)
@@ -96,7 +91,7 @@ func (w *objectWriter) codeObject(m member, name string, p *json.RawMessage) err
 	return nil
 }
 
-// codeMeta codes a _meta. That of a result names the server.
+// codeMeta codes a _meta; in a result it names the server.
 func (w *objectWriter) codeMeta(m member, p *Meta) error {
 	if w == nil || w.server == nil {
 		return w.codeObject(m, "_meta", (*json.RawMessage)(p))
@@ -118,7 +113,7 @@ func (w *objectWriter) codeMeta(m member, p *Meta) error {
 	return nil
 }
 
-// codeValue codes a plain data type of this package, or a pointer to one that is left out if nil.
+// codeValue codes a plain data type of this package, or a pointer to one.
 func (w *objectWriter) codeValue(m member, name string, p any, write bool) error {
 	if m.reads(name) {
 		return decodeMember(p, m.key, m.value)
@@ -129,7 +124,6 @@ func (w *objectWriter) codeValue(m member, name string, p any, write bool) error
 	return nil
 }
 
-// codeRole codes the role of a message, which must be one of the two.
 func (w *objectWriter) codeRole(m member, p *Role) error {
 	err := w.codeText(m, "role", (*string)(p))
 	if err == nil && (w != nil || m.reads("role")) && *p != User && *p != Assistant {
@@ -138,7 +132,6 @@ func (w *objectWriter) codeRole(m member, p *Role) error {
 	return err
 }
 
-// codeInteger codes an integer.
 func (w *objectWriter) codeInteger(m member, name string, p *int64) error {
 	if m.reads(name) {
 		var err error
@@ -151,7 +144,7 @@ func (w *objectWriter) codeInteger(m member, name string, p *int64) error {
 	return nil
 }
 
-// codeStructured codes the structured content of a tool. Legacy revisions know objects only.
+// codeStructured codes the structured content of a tool. Legacy revisions allow objects only.
 func (w *objectWriter) codeStructured(m member, p *json.RawMessage) error {
 	if m.reads("structuredContent") {
 		*p = m.value
@@ -161,7 +154,6 @@ func (w *objectWriter) codeStructured(m member, p *json.RawMessage) error {
 	return nil
 }
 
-// codeContents codes a list of blocks of content.
 func (w *objectWriter) codeContents(m member, p *[]Content) (err error) {
 	if m.reads("content") {
 		*p, err = decodeContents(m.value, m.about)

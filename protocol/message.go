@@ -16,56 +16,50 @@ type Message interface{ isMessage() }
 type Request struct {
 	ID     ID
 	Method string
-	// Params is the JSON object of parameters, nil when there is none.
-	Params json.RawMessage
-	// Repaired means that text of a message that was received was not well-formed Unicode, see
-	// [DecodeMessage]. Senders leave it false.
+	Params json.RawMessage // a JSON object, nil when absent
+	// Repaired means that the received text had invalid Unicode, see [DecodeMessage].
 	Repaired bool
-	// Mirror repeats what HTTP transports copy into headers. It is not part of the message: senders
-	// fill it so that a transport need not parse Params, receivers find it empty.
+	// Mirror repeats values that HTTP transports copy into headers, so that they need not parse
+	// Params. Senders fill it; in received requests it is empty.
 	Mirror Mirror
 }
 
-// A Notification expects no answer.
+// A Notification expects no response.
 type Notification struct {
 	Method string
-	// Params is the JSON object of parameters, nil when there is none.
-	Params json.RawMessage
+	Params json.RawMessage // a JSON object, nil when absent
 }
 
-// A Response answers the request with the same ID, with a Result or an Error. ID is zero when the
-// request's id could not be read.
+// A Response answers the request with the same ID, which is zero if that id was unreadable.
 type Response struct {
 	ID     ID
 	Result json.RawMessage
 	Error  *Error
 }
 
-// Mirror holds the values that Streamable HTTP copies from the body into headers
+// Mirror holds the values that Streamable HTTP copies into headers
 // (basic/transports/streamable-http, "Request Metadata").
 type Mirror struct {
 	Version Version         // MCP-Protocol-Version
-	Name    string          // Mcp-Name; empty where the method has none
+	Name    string          // Mcp-Name; empty if the method has none
 	Params  []MirroredParam // Mcp-Param-*
 }
 
-// A MirroredParam is one tool argument that its schema marks with x-mcp-header. Value is the plain
-// value; the transport encodes it.
+// A MirroredParam is a tool argument with x-mcp-header. The transport encodes the value.
 type MirroredParam struct{ Name, Value string }
 
 func (*Request) isMessage()      {}
 func (*Notification) isMessage() {}
 func (*Response) isMessage()     {}
 
-// DecodeMessage reads one JSON-RPC message. The returned message aliases data, unless text in data
-// is not well-formed Unicode: it is read as U+FFFD where no safety depends on it, see [careOf]. An
-// entry of a list of a result that nests too deep is refused by [DecodeResult] alone.
+// DecodeMessage decodes one JSON-RPC message, which aliases data unless data has invalid Unicode
+// text: that is read as U+FFFD where no safety depends on it. If an entry of a list in a result is
+// nested too deep, only [DecodeResult] refuses it.
 //
-// A failure is an [*Error] with code [CodeParseError] when data is not strict JSON, or
-// [CodeInvalidRequest] when it is not a message. The message is not nil then if it can be told what
-// it was to be: a [*Request] or, for a result or an error without a method, a [*Response], which
-// holds nothing but the ID, so that the refusal can name what it refuses, or an empty
-// [*Notification], which is answered by nobody.
+// Errors are an [*Error] with code [CodeParseError] for invalid JSON, or [CodeInvalidRequest] for
+// JSON that is not a message. If the kind of message is still known, a message is returned as well:
+// a [*Request] or [*Response] with only the ID, so that the refusal can name it, or an empty
+// [*Notification], which needs no answer.
 func DecodeMessage(data []byte) (Message, error) {
 	var raw messageMembers
 	repaired := false
@@ -96,7 +90,7 @@ func DecodeMessage(data []byte) (Message, error) {
 	return m, nil
 }
 
-// refusedMessage returns what [DecodeMessage] returns beside an error.
+// refusedMessage returns the message beside an error of [DecodeMessage].
 func refusedMessage(data []byte) Message {
 	var ids, methods, answers int
 	var id ID
@@ -123,23 +117,21 @@ func refusedMessage(data []byte) Message {
 	return &Request{ID: id}
 }
 
-// Within an error, data may hold the URLs that a person is to visit.
+// Within an error, where data may hold URLs to visit.
 const inError jsonx.Care = 1 << 7
 
-// Directly within a result.
-const inResult jsonx.Care = 1 << 5
+const inResult jsonx.Care = 1 << 5 // directly within a result
 
-// Within what belongs to tools, names of members mean nothing to the protocol.
-const ofTools jsonx.Care = 1 << 6
+const ofTools jsonx.Care = 1 << 6 // in data of tools, whose names mean nothing here
 
-// careOf is the rule of [jsonx.Repair] for messages. Broken text is refused, not repaired, in ids,
-// names, URIs, states and answers, which are compared or passed on.
+// careOf is the [jsonx.Repair] rule for messages. Invalid Unicode is refused, not repaired, in ids,
+// names, URIs, states and answers, because they are compared or passed on.
 func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 	const keepAll = jsonx.KeepText | jsonx.KeepNames
 	if parent&^inError == keepAll || parent == ofTools {
 		return parent
 	}
-	isText, outer := first == '"', depth == 2 // a member of params, result or error
+	isText, outer := first == '"', depth == 2 // outer: a member of params, result or error
 	switch string(name) {
 	case "jsonrpc", "id", "method", "name", "uri", "uriTemplate", "url", "src", "websiteUrl",
 		"requestState", "action", "cursor", "nextCursor", "taskId", "requestId", "toolUseId",
@@ -150,7 +142,7 @@ func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 		}
 	case "inputResponses", "resourceSubscriptions", "taskIds":
 		return keepAll
-	case "content": // of an answer; that of a tool is a list
+	case "content": // of an answer; in a tool result it is a list
 		if outer && first == '{' {
 			return keepAll
 		}
@@ -179,7 +171,6 @@ func careOf(parent jsonx.Care, depth int, name []byte, first byte) jsonx.Care {
 	return parent & inError
 }
 
-// messageMembers are the raw members of a message; nil means absent.
 type messageMembers struct{ jsonrpc, id, method, params, result, err []byte }
 
 func (m *messageMembers) readMember(key, value []byte) error {
@@ -244,8 +235,7 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 			return nil, err
 		}
 	}
-	// JSON-RPC lets an error response carry null where the id of the request could not be read; the
-	// schema leaves the member out. Both mean "no id".
+	// JSON-RPC sends a null id if the request's id was unreadable, the schema omits it.
 	if m.id == nil || (r.Error != nil && string(m.id) == "null") {
 		if r.Error == nil {
 			return nil, fmt.Errorf("result without id")
@@ -257,10 +247,10 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 	return r, err
 }
 
-// AppendMessage appends the JSON text of m, on one line, to dst. Params and Result, which must be
-// JSON objects, are copied without insignificant white space; what lies within them is not checked
-// again. It is an error, and dst is returned as it was, when m is nil, a request has no id, or a
-// response has neither an error nor both a result and an id.
+// AppendMessage appends m as JSON on one line. Params and Result must be JSON objects; they are
+// copied without insignificant white space, and their content is not checked again. It returns dst
+// and an error when m is nil, a request has no id, or a response has neither an error nor both a
+// result and an id.
 func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	switch m := m.(type) {
 	case *Request:
@@ -289,14 +279,13 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	return dst, fmt.Errorf("message: unknown type %T", m)
 }
 
-// growForMessage returns dst with room for a message whose parts take n bytes.
+// growForMessage reserves room for a message with n bytes of content.
 func growForMessage(dst []byte, n int) []byte {
 	const envelopeBytes = 64
 	return slices.Grow(dst, envelopeBytes+n)
 }
 
-// appendParams completes a request or notification that has been begun in out. It returns before on
-// error.
+// appendParams completes the message begun in out; on error it returns before.
 func appendParams(before, out []byte, method string, params json.RawMessage) ([]byte, error) {
 	if params != nil {
 		if jsonx.KindOf(params) != jsonx.Object {

@@ -26,7 +26,7 @@ func TestDecodeMessage(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, &protocol.Response{ID: protocol.IntID(1), Error: protocol.Errorf(-1, "")}},
 		{`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m"}}`, &protocol.Response{Error: protocol.Errorf(-1, "m")}},
 		{`{"jsonrpc":"2.0","error":{"code":-1,"message":"m","data":null}}`, &protocol.Response{Error: &protocol.Error{Code: -1, Message: "m", Data: json.RawMessage("null")}}},
-		// What the protocol does not define is passed over, whatever it looks like.
+		// Unknown members of any form are ignored.
 		{`{"jsonrpc":"2.0","id":1,"method":"m","ID":2,"Method":"n","Params":[],"Result":{}}`, &protocol.Request{ID: protocol.IntID(1), Method: "m"}},
 	} {
 		t.Run(test.raw, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// In raw, $ is text that is not Unicode. Want empty: refused.
+// $ stands for invalid Unicode. Want empty: refused.
 var brokenTexts = []struct{ raw, want string }{
 	{`"result":{"content":[{"type":"text","text":"cut $"}]}`, "OK"},
 	{`"result":{"content":[{"type":"resource_link","uri":"x:$","name":"n"}]}`, ""},
@@ -199,7 +199,7 @@ func TestBrokenText(t *testing.T) {
 	}
 }
 
-// An entry of a list of a result that nests too deep costs itself; all else costs the message.
+// An entry of a result's list nested too deep is left out; elsewhere the message is refused.
 func TestDeepEntries(t *testing.T) {
 	deep := func(levels int) string { // within an entry of a result
 		return `{"a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
@@ -225,7 +225,7 @@ func TestDeepEntries(t *testing.T) {
 			t.Errorf("%s: got %#v, %v", test.members, m, err)
 		}
 	}
-	// The results of extensions are not read here, so that nobody can report it.
+	// Results of extensions are not read, so nothing would report it.
 	_, err := protocol.DecodeResult(protocol.Latest, "x/y", []byte(`{"tools":[`+jsonx.TooDeep+`]}`))
 	refused(t, err, "nests too deep")
 	relayed, err := protocol.RelayResult(protocol.Latest, protocol.MethodCallTool, []byte(
@@ -249,7 +249,7 @@ func idMustBe1(id protocol.ID) error {
 	return nil
 }
 
-// TestNestedBatches: who splits what it gets as well does not do so for each level.
+// Nested batches are not split recursively.
 func TestNestedBatches(t *testing.T) {
 	deep := strings.Repeat(`["`+"\xff"+`",`, 50_000) + "1" + strings.Repeat("]", 50_000)
 	messages, is, err := protocol.DecodeBatch([]byte(deep))
@@ -322,7 +322,6 @@ func TestAppendMessageIsOneLine(t *testing.T) {
 	}
 }
 
-// An error gets through whatever its data is.
 func TestErrorDataThatIsNotJSON(t *testing.T) {
 	for _, data := range []string{`{`, ``, `{"a":1,"a":2}`, "\"\xff\""} {
 		e := &protocol.Error{Code: 7, Message: "m", Data: json.RawMessage(data)}

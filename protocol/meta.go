@@ -21,12 +21,10 @@ const (
 	MetaBaggage            = "baggage"
 )
 
-// Meta is the _meta object of a message, a definition or a block of content, as the JSON text it
-// was received or written as; unknown keys relay verbatim. Nil means absent.
+// Meta is the _meta object of a message, definition or block of content as JSON. Nil means absent.
 type Meta json.RawMessage
 
-// Get returns the JSON text at key. It reports false when the key is absent or m is not a JSON
-// object.
+// Get returns the JSON at key, false if key is absent or m is not a JSON object.
 func (m Meta) Get(key string) (json.RawMessage, bool) {
 	var found json.RawMessage
 	if len(m) == 0 {
@@ -41,7 +39,7 @@ func (m Meta) Get(key string) (json.RawMessage, bool) {
 	return found, err == nil && found != nil
 }
 
-// With returns a copy of m in which key holds the JSON encoding of v.
+// With returns a copy of m with v, encoded as JSON, at key.
 func (m Meta) With(key string, v any) (Meta, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
@@ -57,20 +55,19 @@ func (m Meta) With(key string, v any) (Meta, error) {
 	return append(out, '}'), nil
 }
 
-// Without returns m without key, nil where nothing is left. m itself is returned where it has no
-// such key, or is not a JSON object.
+// Without returns m without key, nil if no member is left, and m itself if it has no such key or is
+// not a JSON object.
 func (m Meta) Without(key string) Meta {
 	if _, ok := m.Get(key); !ok {
 		return m
 	}
-	out, _ := m.appendOthers([]byte{'{'}, key) // Get has checked it
+	out, _ := m.appendOthers([]byte{'{'}, key) // already checked by Get
 	if len(out) == 1 {
 		return nil
 	}
 	return append(out, '}')
 }
 
-// appendOthers appends the members with another key.
 func (m Meta) appendOthers(dst []byte, key string) ([]byte, error) {
 	err := walkMembers(m, func(k, v []byte) error {
 		if string(k) != key {
@@ -85,7 +82,7 @@ func appendMember(dst []byte, key string, value []byte) []byte {
 	return jsonx.AppendCompact(jsonx.AppendName(dst, key), value)
 }
 
-// MarshalJSON returns the JSON text, null when absent.
+// MarshalJSON returns the JSON object, null for nil.
 func (m Meta) MarshalJSON() ([]byte, error) {
 	if m == nil {
 		return []byte("null"), nil
@@ -96,7 +93,7 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 	return m, nil
 }
 
-// UnmarshalJSON keeps a copy of the JSON text, which must be an object. Null is absent.
+// UnmarshalJSON copies raw, which must be an object or null.
 func (m *Meta) UnmarshalJSON(raw []byte) error {
 	if *m = nil; orAbsent(raw) == nil {
 		return nil
@@ -129,19 +126,13 @@ type Icon struct {
 
 // RequestMeta is the _meta of a request.
 type RequestMeta struct {
-	// Version is the revision that the request declares; empty when it declares none.
-	Version Version
-	// ClientInfo names the client; nil when it does not say.
-	ClientInfo *Implementation
-	// Capabilities are what the client can do for this request; nil when it does not say, which a
-	// modern request may not.
-	Capabilities *ClientCapabilities
-	// LogLevel is the least severe log message the client wants; empty: none.
-	LogLevel LoggingLevel
-	// ProgressToken opts into progress notifications; zero: none.
-	ProgressToken ID
-	// Extra is the whole _meta object as received. When a request is encoded its keys are written
-	// too, less those that the fields above hold.
+	Version    Version         // the declared revision; may be empty
+	ClientInfo *Implementation // nil when not declared
+	// Capabilities apply to this request. Modern requests must declare them; nil means undeclared.
+	Capabilities  *ClientCapabilities
+	LogLevel      LoggingLevel // least severe level to send; empty: no log messages
+	ProgressToken ID           // requests progress notifications; zero: none
+	// Extra is the whole _meta as received. It is encoded except for the keys of the fields above.
 	Extra Meta
 }
 
@@ -182,7 +173,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	return m, nil
 }
 
-// clientMeta is what nearly every request declares about its client, allocated together.
+// clientMeta saves an allocation for what nearly every request declares.
 type clientMeta struct {
 	info         Implementation
 	capabilities ClientCapabilities
@@ -213,7 +204,6 @@ func (info *Implementation) codeMembers(w *objectWriter, m member) error {
 		w.codeValue(m, "icons", &info.Icons, len(info.Icons) > 0))
 }
 
-// appendMeta appends the _meta member of a request.
 func (m *RequestMeta) appendMeta(w *objectWriter) {
 	w.addKey("_meta")
 	in := beginObject(w.dst)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMetaGet(t *testing.T) {
-	for _, test := range []struct{ name, meta, key, want string }{ // an empty want: not there
+	for _, test := range []struct{ name, meta, key, want string }{ // an empty want: absent
 		{"number", `{"a":1.0,"b":"\u00e9"}`, "a", `1.0`},
 		{"text", `{"a":1.0,"b":"\u00e9"}`, "b", `"\u00e9"`},
 		{"escaped key", `{"\u0061": {"x": 1} }`, "a", `{"x": 1}`},

@@ -32,8 +32,7 @@ const (
 	MethodUnsubscribe = "resources/unsubscribe"
 )
 
-// Methods of the questions a server may put to the client: entries of [InputRequests] on the modern
-// wire, pushed requests on the legacy one.
+// Methods of questions: [InputRequests] in modern revisions, requests of the server in legacy ones.
 const (
 	MethodElicit        = "elicitation/create"
 	MethodCreateMessage = "sampling/createMessage"
@@ -54,8 +53,8 @@ const (
 	NotifyElicitationCompleted = "notifications/elicitation/complete"
 )
 
-// MultiRoundTrip reports whether method is one of the three requests that a modern server may
-// answer with an [InputRequiredResult] (basic/patterns/mrtr, "Supported Requests").
+// MultiRoundTrip reports whether a modern server may answer method with an [InputRequiredResult]
+// (basic/patterns/mrtr, "Supported Requests").
 func MultiRoundTrip(method string) bool {
 	switch method {
 	case MethodCallTool, MethodGetPrompt, MethodReadResource:
@@ -64,8 +63,7 @@ func MultiRoundTrip(method string) bool {
 	return false
 }
 
-// internMethod returns name as a string, without allocating for the requests that make up the bulk
-// of the traffic.
+// internMethod converts name without allocating for frequent methods.
 func internMethod(name []byte) string {
 	for _, known := range [...]string{
 		MethodCallTool, MethodGetPrompt, MethodReadResource, MethodListTools, MethodListPrompts,

@@ -1,24 +1,22 @@
 package protocol
 
-// Progress is the parameters of notifications/progress (basic/patterns/progress). Progress must
-// increase with each notification.
+// Progress holds the parameters of notifications/progress (basic/patterns/progress).
 type Progress struct {
 	Token    ID       `json:"progressToken"`
-	Progress float64  `json:"progress"`
+	Progress float64  `json:"progress"`       // must increase
 	Total    *float64 `json:"total,omitzero"` // nil when unknown
 	Message  string   `json:"message,omitzero"`
 	Meta     Meta     `json:"_meta,omitzero"`
 }
 
-// Cancelled is the parameters of notifications/cancelled (basic/patterns/cancellation).
+// Cancelled holds the parameters of notifications/cancelled (basic/patterns/cancellation).
 type Cancelled struct {
 	RequestID ID     `json:"requestId"`
 	Reason    string `json:"reason,omitzero"`
 	Meta      Meta   `json:"_meta,omitzero"`
 }
 
-// ElicitationCompleted is the parameters of notifications/elicitation/complete (revision
-// 2025-11-25).
+// ElicitationCompleted holds the parameters of notifications/elicitation/complete (2025-11-25).
 type ElicitationCompleted struct {
 	ElicitationID string `json:"elicitationId"`
 }

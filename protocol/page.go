@@ -8,14 +8,13 @@ import (
 )
 
 // CacheHints say how long a result may be reused and by whom (server/utilities/caching). The zero
-// value is not cacheable.
+// value disables caching.
 type CacheHints struct {
 	TTLMillis int64
-	Public    bool // everybody may share the result; else it belongs to one principal
+	Public    bool // may be shared; otherwise for one principal
 }
 
-// codeHints codes the hints. Legacy revisions have none. Hints of the wrong type count as absent:
-// not cacheable is the safe reading.
+// codeHints codes the hints, which legacy revisions lack. Invalid hints disable caching.
 func (w *objectWriter) codeHints(m member, h *CacheHints) error {
 	switch {
 	case m.reads("ttlMs"):
@@ -42,14 +41,12 @@ type ListParams struct {
 	RequestMeta
 }
 
-// A definition is an entry of one of the lists.
 type definition[T any] interface {
 	*T
 	checkComplete() error
 }
 
-// codeDefinitions codes a list. An entry that cannot be read or is incomplete is left out and
-// reported: the others are as good without it. Null is an empty list.
+// codeDefinitions codes a list; null is empty. Invalid entries are left out and reported.
 func codeDefinitions[T any, P definition[T]](
 	w *objectWriter, m member, name string, list *[]T,
 ) error {
@@ -70,8 +67,8 @@ func codeDefinitions[T any, P definition[T]](
 	return nameMember(m.key, err)
 }
 
-// decodeEntries reads a list. Of a result, where about is not nil, an entry that cannot be read is
-// left out and reported; bad is the first such error.
+// decodeEntries reads a list. In a result (about is not nil), unreadable entries are left out and
+// reported; bad is the first such error.
 func decodeEntries[T any](
 	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
 ) (list []T, bad, err error) {
@@ -100,7 +97,7 @@ func decodeEntries[T any](
 	return list, bad, err
 }
 
-// decodeSome is [decodeEntries] for a list that is an error when nothing in it can be read.
+// decodeSome is [decodeEntries] that returns an error if no entry can be read.
 func decodeSome[T any](
 	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
 ) ([]T, error) {
@@ -111,10 +108,9 @@ func decodeSome[T any](
 	return list, err
 }
 
-// errTooDeep means that [DecodeMessage] found an entry to nest too deep.
+// errTooDeep means that [DecodeMessage] found an entry nested too deep.
 var errTooDeep = errors.New("nests too deep")
 
-// codeList codes a page of a list.
 func codeList[T any, P definition[T]](w *objectWriter, m member, name string, list *[]T,
 	cursor *string, cache *CacheHints, meta *Meta) error {
 	return firstError(
@@ -124,7 +120,6 @@ func codeList[T any, P definition[T]](w *objectWriter, m member, name string, li
 		w.codeMeta(m, meta))
 }
 
-// requireList returns an error for a list that was not there.
 func requireList[T any](name string, list []T) error {
 	if list == nil {
 		return fmt.Errorf("%s: must be present", name)

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Params are the parameters of a request that a client sends.
+// Params are the parameters of a client's request.
 type Params interface {
 	// RequestMetadata returns the _meta of the request, never nil.
 	RequestMetadata() *RequestMeta
@@ -17,10 +17,9 @@ type Params interface {
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
 
-// DecodeParams reads the parameters of a request, which must have been decoded by [DecodeMessage];
-// they alias raw. An error is an [*Error] with code [CodeInvalidParams]; the parameters returned
-// beside it hold whatever _meta could be read. For an unknown method it returns nil and a
-// [CodeMethodNotFound] error.
+// DecodeParams decodes the parameters of a request that [DecodeMessage] returned; they alias raw.
+// On a [CodeInvalidParams] error it also returns parameters with the readable part of _meta. For an
+// unknown method it returns nil and a [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 	known, ok := methods[method]
 	if !ok {
@@ -64,8 +63,7 @@ func EncodeParams(p Params) (json.RawMessage, error) {
 	return data, nil
 }
 
-// RetryOf returns the answers and the state of the parameters of a method that can ask, to be read
-// or set; nil for other parameters.
+// RetryOf returns the answers and state within p, to be read or set, nil if p cannot have them.
 func RetryOf(p Params) *Retry {
 	if p, ok := p.(interface{ retryOf() *Retry }); ok {
 		return p.retryOf()
@@ -73,7 +71,6 @@ func RetryOf(p Params) *Retry {
 	return nil
 }
 
-// checkComplete and codeMembers are those of parameters that have no members but _meta.
 func (m *RequestMeta) checkComplete() error                    { return nil }
 func (m *RequestMeta) codeMembers(*objectWriter, member) error { return nil }
 

@@ -90,7 +90,6 @@ func TestParamsOfUnknownMethods(t *testing.T) {
 	}
 }
 
-// A wrong name does not become the right one by folding its case.
 func TestParamsMatchExactNames(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(
 		`{"name":"t","Name":"u","RequestState":"forged","InputResponses":{"a":{}},"Arguments":{"x":1},"_Meta":5}`))
@@ -104,7 +103,7 @@ func TestParamsMatchExactNames(t *testing.T) {
 	}
 }
 
-// The _meta of a request that is refused still tells which revision to refuse it in.
+// The _meta of refused parameters still decides the revision of the refusal.
 func TestMetaSurvivesBadParams(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(
 		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7},"name":5}`))
@@ -163,8 +162,7 @@ func TestEncodeParamsRefuses(t *testing.T) {
 	}
 }
 
-// What the fields of a request's _meta say takes the place of what its extra keys say, those that
-// were received included.
+// Fields of a request's _meta replace extra keys, received ones too.
 func TestFieldsReplaceExtraMeta(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodDiscover, json.RawMessage(
 		`{"_meta":{"a":"\u00e9","io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":1,"b":[1.0, 2]}}`))

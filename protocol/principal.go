@@ -2,13 +2,10 @@ package protocol
 
 import "strconv"
 
-// A Principal is who a request comes from, as far as the host knows. It binds sealed state: state
-// given to one principal is refused from any other. The zero value is anonymous, which is a
-// principal of its own.
+// A Principal identifies the caller of a request. Sealed state is bound to it: state issued to one
+// principal is refused from any other. The zero value is anonymous, a principal of its own.
 type Principal struct {
-	// Issuer and Subject name an authenticated caller, for example the "iss" and "sub" claims of a
-	// token. A principal with neither is anonymous.
-	Issuer, Subject string
+	Issuer, Subject string // for example "iss" and "sub" of a token
 
 	local bool
 }
@@ -20,10 +17,10 @@ func LocalPrincipal() Principal { return Principal{local: true} }
 // IsLocal reports whether p is [LocalPrincipal].
 func (p Principal) IsLocal() bool { return p.local }
 
-// Anonymous reports whether nothing is known about the caller.
+// Anonymous reports whether p is the zero value.
 func (p Principal) Anonymous() bool { return p == Principal{} }
 
-// String names the principal for logs. Two principals may have the same name; see [Principal.Key].
+// String names the principal for logs; names are not unique, see [Principal.Key].
 func (p Principal) String() string {
 	switch {
 	case p.local:
@@ -36,8 +33,8 @@ func (p Principal) String() string {
 	return p.Issuer + " " + p.Subject
 }
 
-// Key returns a text that no other principal has, by which stores and other processes can know it.
-// Within a process the principal itself can be the key of a map.
+// Key returns a unique text for stores and other processes. Within a process the principal itself
+// can be a map key.
 func (p Principal) Key() string {
 	if p.local {
 		return "local"

@@ -29,7 +29,7 @@ func TestPrincipal(t *testing.T) {
 	}
 }
 
-// No two principals have one key, also where they have one name.
+// Keys differ even if names do not.
 func TestKeysOfPrincipalsDiffer(t *testing.T) {
 	parts := []string{"", " ", "a", "b", "a b", `"`, `" "`, `\`, "local", "anonymous", "\xff", "\ufffd"}
 	keys := map[string]protocol.Principal{}

@@ -43,7 +43,7 @@ type ListPromptsResult struct {
 	provenance
 }
 
-// GetPromptResult is a prompt, filled in.
+// GetPromptResult is a prompt with its arguments filled in.
 type GetPromptResult struct {
 	Description string
 	Messages    []PromptMessage
@@ -54,14 +54,12 @@ type GetPromptResult struct {
 
 // GetPromptParams are the parameters of prompts/get.
 type GetPromptParams struct {
-	Name string
-	// Arguments is a JSON object of strings, nil when absent.
-	Arguments json.RawMessage
+	Name      string
+	Arguments json.RawMessage // a JSON object of strings, nil when absent
 	Retry
 	RequestMeta
 }
 
-// addMessages writes the messages of a prompt or of a conversation with a model.
 func addMessages[T any](
 	w *objectWriter, messages []T, code func(message *T, w *objectWriter, m member) error,
 ) {
@@ -104,7 +102,6 @@ func (p *PromptMessage) codeMembers(w *objectWriter, m member) (err error) {
 
 var errIncompleteMessage = errors.New("role and content must be present")
 
-// decodeMessages decodes the messages of a prompt or of a conversation with a model.
 func decodeMessages[T any, P codedPointer[T]](raw []byte, about *provenance) ([]T, error) {
 	list := []T{}
 	err := jsonx.Elements(raw, func(i int, value []byte) error {

@@ -13,11 +13,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A recode decodes an example with the decoders of this package and encodes what they made of it
-// again.
+// A recode decodes an example and encodes the result.
 type recode func(raw []byte) ([]byte, error)
 
-// published says for each type of the published examples how it is checked.
+// published holds the check for each type of the published examples.
 var published = checksByType(map[string]string{
 	"CallTool":              protocol.MethodCallTool,
 	"Complete":              protocol.MethodComplete,
@@ -89,7 +88,7 @@ var published = checksByType(map[string]string{
 	"ParseError":          inside(message, `{"jsonrpc":"2.0","id":1,"error":`, `}`),
 })
 
-// checksByType adds the request, the result and the response of each method to checks.
+// checksByType adds the request, result and response of each method to checks.
 func checksByType(methods map[string]string, checks map[string]recode) map[string]recode {
 	for name, method := range methods {
 		checks[name+"Request"] = message
@@ -101,7 +100,7 @@ func checksByType(methods map[string]string, checks map[string]recode) map[strin
 var inContent = inside(resultOf(protocol.MethodCallTool),
 	`{"resultType":"complete","content":[`, `]}`)
 
-// notModelled are the types that this package has no Go type for, and why.
+// notModelled are the types without a Go type, with the reason.
 var notModelled = map[string]string{
 	"BooleanSchema":                     "a requestedSchema is raw JSON here; package form reads it",
 	"NumberSchema":                      "a requestedSchema is raw JSON here; package form reads it",
@@ -113,21 +112,21 @@ var notModelled = map[string]string{
 	"ResourceUpdatedNotificationParams": "one URI; ResourceUpdatedNotification checks the message",
 }
 
-// respelled are examples that come back as another value of the same meaning: what is replaced, in
-// the example without white space, by what.
+// respelled are examples that are encoded differently with the same meaning: replacements in the
+// compact example.
 var respelled = map[string]struct{ old, new string }{
-	// Members whose absence says the same are not written.
+	// Absent members with the same meaning are not written.
 	"CallToolResult/result-with-unstructured-text":      {`,"isError":false`, ""},
 	"CallToolResultResponse/call-tool-result-response":  {`,"isError":false`, ""},
 	"CompleteResult/single-completion-value":            {`,"hasMore":false`, ""},
 	"CompleteResultResponse/completion-result-response": {`,"hasMore":false`, ""},
-	// The mode of a form is always written out from 2025-11-25 on.
+	// The mode of a form is written from 2025-11-25 on.
 	"InputRequiredResult/input-required-result-with-elicitation-and-sampling-and-request-state": {
 		`"params":{"message"`, `"params":{"mode":"form","message"`,
 	},
-	// The cache hints are required by the schema. Absent ones mean what we write.
+	// Cache hints are required by the schema; absent ones have the values that are written.
 	"ReadResourceResultResponse/read-resource-result-response": {`"contents"`, `"ttlMs":0,"cacheScope":"private","contents"`},
-	// An entry of inputRequests has no id, and some clients cannot do without params.
+	// An entry of inputRequests has no id; some clients require params.
 	"ListRootsRequest/list-roots-request": {
 		`{"id":"list-roots-example","method":"roots/list"}`,
 		`{"resultType":"input_required","inputRequests":{"key":{"method":"roots/list","params":{}}}}`,
@@ -269,7 +268,7 @@ func acknowledged(raw []byte) ([]byte, error) {
 	}](raw)
 }
 
-// inside checks a part of a message within the smallest whole that holds it.
+// inside checks a part of a message within a minimal message.
 func inside(whole recode, before, after string) recode {
 	return func(raw []byte) ([]byte, error) {
 		got, err := whole(bytes.Join([][]byte{[]byte(before), raw, []byte(after)}, nil))
@@ -280,8 +279,7 @@ func inside(whole recode, before, after string) recode {
 	}
 }
 
-// cutOut finds the part again: the value that stands where the dots are in before…after, whatever
-// the order of members.
+// cutOut returns the value between before and after, for any order of members.
 func cutOut(got []byte, before, after string) ([]byte, error) {
 	const mark = `"here"`
 	var pattern, v any

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A member that is null reads as one that is absent, in what a server reads.
+// Null is read as absent by a server.
 func TestNullInParamsIsAbsent(t *testing.T) {
 	const modern = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
@@ -48,7 +48,7 @@ func TestNullInParamsIsAbsent(t *testing.T) {
 	}
 }
 
-// The same in what a client reads.
+// Null is read as absent by a client.
 func TestNullInResultsIsAbsent(t *testing.T) {
 	for _, test := range []struct{ method, null, absent string }{
 		{protocol.MethodListTools, `{"tools":[{"name":"a","title":null,"icons":null,"inputSchema":{},` +
@@ -107,7 +107,7 @@ func TestNullInMessagesIsAbsent(t *testing.T) {
 	}
 }
 
-// An entry that cannot be read costs that entry, and is reported.
+// An unreadable entry is left out and reported.
 func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 	for _, test := range []struct {
 		method, raw, report string
@@ -121,7 +121,7 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 			"prompts: 1 entries are left out; the first is [0]: name: must be present", 1},
 		{protocol.MethodListResources, `{"resources":[{"uri":"u","name":"n","size":1.5},` +
 			`{"uri":"u","name":"n"}]}`,
-			"resources: 1 entries are left out; the first is [0]: size: json: number \"1.5\" is no integer", 1},
+			"resources: 1 entries are left out; the first is [0]: size: json: number \"1.5\" is not an integer", 1},
 		{protocol.MethodListResourceTemplates, `{"resourceTemplates":[{"name":"n"}]}`,
 			"resourceTemplates: 1 entries are left out; the first is [0]: " +
 				"uriTemplate: must be present", 0},
@@ -161,8 +161,7 @@ func TestBadEntriesOfListsAreLeftOut(t *testing.T) {
 	}
 }
 
-// The strict list: what safety depends on is refused in every spelling but its own, in both
-// directions.
+// Members that safety depends on are read strictly, in both directions.
 func TestStrictMembers(t *testing.T) {
 	var deep []string
 	for _, level := range []string{`[|]`, `{"a":|}`, `[1,|]`, `[|,1]`, `{"a":1,"b":|}`, "[ |\n]",
@@ -226,7 +225,6 @@ func TestStrictMembers(t *testing.T) {
 	}
 }
 
-// paramsOf reads as a server does: the message is checked, then its parameters are decoded.
 func readParamsOf(method string) func(raw string) error {
 	return func(raw string) error {
 		m, err := protocol.DecodeMessage([]byte(

@@ -8,11 +8,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// RelayResult is [DecodeResult] for a program that passes the result on. A result that was complete
-// is encoded again with the members that it came with, also those that this package does not know,
-// in their order. What the revision of the receiver decides is written anew: resultType, cache
-// hints and _meta. Whoever changes a field of a copy of the result gets the fields encoded instead;
-// so does a result with an entry that nests too deep. It aliases data.
+// RelayResult is [DecodeResult] for a program that passes the result on. A complete result is
+// encoded with its original members, unknown ones included, in their order; only resultType, cache
+// hints and _meta are written anew. If a field was changed in a copy of the result, or an entry is
+// nested too deep, the fields are encoded instead. The result aliases data.
 func RelayResult(
 	v Version, method string, data []byte, report func(error),
 ) (Result, error) {
@@ -24,45 +23,43 @@ func RelayResult(
 	return result, err
 }
 
-// A relayable result can be encoded as it came.
+// A relayable result can be encoded as received.
 type relayable interface {
 	Result
 	relay() relayed
 	provenanceOf() *provenance
 }
 
-// relayed is what decides how a result is encoded again.
+// relayed decides how a result is encoded again.
 type relayed struct {
 	fields fingerprint
-	cache  *CacheHints // nil: the result has none
+	cache  *CacheHints // nil: not part of this result
 	meta   Meta
 }
 
-// An origin is where a relayed result comes from.
 type origin struct {
 	members json.RawMessage
-	read    fingerprint // of the fields when they were read
+	read    fingerprint // of the fields after decoding
 }
 
-// provenance is part of the results that can be relayed.
 type provenance struct {
-	origin *origin // nil: of this program
-	odd    []error // what was read all the same
+	origin *origin // nil: created by this program
+	odd    []error // tolerated deviations
 }
 
 func (p *provenance) provenanceOf() *provenance { return p }
 
-// notef notes what is odd. p may be nil.
+// notef records a deviation. p may be nil.
 func (p *provenance) notef(format string, args ...any) {
 	if p != nil {
 		p.odd = append(p.odd, fmt.Errorf(format, args...))
 	}
 }
 
-// A fingerprint tells whether the fields of a result are those that were read. Results that were
-// handed out are not changed in place, so the first element and the length tell lists apart.
+// A fingerprint detects changed fields. Shared results are not modified in place, so the first
+// element and the length identify a list.
 type fingerprint struct {
-	first any // points to the first element
+	first any // pointer to the first element
 	count int
 	rest  any
 }
@@ -78,8 +75,7 @@ func firstOf[E any](list []E) *E {
 	return &list[0]
 }
 
-// relayedMembers returns the members that a result came with, nil for results of this program and
-// for those that have been changed since.
+// relayedMembers returns the original members, nil for results created here or changed since.
 func relayedMembers(r relayable) json.RawMessage {
 	if o := r.provenanceOf().origin; o != nil && o.read == r.relay().fields {
 		return o.members
@@ -87,7 +83,6 @@ func relayedMembers(r relayable) json.RawMessage {
 	return nil
 }
 
-// appendRelayed writes a result with the members that it came with.
 func (r relayed) appendMembers(w *objectWriter, raw json.RawMessage) error {
 	err := walkMembers(raw, func(key, value []byte) error {
 		switch string(key) {

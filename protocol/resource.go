@@ -36,7 +36,7 @@ type ResourceTemplate struct {
 }
 
 // ResourceContents is the text or the bytes of a resource. A nil Blob means that Text holds the
-// content, even when it is empty.
+// content, even if empty.
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -65,7 +65,7 @@ type ListResourceTemplatesResult struct {
 	provenance
 }
 
-// ReadResourceResult is the contents of a resource; a directory-like resource may have several.
+// ReadResourceResult is the contents of a resource; one like a directory may have several.
 type ReadResourceResult struct {
 	Contents []ResourceContents
 	Cache    CacheHints
@@ -81,7 +81,7 @@ type ReadResourceParams struct {
 	RequestMeta
 }
 
-// MarshalJSON returns the text form, or the base64 form when Blob is not nil.
+// MarshalJSON returns the base64 form if Blob is not nil, otherwise the text form.
 func (c ResourceContents) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.keepError(c.codeMembers(&w, member{}))
@@ -99,7 +99,7 @@ func (c *ResourceContents) codeMembers(w *objectWriter, m member) error {
 	return firstError(err, w.codeMeta(m, &c.Meta))
 }
 
-// UnmarshalJSON reads either form. Exactly one of text and blob must be there.
+// UnmarshalJSON reads either form. Exactly one of text and blob must be present.
 func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 	*c = ResourceContents{}
 	text := false

@@ -12,12 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// strictNulls are the optional members in which null is refused, since safety depends on them.
+// strictNulls are optional members in which null is refused, since safety depends on them.
 var strictNulls = []string{"inputRequests", "inputResponses", "requestState"}
 
-// Each published example is read with each optional member null, and with each integer spelled with
-// a fraction of zero, in what servers and clients read: questions, answers and notifications, too.
-// The strict members alone are refused.
+// Each example is read with each optional member null, and each integer spelled with a zero
+// fraction: also questions, answers and notifications. Only the strict members are refused.
 func TestExamplesInOtherSpellings(t *testing.T) {
 	wiretest.Need(t)
 	raw, ok := wiretest.SchemaOf(string(protocol.Latest))
@@ -40,7 +39,7 @@ func TestExamplesInOtherSpellings(t *testing.T) {
 				t.Fatal(err)
 			}
 			strict := spelling == "null" && slices.Contains(strictNulls, member) &&
-				object["resultType"] != "complete" // which asks nothing, and is read without them
+				object["resultType"] != "complete" // asks nothing and is read without them
 			if _, err := read(text); strict != (err != nil) {
 				t.Errorf("%s/%s, %s %s: %v", e.Type, e.Name, member, spelling, err)
 			}
@@ -65,7 +64,7 @@ func decodeExactly(t *testing.T, raw []byte) (v any) {
 	return v
 }
 
-// A respeller changes one member of a message after the other, and calls try each time.
+// A respeller changes one member of a message at a time.
 type respeller struct {
 	definitions map[string]any
 	try         func(object map[string]any, member, spelling string)
@@ -108,8 +107,7 @@ func (r respeller) walk(schema map[string]any, v any) {
 	}
 }
 
-// resolve follows references, and of a choice the branch that has the constants of v and requires
-// most of its members.
+// resolve follows references, and picks the choice that matches v's constants and requires most.
 func (r respeller) resolve(schema map[string]any, v any) map[string]any {
 	if ref, ok := schema["$ref"].(string); ok {
 		return r.resolve(r.definitions[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), v)

@@ -1,8 +1,7 @@
 package protocol
 
-// A Result answers a request: one of the pointer types of this package whose name ends in Result.
-// The interface is sealed. A type that embeds one of them still satisfies it, but [EncodeResult]
-// refuses everything but the exact types.
+// A Result answers a request: a pointer to a type of this package whose name ends in Result. The
+// interface is sealed: [EncodeResult] refuses types that only embed one of them.
 type Result interface{ coded }
 
 // The result types (basic/index, "ResultType").
@@ -12,23 +11,20 @@ const (
 	resultTask          = "task" // of the tasks extension
 )
 
-// A CallToolOutcome is what tools/call may answer: a [*CallToolResult] or an
-// [*InputRequiredResult]; with the tasks extension also a [*CreateTaskResult], which no handler
-// returns itself.
+// A CallToolOutcome is a [*CallToolResult], an [*InputRequiredResult] or, with the tasks extension,
+// a [*CreateTaskResult], which handlers do not return themselves.
 type CallToolOutcome interface {
 	Result
 	isCallToolOutcome()
 }
 
-// A GetPromptOutcome is what prompts/get may answer: a [*GetPromptResult] or an
-// [*InputRequiredResult].
+// A GetPromptOutcome is a [*GetPromptResult] or an [*InputRequiredResult].
 type GetPromptOutcome interface {
 	Result
 	isGetPromptOutcome()
 }
 
-// A ReadResourceOutcome is what resources/read may answer: a [*ReadResourceResult] or an
-// [*InputRequiredResult].
+// A ReadResourceOutcome is a [*ReadResourceResult] or an [*InputRequiredResult].
 type ReadResourceOutcome interface {
 	Result
 	isReadResourceOutcome()

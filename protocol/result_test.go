@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What a handler may return does not include mixtures. A sealed interface can still be satisfied by
-// embedding; the encoder must not fall for it.
+// Embedding satisfies the sealed interface; the encoder must refuse it.
 type (
 	forgedTool  struct{ *protocol.CallToolResult }
 	forgedInput struct{ *protocol.InputRequiredResult }
@@ -177,7 +176,6 @@ func TestModernSpelling(t *testing.T) {
 	}
 }
 
-// Structured content that is no object is new with the modern era.
 func TestLegacyStructuredContent(t *testing.T) {
 	for raw, want := range map[string]string{
 		`[1]`:     `{"content":[]}`,
@@ -318,7 +316,6 @@ func TestMalformedResults(t *testing.T) {
 	}
 }
 
-// Hints that make no sense are no reason to refuse a result, nor to cache it.
 func TestInvalidCacheHintsAreNone(t *testing.T) {
 	for raw, want := range map[string]protocol.CacheHints{
 		`"ttlMs":5,"cacheScope":"public"`:    {TTLMillis: 5, Public: true},
@@ -334,7 +331,6 @@ func TestInvalidCacheHintsAreNone(t *testing.T) {
 	}
 }
 
-// Every sample survives a round: what it decodes to encodes as the same text.
 func TestResultsRoundTrip(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.method+"/"+s.name, func(t *testing.T) {
@@ -381,7 +377,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// spread puts white space into all JSON text that v holds, and returns into how much.
+// spread adds white space to all JSON text in v and returns the number of places.
 func spread(v reflect.Value) (n int) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -416,8 +412,7 @@ func spread(v reflect.Value) (n int) {
 	return n
 }
 
-// TestResultsAreCompact holds that a result is on one line and without white space whatever authors
-// put into it: transports send it as it is.
+// Results are on one line without white space for any input, because transports send them as is.
 func TestResultsAreCompact(t *testing.T) {
 	spreadInto := 0
 	for _, s := range samples() {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// ListRoots asks which directories the client exposes (client/roots).
+// ListRoots asks for the directories that the client exposes (client/roots).
 type ListRoots struct{ Meta Meta }
 
 // A Root is a directory or file that a server may work on.
@@ -58,7 +58,7 @@ func (r *ListRootsResult) codeMembers(w *objectWriter, m member) error {
 	return firstError(w.codeValue(m, "roots", &r.Roots, true), w.codeMeta(m, &r.Meta))
 }
 
-// MarshalJSON returns the JSON object of the answer.
+// MarshalJSON returns the answer as a JSON object.
 func (r ListRootsResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.keepError(r.codeMembers(&w, member{}))

@@ -6,14 +6,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A sample is a result as a server would build it, and the schema definition that its encoding must
-// satisfy.
+// A sample is a result as a server builds it, and the schema definition for its encoding.
 type sample struct {
 	name, definition, method string
 	result                   protocol.Result
 }
 
-// samples holds every result type, once with all members and once with none.
+// samples holds every result type, with all members and with none.
 func samples() []sample {
 	meta := protocol.Meta(`{"com.example/n":9007199254740993,"traceparent":"00-a-b-01"}`)
 	cache := protocol.CacheHints{TTLMillis: 60000, Public: true}
@@ -153,7 +152,6 @@ func fullTool() protocol.Tool {
 	}
 }
 
-// allContent holds every block that a tool may answer with.
 func allContent() []protocol.Content {
 	notes := &protocol.Annotations{Audience: []protocol.Role{protocol.User, protocol.Assistant},
 		Priority: ptr(1.0)}
@@ -173,7 +171,6 @@ func allContent() []protocol.Content {
 	}
 }
 
-// questions holds every kind of question, full and minimal.
 func questions() protocol.InputRequests {
 	meta := protocol.Meta(`{"k":1}`)
 	schema := json.RawMessage(`{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`)
@@ -211,7 +208,7 @@ func questions() protocol.InputRequests {
 	}
 }
 
-// requests holds the parameters of every request, full and minimal, by method.
+// requests holds parameters of every request by method, full and minimal.
 func requests() map[string][]protocol.Params {
 	capabilities, _ := protocol.DecodeClientCapabilities([]byte(
 		`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{},"experimental":{"e":{}},"extensions":{"a/b":{"c":1}}}`))
@@ -277,7 +274,7 @@ func requests() map[string][]protocol.Params {
 	}
 }
 
-// answers holds an answer of every kind, full and minimal, by definition.
+// answers holds every kind of answer by definition, full and minimal.
 func answers() map[string][]json.Marshaler {
 	meta := protocol.Meta(`{"k":1}`)
 	return map[string][]json.Marshaler{
@@ -305,7 +302,7 @@ func answers() map[string][]json.Marshaler {
 	}
 }
 
-// refusals holds the errors this package makes, by the definition they satisfy.
+// refusals holds the errors of this package by definition.
 func refusals() map[string]*protocol.Error {
 	form := protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
 	return map[string]*protocol.Error{

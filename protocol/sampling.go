@@ -9,11 +9,10 @@ import (
 
 // CreateMessage asks the client's model for a message (client/sampling).
 type CreateMessage struct {
-	Messages     []SamplingMessage
-	MaxTokens    int64
-	SystemPrompt string
-	// IncludeContext is "none", "thisServer" or "allServers"; empty: unsaid.
-	IncludeContext   string
+	Messages         []SamplingMessage
+	MaxTokens        int64
+	SystemPrompt     string
+	IncludeContext   string // "none", "thisServer", "allServers" or unset
 	Temperature      *float64
 	StopSequences    []string
 	ModelPreferences *ModelPreferences
@@ -30,7 +29,7 @@ type SamplingMessage struct {
 	Meta    Meta
 }
 
-// ModelPreferences say what kind of model is wanted, priorities from 0 to 1.
+// ModelPreferences describe the wanted model, with priorities from 0 to 1.
 type ModelPreferences struct {
 	Hints                []ModelHint `json:"hints,omitempty"`
 	CostPriority         *float64    `json:"costPriority,omitzero"`
@@ -43,7 +42,7 @@ type ModelHint struct {
 	Name string `json:"name,omitzero"`
 }
 
-// ToolChoice decides whether the model may, must or must not use tools.
+// ToolChoice says whether the model may, must or must not use tools.
 type ToolChoice struct {
 	Mode string `json:"mode,omitzero"` // "auto", "required" or "none"
 }
@@ -53,7 +52,7 @@ type CreateMessageResult struct {
 	Role       Role
 	Content    []Content
 	Model      string
-	StopReason string // empty: unsaid
+	StopReason string // may be empty
 	Meta       Meta
 }
 
@@ -96,8 +95,7 @@ func (w *objectWriter) codeSamplingMessages(m member, p *[]SamplingMessage) (err
 	return nil
 }
 
-// addSamplingContent writes a single block bare, as every revision understands; only several blocks
-// need the array of newer revisions.
+// addSamplingContent writes a single block without an array, which old revisions do not know.
 func (w *objectWriter) addSamplingContent(blocks []Content) {
 	if len(blocks) != 1 {
 		w.addContent("content", blocks)
@@ -160,8 +158,7 @@ func decodeSamplingContent(raw []byte) ([]Content, error) {
 	return []Content{block}, nil
 }
 
-// DecodeCreateMessageResult reads the answer to a [CreateMessage]. Role, content and model must be
-// there.
+// DecodeCreateMessageResult reads the answer to a [CreateMessage], with role, content and model.
 func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
 	return decodeAnswer[CreateMessageResult](raw, "sampling")
 }
@@ -182,7 +179,7 @@ func (r *CreateMessageResult) codeMembers(w *objectWriter, m member) error {
 		w.codeMeta(m, &r.Meta))
 }
 
-// MarshalJSON returns the JSON object of the answer.
+// MarshalJSON returns the answer as a JSON object.
 func (r CreateMessageResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.keepError(r.codeMembers(&w, member{}))

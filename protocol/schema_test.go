@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// definitions are the compiled definitions of one revision's published schema.
 type definitions struct {
 	compiler *jsonschema.Compiler
 	prefix   string
@@ -39,7 +38,6 @@ func definitionsOf(t testing.TB, v protocol.Version) definitions {
 	return definitions{c, prefix}
 }
 
-// validate says why raw is not a valid name.
 func (d definitions) validate(name string, raw []byte) error {
 	schema, err := d.compiler.Compile(d.prefix + name)
 	if err != nil {
@@ -59,7 +57,7 @@ func (d definitions) check(t *testing.T, name string, raw []byte) {
 	}
 }
 
-// The other tests here mean something only if the schema refuses something.
+// Guards the other tests here.
 func TestSchemaRefuses(t *testing.T) {
 	d := definitionsOf(t, protocol.Latest)
 	for name, raw := range map[string]string{
@@ -83,8 +81,7 @@ func TestResultsSatisfySchema(t *testing.T) {
 	}
 }
 
-// The names of result definitions are the same in all revisions; what a revision has no definition
-// for is not sent to it.
+// Result definitions have the same names in all revisions; results without one are not sent.
 func TestResultsSatisfyLegacySchemas(t *testing.T) {
 	for _, v := range legacyVersions() {
 		d := definitionsOf(t, v)
@@ -94,7 +91,7 @@ func TestResultsSatisfyLegacySchemas(t *testing.T) {
 				continue
 			}
 			if s.name == "tool full" && v < protocol.V20250618 {
-				continue // has blocks that older revisions do not know
+				continue // has blocks unknown to older revisions
 			}
 			t.Run(fmt.Sprintf("%s/%s/%s", v, s.method, s.name), func(t *testing.T) {
 				d.check(t, s.definition, []byte(encoded(t, v, s.method, s.result)))
@@ -117,7 +114,7 @@ func TestQuestionsSatisfySchema(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v.Era() == protocol.Legacy { // a request in its own right there
+				if v.Era() == protocol.Legacy { // a request of its own there
 					raw = append([]byte(`{"jsonrpc":"2.0","id":1,`), raw[1:]...)
 				}
 				d.check(t, names[q.Request.Kind()], raw)

@@ -1,14 +1,12 @@
 package protocol
 
-// A SubscriptionFilter names the notifications that a client opts in to
-// (basic/patterns/subscriptions).
+// A SubscriptionFilter selects notifications (basic/patterns/subscriptions).
 type SubscriptionFilter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitzero"`
 	PromptsListChanged    bool     `json:"promptsListChanged,omitzero"`
 	ResourcesListChanged  bool     `json:"resourcesListChanged,omitzero"`
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
-	// TaskIDs are of the tasks extension.
-	TaskIDs []string `json:"taskIds,omitempty"`
+	TaskIDs               []string `json:"taskIds,omitempty"` // of the tasks extension
 }
 
 // ListenParams are the parameters of subscriptions/listen.
@@ -19,6 +17,5 @@ type ListenParams struct {
 
 // ListenResult ends a subscription.
 type ListenResult struct {
-	// Meta holds the id of the subscription under [MetaSubscriptionID].
-	Meta Meta
+	Meta Meta // [MetaSubscriptionID] holds the id of the subscription
 }

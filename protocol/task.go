@@ -8,45 +8,41 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ExtensionTasks is the name of the tasks extension among the extensions that clients and servers
-// declare.
+// ExtensionTasks is the name of the tasks extension in declared capabilities.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 
-// A Task is work that outlives the request which began it (the tasks extension).
+// A Task is work that outlives the request that began it (the tasks extension).
 type Task struct {
-	ID string
-	// State is what the task has come to.
-	State TaskState
-	// Message tells model and person how the work goes; empty: nothing.
-	Message   string
+	ID        string
+	State     TaskState
+	Message   string // progress for model and user; may be empty
 	Created   time.Time
 	Updated   time.Time
-	TTL       time.Duration // from Created, in milliseconds on the wire; 0: no limit
-	PollAfter time.Duration // when to ask again, in milliseconds on the wire; 0: unsaid
+	TTL       time.Duration // from Created, milliseconds on the wire; 0: no limit
+	PollAfter time.Duration // poll interval, milliseconds on the wire; 0: unset
 }
 
 // A TaskState is a [TaskWorking], [TaskInputRequired], [TaskCompleted], [TaskFailed] or
 // [TaskCancelled].
 type TaskState interface {
-	// Status returns the word of the wire.
+	// Status returns the wire's name of the state.
 	Status() string
 	appendDetails(w *objectWriter)
 }
 
 type (
-	// TaskWorking means that the work goes on.
+	// TaskWorking means that the work is in progress.
 	TaskWorking struct{}
-	// TaskInputRequired means that the work waits for answers to all of Requests.
+	// TaskInputRequired means that the work waits for answers to all Requests.
 	TaskInputRequired struct{ Requests InputRequests }
-	// TaskCompleted means that the work ended with a result, which is never nil.
+	// TaskCompleted means that the work ended with a result, never nil.
 	TaskCompleted struct{ Result *CallToolResult }
-	// TaskFailed means that the work ended with an error of JSON-RPC, which is never nil.
+	// TaskFailed means that the work ended with a JSON-RPC error, never nil.
 	TaskFailed struct{ Error *Error }
-	// TaskCancelled means that the client ended the work.
+	// TaskCancelled means that the client cancelled the work.
 	TaskCancelled struct{}
 )
 
-// The words of the wire for the states of a task.
 const (
 	taskWorking       = "working"
 	taskInputRequired = "input_required"
@@ -70,7 +66,7 @@ func (TaskFailed) Status() string { return taskFailed }
 // Status returns "cancelled".
 func (TaskCancelled) Status() string { return taskCancelled }
 
-// IsOver reports whether the task will not change any more.
+// IsOver reports whether the task has reached a final state.
 func (t *Task) IsOver() bool {
 	switch t.State.(type) {
 	case TaskCompleted, TaskFailed, TaskCancelled:
@@ -79,12 +75,10 @@ func (t *Task) IsOver() bool {
 	return false
 }
 
-// CreateTaskResult answers tools/call with the handle of a task. Handlers do not return it: it
-// takes the place of their result when a task begins. Clients that have not declared the extension
-// never get one.
+// CreateTaskResult answers tools/call with the handle of a new task, instead of the handler's
+// result. Clients that have not declared the extension never get one.
 type CreateTaskResult struct {
-	// Task is what a first tasks/get would say, without the details of its state.
-	Task Task
+	Task Task // without the details of its state
 	Meta Meta
 }
 
@@ -98,9 +92,8 @@ type GetTaskResult struct {
 
 // TaskParams are the parameters of tasks/get, tasks/update and tasks/cancel.
 type TaskParams struct {
-	TaskID string
-	// InputResponses are the answers of a tasks/update, nil for the other methods.
-	InputResponses InputResponses
+	TaskID         string
+	InputResponses InputResponses // of tasks/update, otherwise nil
 	RequestMeta
 
 	update bool
@@ -127,7 +120,7 @@ func (p *TaskParams) codeMembers(w *objectWriter, m member) (err error) {
 func (*CreateTaskResult) checkComplete() error { return nil }
 func (*GetTaskResult) checkComplete() error    { return nil }
 
-// codeMembers reads no task, whose members depend on each other. See [decodeTask].
+// codeMembers does not read the task, see [decodeTask].
 func (r *CreateTaskResult) codeMembers(w *objectWriter, m member) (err error) {
 	if w != nil {
 		if w.version.Era() != Modern {
@@ -145,8 +138,7 @@ func (r *GetTaskResult) codeMembers(w *objectWriter, m member) (err error) {
 	return firstError(err, w.codeMeta(m, &r.Meta))
 }
 
-// EncodeTask returns the JSON text of a task with the details of its state, as tasks/get and
-// notifications/tasks have it.
+// EncodeTask encodes a task with the details of its state, for tasks/get and notifications/tasks.
 func EncodeTask(t *Task) (json.RawMessage, error) {
 	w := beginObject(make([]byte, 0, startBytes))
 	w.keepError(t.appendTask(&w, true))
@@ -187,7 +179,7 @@ func (s TaskCompleted) appendDetails(w *objectWriter) {
 	}
 	w.addKey("result")
 	in := beginObject(w.dst)
-	in.addText("resultType", resultComplete) // as the call itself would have been answered
+	in.addText("resultType", resultComplete) // as in the response to the call
 	in.keepError(s.Result.codeMembers(&in, member{}))
 	var err error
 	if w.dst, err = in.endObject(); err != nil {
@@ -204,8 +196,8 @@ func (s TaskFailed) appendDetails(w *objectWriter) {
 	w.dst = appendError(w.dst, s.Error)
 }
 
-// DecodeTask reads a task as [EncodeTask] writes it: the parameters of notifications/tasks, for
-// example. What else the object has is passed over.
+// DecodeTask reads a task with the details of its state, for example the parameters of
+// notifications/tasks. It ignores other members.
 func DecodeTask(data []byte) (*Task, error) {
 	if err := jsonx.Check(data); err != nil {
 		return nil, fmt.Errorf("task: %w", err)
@@ -213,7 +205,6 @@ func DecodeTask(data []byte) (*Task, error) {
 	return decodeTask(data, true)
 }
 
-// decodeTask reads a task, with the details of its state or as a handle.
 func decodeTask(data []byte, details bool) (*Task, error) {
 	c := taskCodec{details: details}
 	if err := readObject(data, &c, nil); err != nil {
@@ -222,8 +213,7 @@ func decodeTask(data []byte, details bool) (*Task, error) {
 	return &c.task, nil
 }
 
-// A taskCodec has the members of a task. Their order is free when they are read, so those of the
-// state are kept until all are there.
+// A taskCodec holds a task's members, in free order, until the state can be read.
 type taskCodec struct {
 	task     Task
 	details  bool
@@ -260,8 +250,8 @@ func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
 		w.codeObject(m, "error", &c.failure))
 }
 
-// readState returns the state that the members say. Without details a completed task has an empty
-// result and a failed one an empty error, which only tasks/get tells.
+// readState returns the state. Without details, a completed task has an empty result and a failed
+// one an empty error; only tasks/get has them.
 func (c *taskCodec) readState() (TaskState, error) {
 	switch c.status {
 	case taskWorking:
@@ -295,7 +285,7 @@ func (c *taskCodec) requireDetails(name string, length int) error {
 	return nil
 }
 
-// codeTime codes a time, spelled in the one way that clients may compare as text.
+// codeTime codes a time in a fixed width, so that clients may compare it as text.
 func (w *objectWriter) codeTime(m member, name string, p *time.Time) error {
 	var err error
 	text := ""
@@ -311,10 +301,9 @@ func (w *objectWriter) codeTime(m member, name string, p *time.Time) error {
 	return nil
 }
 
-// maxTaskMillis is how far the durations of a task are read: a hundred years.
-const maxTaskMillis = 100 * 366 * 24 * int64(time.Hour/time.Millisecond)
+const maxTaskMillis = 100 * 366 * 24 * int64(time.Hour/time.Millisecond) // a hundred years
 
-// codeMillis codes a duration in milliseconds. One that is not set is written as null or left out.
+// codeMillis codes a duration in milliseconds. An unset one is written as null or left out.
 func (w *objectWriter) codeMillis(m member, name string, p *time.Duration, null bool) error {
 	switch {
 	case m.reads(name):

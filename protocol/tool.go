@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Tool is the definition of a tool (server/tools). Schemas and unknown members relay verbatim.
+// A Tool is the definition of a tool (server/tools). Schemas and unknown members are kept as sent.
 type Tool struct {
 	Name         string                     `json:"name"`
 	Title        string                     `json:"title,omitzero"`
@@ -21,8 +21,8 @@ type Tool struct {
 	Extra        map[string]json.RawMessage `json:",embed"`
 }
 
-// ToolAnnotations are hints about what a tool does; clients must not trust them more than the
-// server that sends them. Nil means unsaid.
+// ToolAnnotations are hints about a tool's behaviour, only as trustworthy as the server that sends
+// them. Nil means unset.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitzero"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint,omitzero"`
@@ -43,28 +43,24 @@ type ListToolsResult struct {
 	provenance
 }
 
-// CallToolResult is what a tool answers when it is done.
+// CallToolResult is the final answer of a tool.
 type CallToolResult struct {
-	Content []Content
-	// StructuredContent is a JSON value, nil when there is none.
-	StructuredContent json.RawMessage
-	// IsError means that the tool ran and failed; Content tells why.
-	IsError bool
-	Meta    Meta
+	Content           []Content
+	StructuredContent json.RawMessage // a JSON value, nil when absent
+	IsError           bool            // the tool ran and failed; Content tells why
+	Meta              Meta
 
 	provenance
 }
 
 // CallToolParams are the parameters of tools/call.
 type CallToolParams struct {
-	Name string
-	// Arguments is a JSON object, nil when absent.
-	Arguments json.RawMessage
+	Name      string
+	Arguments json.RawMessage // a JSON object, nil when absent
 	Retry
 	RequestMeta
 }
 
-// checkComplete returns an error for a definition that lacks a member which every reader needs.
 func (t *Tool) checkComplete() error {
 	switch {
 	case t.Name == "":
@@ -77,7 +73,7 @@ func (t *Tool) checkComplete() error {
 	return nil
 }
 
-// codeTools codes the tools that a model may use, none of which may be incomplete.
+// codeTools codes the tools that a model may use; all must be complete.
 func (w *objectWriter) codeTools(m member, list *[]Tool) error {
 	err := w.codeValue(m, "tools", list, len(*list) > 0)
 	if err == nil && (w != nil || m.reads("tools")) {
@@ -86,8 +82,7 @@ func (w *objectWriter) codeTools(m member, list *[]Tool) error {
 	return err
 }
 
-// checkComplete refuses an empty object, which is not a success. Servers in use leave content out
-// when there is structured content.
+// checkComplete refuses an empty object. Some servers omit content beside structured content.
 func (r *CallToolResult) checkComplete() error {
 	if r.StructuredContent != nil {
 		return nil
@@ -123,8 +118,8 @@ func (r *ListToolsResult) codeMembers(w *objectWriter, m member) error {
 	return err
 }
 
-// downgradeTools returns the definitions as version v has them: legacy revisions allow output
-// schemas of objects only. It does not change tools.
+// downgradeTools returns the definitions as version v has them, without changing tools: legacy
+// revisions allow only objects as output.
 func downgradeTools(v Version, tools []Tool) []Tool {
 	if v.Era() == Modern {
 		return tools

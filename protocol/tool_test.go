@@ -6,8 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A gateway relays definitions: schemas to the byte, less white space, and members it does not
-// know.
+// A gateway relays schemas, less white space, and unknown members.
 func TestDefinitionsRelayVerbatim(t *testing.T) {
 	const schema = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"b":{"pattern":"^\u00e9\/\\d<\u2028$"},"a":{"maximum":9007199254740993,"multipleOf":1.0,"minimum":-1e400}},"x-mcp-header":"Region","required":[]}`
 	for _, test := range []struct{ name, method, raw string }{
@@ -27,8 +26,7 @@ func TestDefinitionsRelayVerbatim(t *testing.T) {
 	}
 }
 
-// A link decodes to a resource: the type of the block is no member of it, or it would be written
-// twice.
+// The type of a link's block is not a member of the resource, or it would be written twice.
 func TestResourceLinkType(t *testing.T) {
 	r := result(t, protocol.Latest, protocol.MethodCallTool, `{"content":[{"type":"resource_link","uri":"u","name":"n"}]}`)
 	link := r.(*protocol.CallToolResult).Content[0].(*protocol.ResourceLink)
@@ -39,7 +37,7 @@ func TestResourceLinkType(t *testing.T) {
 		encoded(t, protocol.Latest, protocol.MethodCallTool, r))
 }
 
-// An object that says nothing at all was read as the success of a tool.
+// An empty object must not be read as success.
 func TestToolResultWithoutContentIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, data string
@@ -49,7 +47,7 @@ func TestToolResultWithoutContentIsRefused(t *testing.T) {
 		{"result type", `{"resultType":"complete"}`, false},
 		{"meta", `{"resultType":"complete","_meta":{}}`, false},
 		{"empty content", `{"content":[]}`, true},
-		{"null content", `{"content":null}`, true}, // how servers in use spell an empty list
+		{"null content", `{"content":null}`, true}, // some servers send null for an empty list
 		{"structured content", `{"structuredContent":{"a":1}}`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,12 +6,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// urlRequiredText is the message of the published example of the error.
+// urlRequiredText is the message of the specification's example.
 const urlRequiredText = "This request requires more information."
 
-// Legacy returns the error -32042 as revision 2025-11-25 spells it (client/elicitation of that
-// revision, "URL Elicitation Required Error"). It is an error when there are no elicitations, or
-// one of them lacks its id or URL, which that revision requires.
+// Legacy returns the error -32042 of revision 2025-11-25 (client/elicitation of that revision, "URL
+// Elicitation Required Error"). Elicitations must not be empty, and each needs an id and a URL.
 func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	if len(e.Elicitations) == 0 {
 		return nil, fmt.Errorf("URL elicitation error: no elicitations")
@@ -46,8 +45,8 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	return &Error{Code: CodeURLElicitationRequired, Message: message, Data: data}, nil
 }
 
-// URLElicitations returns the visits that a [CodeURLElicitationRequired] error asks for. It reports
-// false for other errors and for data that cannot be read.
+// URLElicitations returns the visits of a [CodeURLElicitationRequired] error, false for other
+// errors and for unreadable data.
 func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 	if e == nil || e.Code != CodeURLElicitationRequired {
 		return nil, false

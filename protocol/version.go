@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Version is a protocol revision, named by its date as on the wire.
+// A Version is a protocol revision, named by its date.
 type Version string
 
 // The published revisions.
@@ -18,14 +18,13 @@ const (
 	V20260728 Version = "2026-07-28"
 )
 
-// Latest is the newest revision this package knows.
-const Latest = V20260728
+const Latest = V20260728 // the newest published revision
 
-// An Era is one of the two ways of speaking the protocol.
+// An Era is a family of revisions.
 type Era int
 
-// The eras. Legacy revisions open a session with initialize and let the server push requests;
-// modern ones carry version and capabilities in every request.
+// Legacy revisions open a session with initialize and let the server push requests; modern ones
+// carry version and capabilities in every request.
 const (
 	Legacy Era = iota + 1
 	Modern
@@ -42,10 +41,8 @@ func (e Era) String() string {
 	return "unknown era"
 }
 
-// Era tells which era v belongs to. A revision that is not known counts as modern when its date is
-// 2026-07-28 or later, and as legacy otherwise.
+// Era returns the era of v. An unknown revision is modern if its date is 2026-07-28 or later.
 func (v Version) Era() Era {
-	// Dates compare as strings.
 	if v >= V20260728 {
 		return Modern
 	}
@@ -66,7 +63,7 @@ func Versions() []Version {
 	return []Version{V20260728, V20251125, V20250618, V20250326, V20241105}
 }
 
-// decodeVersion reads the revision a request declares, without allocating for a published one.
+// decodeVersion reads the declared revision, without allocating for [Latest].
 func decodeVersion(raw []byte) (Version, error) {
 	text, err := jsonx.TextBytes(raw)
 	switch {

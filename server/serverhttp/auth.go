@@ -20,13 +20,12 @@ import (
 // (basic/authorization). Its methods are called concurrently. Their errors are treated as those of
 // [Options].Authenticate.
 type Authority interface {
-	// Identify identifies the sender of a request by its headers; it must not read the body. An
-	// [*AuthError] chooses how the request is refused, any other error refuses it with 401. Each
-	// HTTP request is identified, also those of a session. The owner of a session identifies a
-	// forwarded request again.
+	// Identify identifies the sender of an HTTP request, also within a session, by its headers; it
+	// must not read the body. An [*AuthError] chooses the refusal, any other error is 401. The
+	// owner of a session identifies a forwarded request again.
 	Identify(r *http.Request) (Identity, error)
 	// Challenge returns the refusal of a request that lacks scopes: 403, or 401 for a caller
-	// without credentials. Nil: 403 with the challenge of [RFC 6750], without the URL of metadata.
+	// without credentials. Nil means 403 with the challenge of [RFC 6750], without a metadata URL.
 	//
 	// [RFC 6750]: https://www.rfc-editor.org/rfc/rfc6750#section-3.1
 	Challenge(id Identity, lack *server.ScopeError) *AuthError
@@ -36,35 +35,34 @@ type Authority interface {
 type Identity struct {
 	// Principal is the sender. Sessions and sealed state are bound to it.
 	Principal protocol.Principal
-	// Access is what this request may do. In a session each request has its own. Nil: nothing that
-	// has scopes.
+	// Access holds the permissions of this request. In a session each request has its own. Nil
+	// permits nothing that has scopes.
 	Access *server.Access
 	// Values derives the context of the request's handler, for example with the claims of a token.
-	// It must not add the token itself: a handler could pass it on to another server. Nil: none.
+	// It must not add the token itself: a handler could pass it on to another server. May be nil.
 	Values func(context.Context) context.Context
 }
 
-// An AuthError refuses a request on behalf of [Options.Authenticate] or an
-// [Authority], and says how (basic/authorization, "Error Handling").
+// An AuthError is the refusal of a request by [Options.Authenticate] or an [Authority]
+// (basic/authorization, "Error Handling").
 type AuthError struct {
-	// Status is 401 for missing or invalid credentials, and 403 if they do not suffice. An
+	// Status is 401 for missing or invalid credentials, or 403 if they do not suffice. An
 	// [Authority] may also return 400 for malformed credentials, and 503 while it cannot check
 	// them. Any other value is 401.
 	Status int
-	// Challenge is the value of the WWW-Authenticate header, for example
+	// Challenge is the WWW-Authenticate header, for example
 	//
 	//	Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"
 	//
-	// Empty: "Bearer" with status 401, which must have one, no header with others.
-	Challenge string
-	// RetryAfter is the Retry-After of a 503, rounded up to seconds. 0: 5 seconds.
-	RetryAfter time.Duration
-	// Err is the cause, for the observer of the server ([event.RequestRefused]), with the
-	// credentials masked in its text. It is not sent. May be nil.
+	// Empty: "Bearer" with status 401, otherwise no header.
+	Challenge  string
+	RetryAfter time.Duration // of a 503, rounded up to seconds; 0: 5 seconds
+	// Err is the cause for the server's observer ([event.RequestRefused]), not sent. Credentials in
+	// its text are masked. May be nil.
 	Err error
 }
 
-// Error returns the text of Err, or that of the status.
+// Error returns the text of Err, or of the status.
 func (e *AuthError) Error() string {
 	if e.Err != nil {
 		return e.Err.Error()
@@ -83,14 +81,13 @@ func (e *AuthError) statusCode() int {
 	return http.StatusUnauthorized
 }
 
-// defaultAuthRetry is when a client may come back whose credentials cannot be checked.
+// defaultAuthRetry is the Retry-After while credentials cannot be checked.
 const defaultAuthRetry = 5 * time.Second
 
 func (e *AuthError) retryAfter() time.Duration {
 	return cmp.Or(max(e.RetryAfter, 0), defaultAuthRetry)
 }
 
-// responseHeader returns the header that goes with the status. The value is empty if there is none.
 func (e *AuthError) responseHeader() (name, value string) {
 	switch e.statusCode() {
 	case http.StatusUnauthorized:
@@ -101,8 +98,7 @@ func (e *AuthError) responseHeader() (name, value string) {
 	return "WWW-Authenticate", e.Challenge
 }
 
-// authenticate returns the sender of r, and sets what an authority returns in rw. Without a hook
-// everybody is anonymous.
+// authenticate returns the sender of r and sets an authority's result in rw.
 func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Principal, *fault) {
 	switch {
 	case h.opts.Authority != nil:
@@ -122,10 +118,9 @@ func (h *Handler) authenticate(rw *responseWriter, r *http.Request) (protocol.Pr
 	return protocol.Principal{}, nil
 }
 
-// authenticates reports whether there is a hook that tells callers apart.
 func (o *Options) authenticates() bool { return o.Authenticate != nil || o.Authority != nil }
 
-// newAuthFault returns the fault of a request that the hook of the named option refuses.
+// newAuthFault returns the fault for a request that the hook of an option refuses.
 func newAuthFault(r *http.Request, option string, err error) *fault {
 	refused, ok := errors.AsType[*AuthError](err)
 	if !ok {
@@ -135,7 +130,7 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 		err = refused // a nil pointer cannot be printed
 	}
 	if s := refused.statusCode(); option == "Authenticate" && s != http.StatusForbidden {
-		refused = &AuthError{Challenge: refused.Challenge} // it has no other status
+		refused = &AuthError{Challenge: refused.Challenge} // no other status
 	}
 	cause := newHookError(r, option, err)
 	if refused.statusCode() == http.StatusServiceUnavailable {
@@ -146,7 +141,7 @@ func newAuthFault(r *http.Request, option string, err error) *fault {
 	}
 	f := &fault{status: refused.statusCode(), reason: reasonOf(refused.statusCode()), cause: cause}
 	f.header, f.value = refused.responseHeader()
-	// The text of the error may tell an attacker what to try next.
+	// The hook's text might help an attacker.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
 	return f
 }
@@ -161,15 +156,14 @@ func reasonOf(status int) event.RefusalReason {
 	return words.RefusedUnauthenticated
 }
 
-// A lack is a request that was refused because it lacks scopes.
 type lack struct {
 	err       *server.ScopeError
 	principal protocol.Principal
 	access    *server.Access
 }
 
-// lackOf returns nil for a request that was answered otherwise. It is not inlined into
-// serveCall, whose frame lies under a call that waits.
+// lackOf returns nil for other responses. It is not inlined into serveCall, whose frame stays on
+// the stack while a call waits.
 //
 //go:noinline
 func lackOf(admitted *server.Admission) *lack {
@@ -181,8 +175,8 @@ func lackOf(admitted *server.Admission) *lack {
 	return &lack{err, request.Principal, request.Access}
 }
 
-// challengeLack sets the header of a response that tells the client which scopes it lacks, reports
-// the reason of the authority, and returns the status. It does nothing if the response has begun.
+// challengeLack sets the challenge header for missing scopes, reports the authority's reason, and
+// returns the status. It does nothing if the response has begun.
 func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	if rw.isStreaming() {
 		return http.StatusOK
@@ -206,7 +200,6 @@ func (rw *responseWriter) challengeLack(id protocol.ID, l *lack) (status int) {
 	return status
 }
 
-// scopeChallenge returns the challenge for missing scopes, without what cannot be a scope.
 func scopeChallenge(need []string) string {
 	challenge := `Bearer error="insufficient_scope"`
 	if scopes := rules.UniteScopes(need); len(scopes) > 0 {
@@ -215,7 +208,6 @@ func scopeChallenge(need []string) string {
 	return challenge
 }
 
-// handlerContext returns the context of r with the values of the authority.
 func (rw *responseWriter) handlerContext(r *http.Request) context.Context {
 	if rw.values == nil {
 		return r.Context()

@@ -22,7 +22,6 @@ func TestAuthErrorText(t *testing.T) {
 	wantEqual(t, "the result", (&serverhttp.AuthError{Status: 403}).Error(), "Forbidden")
 }
 
-// TestPrincipal covers what the server learns of the sender.
 func TestPrincipal(t *testing.T) {
 	ann := protocol.Principal{Issuer: "https://issuer.example.com", Subject: "ann"}
 	hook := func(*http.Request) (protocol.Principal, error) { return ann, nil }

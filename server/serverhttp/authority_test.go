@@ -20,13 +20,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A claimsKey is where the authority of the tests keeps what it knows of a token.
+// A claimsKey is the context key of a token's claims.
 type claimsKey struct{}
 
-// A tokens is an authority that knows tokens of the form SUBJECT:SCOPE,SCOPE.
+// A tokens is an authority for tokens of the form SUBJECT:SCOPE,SCOPE.
 type tokens struct {
-	refuse    error                 // of Identify; nil: by the token
-	challenge *serverhttp.AuthError // nil: one with all scopes
+	refuse    error                 // of Identify; nil: depends on the token
+	challenge *serverhttp.AuthError // nil: all scopes
 
 	mu         sync.Mutex
 	identified int
@@ -83,8 +83,7 @@ func challengeFor(lack *server.ScopeError) string {
 		strings.Join(lack.Need, " "))
 }
 
-// scopedServer returns a server whose tool, prompt, resource, template and completions need
-// the scopes read and write. ran holds what ran.
+// scopedServer returns a server whose features all need the scopes read and write, and what ran.
 func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *eventNames) {
 	t.Helper()
 	srv, _ = legacyServer(t, opts)
@@ -127,7 +126,6 @@ func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *
 	return srv, ran
 }
 
-// An eventNames is a list of what happened.
 type eventNames struct {
 	mu    sync.Mutex
 	names []string
@@ -147,7 +145,7 @@ func (e *eventNames) take() []string {
 	return names
 }
 
-// An eraClient sends requests of one era to an endpoint.
+// An eraClient sends requests of one era.
 type eraClient struct {
 	t      testing.TB
 	era    string
@@ -155,8 +153,7 @@ type eraClient struct {
 	legacy *legacyClient // nil: revision 2026-07-28
 }
 
-// eachEra runs a test against an endpoint as clients of revision 2026-07-28, in a session of
-// 2025-11-25, and of 2025-11-25 without sessions.
+// eachEra runs a test as a client of 2026-07-28, in a session of 2025-11-25, and without one.
 func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer string,
 	test func(t *testing.T, c *eraClient)) {
 	t.Helper()
@@ -174,7 +171,7 @@ func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer s
 	}
 }
 
-// send sends one request. params is the inside of the object.
+// send sends one request. params is the content of the object.
 func (c *eraClient) send(bearer, method, name, params string) *reply {
 	c.t.Helper()
 	if c.legacy == nil {
@@ -188,13 +185,12 @@ func (c *eraClient) send(bearer, method, name, params string) *reply {
 		params+`}}`, "Authorization", bearer))
 }
 
-// modernBody is body for a client that can be asked for samples.
+// modernBody is body for a client with sampling.
 func modernBody(method, params string) string {
 	return strings.Replace(body(method, params), `clientCapabilities":{}`,
 		`clientCapabilities":{"sampling":{}}`, 1)
 }
 
-// A scopedRequest is a request that needs scopes.
 type scopedRequest struct{ what, method, name, params string }
 
 func scopedRequests() []scopedRequest {
@@ -210,7 +206,7 @@ func scopedRequests() []scopedRequest {
 	}
 }
 
-// wantChallenge checks a response that refuses a request for want of read and write.
+// wantChallenge checks the refusal of a request that lacks read and write.
 func wantChallenge(t testing.TB, got *reply, status int, challenge string) {
 	t.Helper()
 	if got.status != status || got.header.Get("WWW-Authenticate") != challenge {
@@ -251,7 +247,7 @@ func TestARequestWithAllScopesIsServed(t *testing.T) {
 					for _, r := range scopedRequests() {
 						got := c.send(ann, r.method, r.name, r.params)
 						if r.what == "tool" && c.era == "stateless" {
-							continue // the client cannot be asked for samples, which the tool needs
+							continue // the tool needs sampling
 						}
 						wantRefusal(t, r.what, got, 200, 0)
 						wantEqual(t, r.what+": handlers that ran", len(ran.take()), 1)
@@ -370,7 +366,7 @@ func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
 		})
 }
 
-// A silent is an authority that makes no challenges.
+// A silent is an authority without challenges.
 type silent struct{ *tokens }
 
 func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.AuthError {
@@ -451,7 +447,7 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 				t.Errorf("got the error %v, want the authority's", refused[0].Err)
 			}
 
-			// Authenticate has no other status than 401 and 403.
+			// Authenticate has only the statuses 401 and 403.
 			ts, _ = serve(t, newServer(t, nil), &serverhttp.Options{
 				Authenticate: func(*http.Request) (protocol.Principal, error) {
 					return protocol.Principal{}, tt.err
@@ -485,7 +481,7 @@ func TestAnAuthorityThatPanicsAdmitsNobody(t *testing.T) {
 	}
 }
 
-// A panickyAuthority is an authority one of whose functions panics.
+// A panickyAuthority is an authority with a panicking function.
 type panickyAuthority struct {
 	*tokens
 	where string
@@ -550,7 +546,7 @@ func TestSubscriptionsNeedTheScopesOfTheirResources(t *testing.T) {
 		subscribe := `{"jsonrpc":"2.0","id":7,"method":"resources/subscribe","params":{"uri":%q}}`
 		got := read(t, c.post(fmt.Sprintf(subscribe, "test://scoped")))
 		wantChallenge(t, got, 403, insufficient)
-		// A resource that comes later, and needs what only the second request has.
+		// A later resource needs scopes that only the second request has.
 		post := func(uri, bearer string) {
 			t.Helper()
 			got := read(t, c.post(fmt.Sprintf(subscribe, uri), "Authorization", bearer))

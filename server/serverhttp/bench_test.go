@@ -17,14 +17,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// confirmation is the question of the two-leg benchmark.
 type confirmation struct {
 	Approve bool   `json:"approve"`
 	Note    string `json:"note,omitempty"`
 }
 
-// benchServer returns a server with a plain tool and one that asks, whose
-// state is sealed with the key of the process.
+// benchServer returns a server with a plain tool and one that asks and seals its state.
 func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench",
@@ -55,8 +53,7 @@ func benchServer(b *testing.B) *server.Server {
 	return srv
 }
 
-// driver calls a handler without a socket. It makes for each request what
-// net/http makes, and no more.
+// driver calls a handler without a socket, with the allocations of net/http.
 type driver struct {
 	h      http.Handler
 	base   context.Context
@@ -124,8 +121,7 @@ func (d *driver) loop(b *testing.B, body []byte, want string) {
 	}
 }
 
-// BenchmarkServeHTTP measures a plain call and both legs of a flow with sealed
-// state, without a socket.
+// BenchmarkServeHTTP measures a plain call and both legs of a sealed flow, without a socket.
 func BenchmarkServeHTTP(b *testing.B) {
 	srv := benchServer(b)
 	h := servertest.NewHandler(b, srv, nil)
@@ -165,7 +161,7 @@ func BenchmarkLoopback(b *testing.B) {
 	}
 }
 
-// BenchmarkLegacyCall is one call in a session.
+// BenchmarkLegacyCall measures a call in a session.
 func BenchmarkLegacyCall(b *testing.B) {
 	d := newDriver(servertest.NewHandler(b, benchServer(b), nil), "echo")
 	d.header = http.Header{"Content-Type": {"application/json"},
@@ -182,7 +178,7 @@ func BenchmarkLegacyCall(b *testing.B) {
 	}
 }
 
-// BenchmarkLegacySession is opening and ending one.
+// BenchmarkLegacySession measures opening and ending a session.
 func BenchmarkLegacySession(b *testing.B) {
 	h := servertest.NewHandler(b, benchServer(b), nil)
 	d := newDriver(h, "")

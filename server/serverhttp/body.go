@@ -13,19 +13,17 @@ import (
 )
 
 const (
-	// maxTrusted is allocated for a Content-Length alone; more only as the body arrives.
+	// maxTrusted is allocated on the word of Content-Length; more only as the body arrives.
 	maxTrusted = 64 << 10
-	// pieceBytes is allocated at once for a longer body, or one of unknown length.
-	pieceBytes = 64 << 10
+	pieceBytes = 64 << 10 // of a longer body, or one of unknown length
 )
 
-// A piece is part of a body that is arriving. Pieces are used again.
+// A piece is a reusable part of an arriving body.
 type piece = [pieceBytes]byte
 
 var errTooLarge = errors.New("serverhttp: body is larger than allowed")
 
-// readBody reads the whole body. The buffer is not reused: messages alias it, and handlers may keep
-// them.
+// readBody reads the whole body into new memory, because messages and handlers keep it.
 func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f *fault) {
 	if r.ContentLength > h.opts.Limits.BodyBytes {
 		return nil, h.bodyTooLarge()
@@ -41,11 +39,10 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 	return body, f
 }
 
-// readBounded reads a short body into its own buffer, and a large one in pieces that are
-// concatenated at the end.
+// readBounded reads a short body into one buffer, a large one into pieces joined at the end.
 func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
-		body, err = readFull(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end
+		body, err = readFull(r.Body, make([]byte, 0, n+1)) // the extra byte detects the end
 		if err == io.EOF && int64(len(body)) <= h.opts.Limits.BodyBytes {
 			return body, nil
 		}
@@ -76,7 +73,6 @@ func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	}
 }
 
-// readFull reads until buf is full, or returns why it could not.
 func readFull(r io.Reader, buf []byte) ([]byte, error) {
 	for len(buf) < cap(buf) {
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -96,15 +92,14 @@ func (h *Handler) bodyTooLarge() *fault {
 			h.opts.Limits.BodyBytes)}
 }
 
-// bodyFault is the fault of a body that did not arrive.
 func (h *Handler) bodyFault(err error) *fault {
 	if err == errTooLarge {
 		return h.bodyTooLarge()
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // from a wrapping handler
 		return &fault{status: http.StatusRequestEntityTooLarge, reason: words.RefusedTooLarge,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
-			cause: errors.New("the body is larger than a wrapping handler admits " +
+			cause: errors.New("the body is larger than a wrapping handler allows " +
 				"(http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -20,7 +20,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// padded returns a discover request of exactly n bytes.
 func padded(n int) string {
 	message := body("server/discover", "")
 	return message + strings.Repeat(" ", n-len(message))
@@ -51,8 +50,7 @@ func TestBodySize(t *testing.T) {
 	}
 }
 
-// TestWrongLength has a handler around that changes the body and leaves its
-// length: decompression, say.
+// A wrapping handler, such as decompression, may change the body but not its length.
 func TestWrongLength(t *testing.T) {
 	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	for _, length := range []int64{0, 1, 100, 65_535, 65_536, 65_537, 300_000, 4 << 20} {
@@ -67,7 +65,7 @@ func TestWrongLength(t *testing.T) {
 	}
 }
 
-// TestRefusedBodyIsRead has a client that writes all of its request before it reads anything.
+// The client writes its whole request before it reads.
 func TestRefusedBodyIsRead(t *testing.T) {
 	authenticate := func(r *http.Request) (p protocol.Principal, err error) {
 		if r.Header.Get("Authorization") == "" {
@@ -91,7 +89,7 @@ func TestRefusedBodyIsRead(t *testing.T) {
 			}
 			conn := dial(t, ts)
 			in := bufio.NewReader(conn)
-			for range 2 { // the connection stays good
+			for range 2 { // the connection is reused
 				wantStatus(t, fmt.Sprint(test.header, ", chunked ", chunked),
 					exchange(t, conn, in, request), test.status)
 			}
@@ -99,7 +97,7 @@ func TestRefusedBodyIsRead(t *testing.T) {
 	}
 }
 
-// TestWrappedBodyLimit has a limit of the program's own around the handler.
+// The wrapping handler has its own limit.
 func TestWrappedBodyLimit(t *testing.T) {
 	ts := serveHandler(t,
 		http.MaxBytesHandler(servertest.NewHandler(t, newServer(t, nil), nil), 1000))
@@ -107,7 +105,7 @@ func TestWrappedBodyLimit(t *testing.T) {
 		do(t, ts, "POST", headers("server/discover", ""), padded(2000)), 413)
 }
 
-// TestCutBody ends the connection within the body, with the other direction open.
+// The connection ends within the body, with the other direction open.
 func TestCutBody(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	conn := dial(t, ts)
@@ -119,8 +117,7 @@ func TestCutBody(t *testing.T) {
 	wantRefusal(t, "the answer", read(t, response), 400, -32700)
 }
 
-// TestReadTimeoutEnds holds that the time for the body does not limit the
-// request, also where another handler has read the body before.
+// The body's timeout does not limit the request, even if another handler has read the body.
 func TestReadTimeoutEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
@@ -146,7 +143,7 @@ func TestReadTimeoutEnds(t *testing.T) {
 	})
 }
 
-// FuzzBody holds that whatever is sent gets one JSON object on one line.
+// Any input gets one JSON object on one line.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		body("server/discover", ""), body("tools/call", `"name":"echo","arguments":{"message":"hi"}`),
@@ -180,7 +177,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// letters returns n letters that depend on seed.
+// letters returns n letters derived from seed.
 func letters(seed uint64, n int) string {
 	source := rand.New(rand.NewPCG(seed, 0))
 	text := make([]byte, n)
@@ -190,8 +187,7 @@ func letters(seed uint64, n int) string {
 	return string(text)
 }
 
-// TestPieces has bodies of one piece and of many arrive at the same time, and
-// holds that each is put together from its own.
+// Concurrent bodies of one and many pieces are not mixed up.
 func TestPieces(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	frame := len(body("tools/call", `"name":"echo","arguments":{"message":""}`))
@@ -218,7 +214,7 @@ func TestPieces(t *testing.T) {
 	running.Wait()
 }
 
-// A meter is a body that never comes, and knows how much of it was asked for.
+// A meter is an endless wait that records how much was requested.
 type meter struct{ most int }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -226,7 +222,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestAnnouncedIsNotSetAside holds that the length of a body that does not come costs no memory.
+// The announced length of a missing body costs no memory.
 func TestAnnouncedIsNotSetAside(t *testing.T) {
 	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	for _, length := range []int64{-1, 64 << 10, 64<<10 + 1, (4 << 20)} {
@@ -241,7 +237,7 @@ func TestAnnouncedIsNotSetAside(t *testing.T) {
 	}
 }
 
-// BenchmarkBody is a call with an argument of that size.
+// BenchmarkBody measures calls by argument size.
 func BenchmarkBody(b *testing.B) {
 	for name, size := range map[string]int{"1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {

@@ -15,24 +15,23 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A call is a running request of a legacy client. It survives the disconnect of its POST: its
-// messages stay in the event log for a resumption. Only the client's cancellation, the end of the
-// session and a shutdown cancel it.
+// A call is a running request of a legacy client. It survives the disconnect of its POST: messages
+// stay in the event log for a resumption. Cancellation, session end and shutdown cancel it.
 type call struct {
 	task     inflight.Request
-	admitted *server.Admission // nil once it has been answered
-	done     func()            // called when it has been answered
+	admitted *server.Admission // nil after the response
+	done     func()            // called after the response
 	stream   *replay.Stream
-	jsonOnly bool // the response to the POST carries the response alone
+	jsonOnly bool // the response to the POST carries no other messages
 	loan
-	text []byte // what is lent
-	lack *lack  // set before the response is added; nil: it was not refused for want of scopes
+	text []byte // the lent buffer
+	lack *lack  // missing scopes; set before the response; may be nil
 
 	sessions *sessionTable
-	session  *session // nil: it belongs to none
+	session  *session // may be nil
 
 	// Guarded by the mutex of the table.
-	waits    bool // for a person, and does not count in session.running
+	waits    bool // for a person: not counted in session.running
 	finished bool
 }
 
@@ -43,8 +42,7 @@ func (c *call) SetWaiting(waiting bool) {
 	}
 }
 
-// beginCalls registers the requests of one POST in s; nil: without a session. It reports false
-// during a shutdown.
+// beginCalls registers requests of a POST in s, which may be nil, or returns false in a shutdown.
 func (h *Handler) beginCalls(ctx context.Context, s *session,
 	requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
@@ -61,11 +59,10 @@ func (h *Handler) beginCalls(ctx context.Context, s *session,
 	return calls, true
 }
 
-// runCalls runs each call on its own goroutine and sends their messages as the response to the
-// POST.
+// runCalls runs each call on its own goroutine and sends their messages in response to the POST.
 func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call,
 	d *legacyPost) {
-	if len(d.broken) > 0 { // one event for all: a batch may have many
+	if len(d.broken) > 0 { // one event: a batch may have many
 		h.reportRefusal(r, &fault{status: http.StatusOK, reason: words.RefusedMalformed,
 			id: d.broken[0].ID, err: d.broken[0].Error})
 	}
@@ -88,9 +85,9 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 				if !returned { // the handler ended its goroutine
 					response = &protocol.Response{ID: call.id, Error: rules.InternalError()}
 				}
-				call.sendResponse(response) // before a shutdown finds that nothing runs any more
+				call.sendResponse(response) // before endRequest lets a shutdown end
 				h.endRequest(&call.task)
-				call.admitted, call.text = nil, nil // the others of a batch may go on for long
+				call.admitted, call.text = nil, nil // free memory while the rest of a batch runs
 				call.done()
 			}()
 			response = h.serveCall(call)
@@ -100,7 +97,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	c.sendAll(r.Context())
 }
 
-// serveCall returns the response to a call, nil when it must not be answered.
+// serveCall returns the response to a call, nil if it must not be answered.
 func (h *Handler) serveCall(c *call) *protocol.Response {
 	response := h.srv.Serve(c.task.Context(), c.admitted)
 	if c.admitted.Abandoned() {
@@ -110,7 +107,6 @@ func (h *Handler) serveCall(c *call) *protocol.Response {
 	return response
 }
 
-// sendResponse adds the response to the stream; nil: the request is not answered.
 func (c *call) sendResponse(response *protocol.Response) {
 	if response != nil && c.holdsResult(response) {
 		c.stream.Respond(append(c.text, '}'))
@@ -119,19 +115,18 @@ func (c *call) sendResponse(response *protocol.Response) {
 	c.stream.Respond(encodeResponse(response))
 }
 
-// deliveryOf returns what the server is told of a call that r brought.
 func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	p protocol.Principal) server.Delivery {
 	d := h.newDelivery(rw, r, p)
 	d.Panicked, c.jsonOnly = logPanic, rw.jsonOnly
 	if d.Back = (sessionChannel{notifyChannel{c}}); c.session == nil {
-		d.Back = notifyChannel{c} // answers could not find their way to a question
+		d.Back = notifyChannel{c} // no session to match answers to questions
 	}
 	return d
 }
 
 // sideStream returns the stream for notifications and questions: that of the POST, or the open GET
-// stream of a client that accepts JSON alone; nil: there is none.
+// stream if the POST accepts only JSON; may be nil.
 func (c *call) sideStream() *replay.Stream {
 	switch {
 	case !c.jsonOnly:
@@ -142,7 +137,6 @@ func (c *call) sideStream() *replay.Stream {
 	return c.session.log.OpenListener()
 }
 
-// encodeResponse returns nil for nil: a request that is not answered.
 func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
 		return nil
@@ -154,7 +148,7 @@ func encodeResponse(response *protocol.Response) []byte {
 // no requests, because its answers could not be matched to a call.
 type notifyChannel struct{ *call }
 
-// Notify sends a notification. A disconnect of the client is no error: the handler goes on.
+// Notify sends a notification. It returns nil after a disconnect: the handler continues.
 func (b notifyChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
@@ -194,7 +188,6 @@ func (b notifyChannel) SendTransient(ctx context.Context, notification []byte) e
 	return nil
 }
 
-// A sessionChannel sends to the client of a session.
 type sessionChannel struct{ notifyChannel }
 
 var (
@@ -205,7 +198,7 @@ var (
 	_ rpc.TransientSender = notifyChannel{}
 )
 
-// Send sends any message but a response. A request that the client can never receive is an error.
+// Send sends a request or notification. It returns an error if the client cannot receive it.
 func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
@@ -215,7 +208,6 @@ func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	return b.sendText(ctx, request)
 }
 
-// cannotAsk is the text for a client that no question can reach.
 const cannotAsk = "nobody could be asked: the Accept header of the call admits application/json " +
 	"alone, and the client has no GET stream open; send Accept: application/json, " +
 	"text/event-stream, or open a GET stream"

@@ -10,31 +10,28 @@ import (
 )
 
 const (
-	// preflightMaxAge is how long a browser may cache a preflight; the default is five seconds.
+	// preflightMaxAge is how long browsers may cache a preflight; their default is five seconds.
 	preflightMaxAge = 10 * time.Minute
-	// maxRequestHeaders is the number of headers of a preflight that are read: those of the
-	// protocol, the 64 Mcp-Param-* that a tool can have, and some.
+	// maxRequestHeaders limits the headers read from a preflight: a tool may have 64 Mcp-Param-*.
 	maxRequestHeaders = 80
-	// maxParamHeader bounds the name of one.
-	maxParamHeader = 128
+	maxParamHeader    = 128 // of an Mcp-Param-* header
 )
 
-// corsRequestHeaders are the headers that pages may send, besides Mcp-Param-* and those that need
-// no permission.
+// corsRequestHeaders need permission, besides Mcp-Param-*.
 const corsRequestHeaders = "Accept, Authorization, Content-Type, Last-Event-ID, " +
 	"Mcp-Method, Mcp-Name, MCP-Protocol-Version, Mcp-Session-Id"
 
-// corsResponseHeaders are the headers that pages may read, for sessions and authentication.
+// corsResponseHeaders are the headers that pages may read.
 const corsResponseHeaders = "Mcp-Session-Id, Retry-After, WWW-Authenticate, " +
 	rules.HeaderOutcome
 
 // addCORS adds the headers that let a page of AllowedOrigins read the response. Credentials that
-// the browser adds by itself, such as cookies, are never allowed: every page could use them.
+// browsers add themselves, such as cookies, are never allowed: any page could use them.
 func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	if len(h.origins) == 0 {
 		return false
 	}
-	response.Add("Vary", "Origin") // whatever the answer: a cache must not give it to another page
+	response.Add("Vary", "Origin") // always: a cache must not serve it to other pages
 	lines := request["Origin"]
 	if len(lines) != 1 || !h.origins[lines[0]] {
 		return false
@@ -44,13 +41,13 @@ func (h *Handler) addCORS(response, request http.Header) (listed bool) {
 	return true
 }
 
-// isPreflight recognizes a preflight (Fetch standard, "CORS-preflight request").
+// isPreflight detects a preflight (Fetch standard, "CORS-preflight request").
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && len(r.Header["Access-Control-Request-Method"]) == 1
 }
 
-// answerPreflight answers the preflight of a listed origin, before authentication, because browsers
-// send no credentials with it. The answer is the same for everybody.
+// answerPreflight answers a listed origin's preflight before authentication, because browsers send
+// no credentials with it. The response is the same for every caller.
 func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Headers")
@@ -61,7 +58,6 @@ func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// appendParamHeaders adds the requested Mcp-Param-* headers to a list of header names.
 func appendParamHeaders(allowed string, requested []string) string {
 	var b strings.Builder
 	b.WriteString(allowed)

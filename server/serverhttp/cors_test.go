@@ -13,10 +13,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// page is the origin that may use the endpoint in these tests.
+// page is the allowed origin.
 const page = "https://app.example.com"
 
-// corsHeaders returns the headers of a response that are a browser's business.
+// corsHeaders returns the CORS headers of a response.
 func corsHeaders(h http.Header) map[string]string {
 	found := map[string]string{}
 	for name, lines := range h {
@@ -27,7 +27,7 @@ func corsHeaders(h http.Header) map[string]string {
 	return found
 }
 
-// wantReadable checks that a page of the listed origin can read a response, and no other page.
+// wantReadable checks that only a page of the listed origin can read a response.
 func wantReadable(t *testing.T, what string, got *reply) {
 	t.Helper()
 	cors := corsHeaders(got.header)
@@ -53,8 +53,7 @@ func preflight(origin string, change ...string) http.Header {
 		"Origin", origin, "Access-Control-Request-Method", "POST"}, change...)...)
 }
 
-// TestPreflight: a browser asks without credentials, and is answered before
-// anybody is authenticated.
+// A preflight has no credentials and is answered before authentication.
 func TestPreflight(t *testing.T) {
 	many := make([]string, 200)
 	for i := range many {
@@ -103,19 +102,18 @@ func TestPreflight(t *testing.T) {
 						","), "Origin,Access-Control-Request-Headers")
 				})
 			}
-			// Browsers send none with a preflight; that somebody does changes nothing.
+			// Credentials with a preflight change nothing.
 			wantReadable(t, mode+" with credentials",
 				do(t, ts, "OPTIONS",
 					preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
-			// Not a preflight: it has to say who sends it, as any other request.
+			// Not a preflight: it needs credentials.
 			wantStatus(t, fmt.Sprintf("%s: OPTIONS that asks for nothing", mode),
 				do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""), ""), 401)
 		})
 	}
 }
 
-// TestPreflightOfOthers: whoever is not listed to the letter learns nothing from
-// a preflight, nor from a request.
+// Unlisted origins learn nothing from a preflight or request.
 func TestPreflightOfOthers(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil),
 		&serverhttp.Options{AllowedOrigins: []string{page, "http://127.0.0.1:6274"}})
@@ -160,7 +158,6 @@ func TestPreflightOfOthers(t *testing.T) {
 	}
 }
 
-// TestListedNull: whoever lists it gets it.
 func TestListedNull(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{AllowedOrigins: []string{"null"}})
 	got := do(t, ts, "POST", headers("server/discover", "", "Origin", "null"),
@@ -170,8 +167,7 @@ func TestListedNull(t *testing.T) {
 	}
 }
 
-// TestPagesCanReadRefusals: whatever goes wrong, a page of a listed origin can
-// tell its user. In both eras, as JSON and as a stream.
+// A listed page can read all refusals: in both eras, as JSON and as a stream.
 func TestPagesCanReadRefusals(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, h := serve(t, srv, &serverhttp.Options{
@@ -245,8 +241,7 @@ func TestPagesCanReadRefusals(t *testing.T) {
 	wantReadable(t, "after the shutdown", got)
 }
 
-// TestCORSBesideWrapper: a handler around this one that sets headers of its own
-// finds one value of each.
+// Headers of a wrapping handler do not duplicate ours.
 func TestCORSBesideWrapper(t *testing.T) {
 	inner := servertest.NewHandler(t, newServer(t, nil),
 		&serverhttp.Options{AllowedOrigins: []string{page}})
@@ -261,7 +256,6 @@ func TestCORSBesideWrapper(t *testing.T) {
 	wantEqual(t, "got Vary", strings.Join(got.header["Vary"], ","), "Accept-Encoding,Origin")
 }
 
-// TestOriginsThatNeverMatch are mistakes that users would find.
 func TestOriginsThatNeverMatch(t *testing.T) {
 	srv := newServer(t, nil)
 	for _, origin := range []string{

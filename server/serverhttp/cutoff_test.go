@@ -22,11 +22,11 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// cutMoments are the moments of a round at which the connection is cut, in their order.
+// cutMoments are the moments of a round at which to cut the connection, in order.
 var cutMoments = []string{"middleware", "claim", "claimed", "handler", "first look", "hold",
 	"second look", "third look", "finished", "commit"}
 
-// A cutter cuts the connection of a request at one moment, once.
+// A cutter cuts a request's connection once at one moment.
 type cutter struct {
 	store.Guard
 	moment string
@@ -34,7 +34,7 @@ type cutter struct {
 	cancel atomic.Pointer[context.CancelFunc]
 }
 
-// reach cuts at the moment and waits until the server has noticed, where it has a context.
+// reach cuts at the moment and waits until the server has noticed, if it has a context.
 func (c *cutter) reach(ctx context.Context, moment string) {
 	if cancel := c.cancel.Load(); moment == c.moment && cancel != nil {
 		c.once.Do(func() {
@@ -62,13 +62,12 @@ type cutClaim struct {
 
 func (c cutClaim) Commit(ctx context.Context, outcome []byte) error {
 	if cancel := c.cutter.cancel.Load(); c.cutter.moment == "commit" && cancel != nil {
-		c.cutter.once.Do(*cancel) // ctx does not end with the call
+		c.cutter.once.Do(*cancel) // ctx outlives the call
 	}
 	return c.Claim.Commit(ctx, outcome)
 }
 
-// addLogin adds the tool "t", which waits for a visit until it has looked four times, and then has
-// its effect. It says which moment it reaches.
+// addLogin adds the tool "t", which waits for a visit, polling four times, and then has its effect.
 func addLogin(srv *server.Server, reach func(ctx context.Context, moment string),
 	effect func(context.Context) error) {
 	var looks atomic.Int32
@@ -93,8 +92,7 @@ func addLogin(srv *server.Server, reach func(ctx context.Context, moment string)
 	})
 }
 
-// TestFlowsSurviveACutConnection: whenever the connection is cut in the round in which Await waits,
-// the same request completes when it is sent again, and the effect happens once.
+// A retry after a cut at any moment of the round completes, and the effect happens once.
 func TestFlowsSurviveACutConnection(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		for _, moment := range cutMoments {
@@ -108,7 +106,7 @@ func TestFlowsSurviveACutConnection(t *testing.T) {
 
 func testCutConnection(t *testing.T, moment string, guarded bool) {
 	c := &cutter{Guard: store.NewMemoryGuard(0), moment: moment}
-	var effects sync.Map // by the flow, as a bank keeps them
+	var effects sync.Map // by flow, like a bank's record
 	var opts server.Options
 	opts.Middleware = before(func(ctx context.Context, _ *server.Request) error {
 		c.reach(ctx, "middleware")
@@ -136,7 +134,7 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	c.post(t, web, ctx, answer)
 	for range 100 {
 		result := c.post(t, web, t.Context(), answer)
-		if result == nil { // the one that was cut is ending
+		if result == nil { // the cut one is ending
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -150,7 +148,7 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	t.Error("the request is never served again")
 }
 
-// post calls the tool and returns the result, nil for none.
+// post calls the tool and returns the result; may be nil.
 func (c *cutter) post(t *testing.T, ts *httptest.Server, ctx context.Context,
 	more string) map[string]any {
 	t.Helper()
@@ -177,11 +175,11 @@ func (c *cutter) post(t *testing.T, ts *httptest.Server, ctx context.Context,
 	return message.Result
 }
 
-// sessionMoments are the moments of a call in a session at which its stream is cut.
+// sessionMoments are the moments of a call in a session at which to cut its stream.
 var sessionMoments = []string{"middleware", "handler", "asked", "answered", "first look", "hold",
 	"second look", "third look", "finished", "never"}
 
-// A stopper holds a call at one moment until its stream has been cut.
+// A stopper blocks a call at one moment until its stream is cut.
 type stopper struct {
 	moment  string
 	once    sync.Once
@@ -195,10 +193,9 @@ func (s *stopper) reach(moment string) {
 	}
 }
 
-// TestSessionsSurviveACutConnection: whenever the stream of a call is cut, the client that comes
-// back to it gets what it missed and then the result, and the effect happens once. Before the
-// stream has begun there is nothing to come back to: the client calls again, and the first call
-// waits for an answer that nobody gives.
+// After a cut at any moment the client resumes and gets the missed events and the result, and the
+// effect happens once. Before the stream has begun it must call again, and the first call waits for
+// an answer in vain.
 func TestSessionsSurviveACutConnection(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		for _, moment := range sessionMoments {
@@ -218,7 +215,7 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		}
 		return nil
 	})
-	opts.Roundtrip.MinHumanTime = -1 // who answers here is a test, at once
+	opts.Roundtrip.MinHumanTime = -1 // tests answer at once
 	if guarded {
 		opts.Roundtrip.Guard = store.NewMemoryGuard(0)
 	}
@@ -236,12 +233,12 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		id++
 	}
 	f := c.callFlow(id, "t")
-	last := f.readFirstID() // which the client can come back to, whatever comes
+	last := f.readFirstID() // the client can always resume there
 	cut := func() {
 		f.drop()
 		f = c.listen(cmp.Or(f.LastEventID(), last))
 	}
-	if moment == "asked" { // what was missed comes, as often as one comes back
+	if moment == "asked" { // missed events come after each resumption
 		cut()
 		cut()
 	}
@@ -266,11 +263,11 @@ func testCutSession(t *testing.T, moment string, guarded bool) {
 		}
 		break
 	}
-	read(t, c.do(t.Context(), "DELETE", "")) // ends the call that was left
+	read(t, c.do(t.Context(), "DELETE", "")) // ends the first call
 	wantEqual(t, "effects after the end of the session", effects.Load(), 1)
 }
 
-// readFirstID reads the event without data with which a stream begins, and returns its id.
+// readFirstID reads the empty event that begins a stream and returns its id.
 func (f *flow) readFirstID() string {
 	f.Helper()
 	var text []byte

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// connDeadlines sets the deadlines of a connection.
 type connDeadlines struct {
-	w http.ResponseWriter // nil: it has none, as in tests, or behind a wrapper that hides them
+	w http.ResponseWriter // nil: no deadlines, as in tests or behind a wrapper that hides them
 }
 
-// deadlinesOf does not ask an [http.ResponseController], which allocates an error for none.
+// deadlinesOf avoids the error that [http.ResponseController] would allocate.
 func deadlinesOf(w http.ResponseWriter) connDeadlines {
 	switch w.(type) {
 	case interface{ SetWriteDeadline(time.Time) error }, interface{ Unwrap() http.ResponseWriter }:
@@ -34,14 +33,14 @@ func (d *connDeadlines) setWrite(t time.Time) {
 	}
 }
 
-// A bodyDeadline ends the reading of a slow body by a read deadline in the past. One set in advance
-// would replace that of the [http.Server], which may be earlier. One queue with one timer serves
-// all requests, so a body that is there at once allocates nothing.
+// A bodyDeadline interrupts the reading of a slow body with a read deadline in the past. A deadline
+// set in advance would replace that of the [http.Server], which may be earlier. One queue with one
+// timer serves all requests, so a body that is already there allocates nothing.
 type bodyDeadline struct {
-	conn *connDeadlines // nil: the time is not limited
+	conn *connDeadlines // nil: no limit
 
-	mu      sync.Mutex // held while the deadline is set: w must not be used after its handler
-	expired bool       // the connection has a deadline in the past
+	mu      sync.Mutex // held while setting the deadline: w is invalid after its handler
+	expired bool       // the deadline has been set
 	stopped bool
 }
 
@@ -52,7 +51,6 @@ func (rw *responseWriter) startBody() {
 	}
 }
 
-// expireBody is called by the queue.
 func (rw *responseWriter) expireBody() {
 	b := &rw.body
 	b.mu.Lock()
@@ -64,7 +62,7 @@ func (rw *responseWriter) expireBody() {
 }
 
 // stopBody is called after reading. An expired deadline stays, so that net/http does not wait for
-// the rest of the body; after a whole body it would look like a disconnect.
+// the rest; after a complete body it is reset, as it would look like a disconnect.
 func (rw *responseWriter) stopBody(whole bool) {
 	b := &rw.body
 	if b.conn == nil {

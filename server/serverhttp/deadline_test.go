@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A slowBody is a response, and a request body that comes after a while unless
-// the deadline of the connection is earlier.
+// A slowBody is a response, and a request body that arrives before or after the read deadline.
 type slowBody struct {
 	*httptest.ResponseRecorder
 	io.Reader
@@ -51,8 +50,7 @@ func (s *slowBody) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// TestReadTimeout holds when bodies are given up: not before their time, soon
-// after it, whatever else arrives, and those that come in time never.
+// Bodies are given up soon after the timeout, not before, and independently of each other.
 func TestReadTimeout(t *testing.T) {
 	const limit = 8 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -90,8 +88,7 @@ func TestReadTimeout(t *testing.T) {
 	})
 }
 
-// TestSlowSecondBody has bodies that stop on a connection that has served a request before, or come
-// too slowly. The server then closes the connection by itself.
+// A stalled or slow second body makes the server close the connection.
 func TestSlowSecondBody(t *testing.T) {
 	for name, trickle := range map[string]bool{"stops": false, "trickles": true} {
 		bubble(t, name, func(t *testing.T) {
@@ -120,7 +117,7 @@ func TestSlowSecondBody(t *testing.T) {
 	}
 }
 
-// TestRefusedSlowBody refuses requests whose bodies do not come.
+// Requests are refused without waiting for their bodies.
 func TestRefusedSlowBody(t *testing.T) {
 	for _, tt := range []struct {
 		name, head string
@@ -144,8 +141,7 @@ func TestRefusedSlowBody(t *testing.T) {
 	}
 }
 
-// TestUnreadResponses has a client that sends requests and reads no response.
-// Each is small, and written by net/http when its handler has returned.
+// The client never reads the small responses, which net/http writes after the handler.
 func TestUnreadResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := servertest.NewHandler(t, newServer(t, nil), nil)
@@ -163,7 +159,6 @@ func TestUnreadResponses(t *testing.T) {
 	})
 }
 
-// hangsUp fails unless the server closes the connection.
 func hangsUp(t *testing.T, in io.Reader) {
 	t.Helper()
 	began := time.Now()

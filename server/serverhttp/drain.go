@@ -12,21 +12,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is what every error of this package begins with, once.
+// errPrefix begins every error of this package.
 const errPrefix errtext.Prefix = "serverhttp: "
 
-// ErrShutdown is the cause of the contexts that [Handler.Shutdown] cancels at its end.
+// ErrShutdown is the cause of the contexts that [Handler.Shutdown] cancels.
 var ErrShutdown error = &shutdownError{"serverhttp: shutting down"}
 
-// A shutdownError is why something ends when a handler shuts down.
 type shutdownError struct{ text string }
 
 func (e *shutdownError) Error() string { return e.text }
 
-// Is makes it known to the funnel, which tells the caller.
+// Is makes it match waiting.ErrClosing, so that the caller gets that refusal.
 func (e *shutdownError) Is(target error) bool { return target == waiting.ErrClosing }
 
-// cancelGrace is how long cancelled requests have for their response.
+// cancelGrace is how long Shutdown waits for the responses of cancelled requests.
 const cancelGrace = time.Second
 
 // beginRequest adds a request to those in flight, until endRequest, and returns its context. It
@@ -47,10 +46,9 @@ func (h *Handler) endRequest(task *inflight.Request) {
 	h.requests.End(task, task)
 }
 
-// RefuseNew refuses new work from now on with 503 and Retry-After, so that a balancer sends it to
-// another replica: new sessions, and requests of revision 2026-07-28 without a requestState. Open
-// sessions and flows go on. Connections close with their next response, so that at the end a
-// balancer uses none. [Handler.Shutdown] should follow. It may be called more than once.
+// RefuseNew refuses new sessions, and requests of revision 2026-07-28 without a requestState, with
+// 503 and Retry-After, so that a balancer uses another replica. Open sessions and flows continue.
+// Each connection closes with its next response. It may be called more than once, before Shutdown.
 func (h *Handler) RefuseNew() {
 	h.refusesNew.Store(true)
 	if h.forwarder != nil {
@@ -58,7 +56,6 @@ func (h *Handler) RefuseNew() {
 	}
 }
 
-// beginModern is beginRequest for a request of revision 2026-07-28, see RefuseNew.
 func (h *Handler) beginModern(
 	rw *responseWriter, r *http.Request, request *protocol.Request,
 ) (context.Context, bool) {
@@ -71,9 +68,8 @@ func (h *Handler) beginModern(
 // Shutdown refuses requests with 503, waits for those in flight, ends subscriptions with a
 // response, and then ends all legacy sessions. Legacy calls that wait for a person end at once, see
 // [server.Options].ShutdownWaitsForPeople. When ctx ends first, the remaining requests are
-// cancelled with [ErrShutdown], have another second, and the error of ctx is returned. The Shutdown
-// of the [http.Server] should follow; the [server.Server] stays open. It may be called more than
-// once.
+// cancelled with [ErrShutdown], Shutdown waits another second, and returns the error of ctx. Shut
+// down the [http.Server] next; the [server.Server] stays open. It may be called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.refusesNew.Store(true)
 	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())
@@ -104,9 +100,9 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 }
 
 // Drain opens no more sessions, serves the open ones, also through other replicas, and returns when
-// the last has ended, or the error of ctx when that ends. Requests of revision 2026-07-28 are
-// served meanwhile. [Handler.Shutdown] should follow. Replicas that know this one still find it,
-// even if Locate of [Options].Replicas does not.
+// the last has ended, or the error of ctx. Requests of revision 2026-07-28 are served meanwhile.
+// Call Shutdown next. Replicas that know this one find it even if Locate of [Options].Replicas does
+// not.
 func (h *Handler) Drain(ctx context.Context) error {
 	if h.forwarder != nil {
 		h.forwarder.SetDraining()

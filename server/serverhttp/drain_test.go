@@ -54,12 +54,11 @@ func TestShutdownCancels(t *testing.T) {
 	cancel()
 	wantIs(t, "the error", h.Shutdown(ctx), context.Canceled)
 	wantIs(t, "the handler's context ended with", <-gate.ended, serverhttp.ErrShutdown)
-	// The client is still there and gets what the handler made of it.
+	// The connected client gets the handler's result.
 	wantText(t, "the result", <-done, "ended")
 }
 
-// TestLegacyEndOfGoroutine: a handler that ends its goroutine, as FailNow of a
-// test does, is answered for, and its session and the handler can end.
+// The client, session and handler survive a handler that ends its goroutine, like FailNow.
 func TestLegacyEndOfGoroutine(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addTool(srv, "exit", func(context.Context, *server.ToolCall) (toolOutcome, error) {
@@ -77,8 +76,7 @@ func TestLegacyEndOfGoroutine(t *testing.T) {
 	noError(t, h.Shutdown(ctx))
 }
 
-// TestServerCloseEndsStreams: when the server has been closed nothing can be said
-// on the streams of sessions any more, so they end, whoever forgot the handler.
+// A closed server cannot use the streams of sessions, so they end without a handler's shutdown.
 func TestServerCloseEndsStreams(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -105,8 +103,7 @@ func TestServerCloseEndsStreams(t *testing.T) {
 	}
 }
 
-// A balancer may send a request on an idle connection just when it is closed, and cannot tell
-// whether that has run.
+// A request on a connection that is just being closed may or may not have run.
 func TestConnectionsCloseWithTheirResponsesWhileDraining(t *testing.T) {
 	ts, h := serve(t, newServer(t, nil), nil)
 	ask := func() bool {

@@ -32,8 +32,7 @@ var (
 	many  = roundtrip.MustQuestion[count]("many")
 )
 
-// addWizard adds a tool that asks three questions in three rounds. It does not
-// know which era its client is of.
+// addWizard adds a tool with three questions in three rounds, independent of the era.
 func addWizard(srv *server.Server) {
 	addTool(srv, "wizard", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		name, ok := who.AcceptedContent(ctx)
@@ -53,7 +52,7 @@ func addWizard(srv *server.Server) {
 	})
 }
 
-// accept is what the person says to a question, the same in both eras.
+// accept answers a question in either era.
 func accept(message, name string) string {
 	switch {
 	case strings.HasPrefix(message, "Who"):
@@ -64,13 +63,13 @@ func accept(message, name string) string {
 	return `{"action":"accept","content":{"n":3}}`
 }
 
-// A transcript is what was asked and what came out of it.
+// A transcript holds the questions and the result.
 type transcript struct {
 	asked []string
 	text  string
 }
 
-// runModern goes through the rounds of the wizard as a modern client.
+// runModern answers the rounds of the wizard.
 func runModern(t *testing.T, url string, client *http.Client, name string) (got transcript) {
 	t.Helper()
 	carry, id := "", 0
@@ -124,7 +123,7 @@ func runModern(t *testing.T, url string, client *http.Client, name string) (got 
 	return got
 }
 
-// runLegacy answers what the wizard pushes.
+// runLegacy answers the pushes of the wizard.
 func runLegacy(t *testing.T, c *legacyClient, id int, name string) (got transcript) {
 	t.Helper()
 	f := c.flow("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"wizard","arguments":{}}}`, id))
@@ -146,9 +145,8 @@ func runLegacy(t *testing.T, c *legacyClient, id int, name string) (got transcri
 	}
 }
 
-// TestBothEras runs clients of both eras against one handler at one URL, at the
-// same time, and holds that they are asked the same and told the same, and that
-// nothing of one era is on the wire of the other.
+// Concurrent clients of both eras at one URL get the same questions and results, without messages
+// of the other era.
 func TestBothEras(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addWizard(srv)
@@ -206,8 +204,7 @@ func TestBothEras(t *testing.T) {
 	all.Wait()
 }
 
-// TestOneSessionBothEras holds that the era is that of the request, whatever
-// session id comes with it.
+// The era depends on the request, not on a session id.
 func TestOneSessionBothEras(t *testing.T) {
 	c, _, _ := startSession(t, "2025-11-25")
 	got := do(t, c.ts, "POST", headers("server/discover", "", "Mcp-Session-Id", c.session),
@@ -215,7 +212,7 @@ func TestOneSessionBothEras(t *testing.T) {
 	if got.status != 200 || got.Result.ResultType != "complete" {
 		t.Errorf("modern with a session id: got status %d: %s", got.status, got.body)
 	}
-	// A version in _meta is modern, and then the header must say so too.
+	// The header must agree with the modern version in _meta.
 	got = read(t, c.post(body("tools/list", "")))
 	wantRefusal(t, "modern _meta, legacy header", got, 400, -32020)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A program that ends with SIGTERM. It is not run, for it would wait for that.
+// A program that ends with SIGTERM (not run).
 func ExampleHandler_Shutdown() {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleHandler_Shutdown() {
 	<-stopped.Done()
 	patience, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	handler.Shutdown(patience)    // requests get 503, those that run are waited for
+	handler.Shutdown(patience)    // requests get 503, those in flight finish
 	httpServer.Shutdown(patience) // connections
-	srv.Close()                   // what is left
+	srv.Close()                   // background work
 }

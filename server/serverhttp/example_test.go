@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A server with one tool, called as a client does it.
+// A server with one tool, and a client's call.
 func Example() {
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "greeter",
 		Version: "1.0.0"}})
@@ -63,7 +63,7 @@ func Example() {
 	// {"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"hello, Ann"}],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"greeter","version":"1.0.0"}}}}
 }
 
-// Clients that present no token are told where to get one.
+// Clients without a token are told where to get one.
 func ExampleAuthError() {
 	srv, err := server.New(nil)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// findOrForward returns the session of a request, which must be released. Nil: the request was
-// refused, or forwarded to the replica that owns the session.
+// findOrForward returns the session of a request, to be released; nil if refused or forwarded.
 func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) *session {
 	ids := r.Header[headerSession]
@@ -49,14 +48,14 @@ var (
 		"process: it has expired (serverhttp.Options.SessionTimeout), was deleted, belongs to " +
 		"somebody else, or to another replica, which serverhttp.Options.Replicas is not set to " +
 		"reach; the client initializes again")
-	errUnreadableSession = errors.New("no key of this process opens Mcp-Session-Id: another " +
-		"replica has other keys (replicas.Options.Keys), the key is not there any more, " +
-		"or the client made the id up; the client initializes again")
+	errUnreadableSession = errors.New("no key of this process decrypts Mcp-Session-Id: another " +
+		"replica has different keys (replicas.Options.Keys), the key was removed, " +
+		"or the id is forged; the client initializes again")
 	errFormerSession = errors.New("Mcp-Session-Id is from before this replica started again; " +
 		"the client initializes again")
 )
 
-// forwardRequest forwards a request to the owner of its session, unless it was forwarded before.
+// forwardRequest forwards a request to its session's owner, unless it was already forwarded.
 func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	if rw.received != nil {
@@ -64,7 +63,7 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol
 		return
 	}
 	if r.Method == http.MethodGet {
-		rw.task.DrainCause = ErrShutdown // the client resumes it through another replica
+		rw.task.DrainCause = ErrShutdown // the client resumes through another replica
 	}
 	if d.isAnswer() {
 		h.forwardAnswer(rw, r, p, owner, d)
@@ -81,8 +80,8 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol
 	}
 }
 
-// sendToOwner forwards r, and the response to the client. It reports false if the client still
-// waits for a response. patience is that of Forward.
+// sendToOwner forwards r to the owner, and the response to the client. It reports false if the
+// client still needs a response. patience is that of Forward.
 func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	body []byte, patience time.Duration) (e event.RequestForwarded, answered bool) {
 	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body, patience)
@@ -99,11 +98,10 @@ func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp
 	return e, false
 }
 
-// unreachableRetry is when a client may come back whose owner cannot be reached.
-const unreachableRetry = 2 * time.Second
+const unreachableRetry = 2 * time.Second // Retry-After for an unreachable owner
 
-// forwardFault is sent in place of the owner's response. After 404 the client starts over, so it is
-// sent only if the owner has surely not received the request, which could run twice otherwise.
+// forwardFault replaces the owner's response. After 404 the client starts over, so it is sent only
+// if the owner cannot have received the request, which might otherwise run twice.
 func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
 	switch e.Outcome {
@@ -123,19 +121,19 @@ func forwardFault(e event.RequestForwarded) *fault {
 	return f
 }
 
-// misdirectedFault is the fault of a replica that passed on what is not for this one.
+// misdirectedFault is the fault for a request that another replica forwarded wrongly.
 func misdirectedFault(status int) *fault {
 	return &fault{status: status, reason: words.RefusedMisdirected, cause: errMisdirected,
 		err: hophttp.ErrorMisdirected()}
 }
 
 var (
-	errMisdirected = errors.New("another replica passed on a request that this one cannot take")
-	errChangedBody = errors.New("the body is not the one that the other replica has passed on")
+	errMisdirected = errors.New("another replica forwarded a request that this one cannot serve")
+	errChangedBody = errors.New("the body differs from the one that the other replica forwarded")
 )
 
-// receiveFromReplica answers other replicas, and reads the headers of what they forward. It reports
-// false for a request that is to be served. Such headers of clients are removed.
+// receiveFromReplica answers other replicas and reads their forwarding headers; those from clients
+// are removed. It reports false for a request to be served.
 func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
 	if h.forwarder.AnswerChallenge(rw.w, r) {
 		return true
@@ -147,20 +145,18 @@ func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answe
 	return answered
 }
 
-// AnswerChallenges returns a handler that answers the challenges of other replicas, and passes
-// other requests to next. It is for hosts that authenticate in a handler around h: put it around
-// that handler, which would refuse a challenge.
+// AnswerChallenges returns a handler that answers the challenges of other replicas and passes other
+// requests to next, a handler that authenticates in front of h and would refuse a challenge.
 func (h *Handler) AnswerChallenges(next http.Handler) http.Handler {
 	return h.forwarder.AnswerChallenges(next)
 }
 
-// A forwardWriter forwards the response of the owner, with the write timeout for each piece.
+// A forwardWriter forwards the owner's response, with the write timeout for each piece.
 type forwardWriter struct {
 	http.ResponseWriter
 	rw *responseWriter
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (w *forwardWriter) WriteHeader(status int) {
 	w.rw.mu.Lock()
 	w.rw.streaming = true // the response has begun
@@ -169,30 +165,27 @@ func (w *forwardWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements [http.ResponseWriter].
 func (w *forwardWriter) Write(p []byte) (int, error) {
 	w.rw.extendWriteDeadline()
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError serves [http.ResponseController].
+// FlushError implements flushing for [http.ResponseController].
 func (w *forwardWriter) FlushError() error {
 	w.rw.extendWriteDeadline()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 const (
-	// answerTime limits the attempts to deliver an answer to an owner that does not accept it.
-	answerTime = 5 * time.Minute
-	// maxAnswerBytes bounds all answers in flight, maxAnswerBytesPerPrincipal those of one
-	// principal: one of the largest bodies and 64 small ones. Each costs answerCost in addition.
+	answerTime = 5 * time.Minute // for delivering an answer to a hanging owner
+	// maxAnswerBytes limits all answers in flight, maxAnswerBytesPerPrincipal those of one
+	// principal: one of the largest bodies and 64 small ones. Each adds answerCost.
 	maxAnswerBytes             = 64 << 20
 	maxAnswerBytesPerPrincipal = defaultMaxBodyBytes + 64*answerCost
 	answerCost                 = 4 << 10
 )
 
-// isAnswer reports whether the post is the answer to a question and nothing else. The session
-// takes no second copy of it. d may be nil.
+// isAnswer reports whether the post, which may be nil, is only the answer to a question.
 func (d *legacyPost) isAnswer() bool {
 	if d == nil || d.batch || len(d.others) != 1 {
 		return false
@@ -201,8 +194,7 @@ func (d *legacyPost) isAnswer() bool {
 	return ok
 }
 
-// forwardAnswer forwards an answer. If the owner hangs, the client gets 202, and the delivery is
-// retried.
+// forwardAnswer forwards an answer. If the owner hangs, it responds 202 and retries.
 func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.Principal,
 	owner hophttp.Owner, d *legacyPost) {
 	task := new(inflight.Request)
@@ -231,7 +223,7 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 		defer close(ended)
 		defer h.endRequest(task)
 		defer cancel()
-		_ = delivery.Send(ctx) // last says why it failed
+		_ = delivery.Send(ctx) // last has the reason
 		if refused == quota.None {
 			h.answers.Give(p, size)
 		}
@@ -244,14 +236,13 @@ func (h *Handler) forwardAnswer(rw *responseWriter, r *http.Request, p protocol.
 			return
 		}
 		if refused != quota.None && last.Outcome == words.ForwardAbandoned {
-			last.Outcome = words.ForwardUnreachable // it was not waited for
+			last.Outcome = words.ForwardUnreachable // delivery was cut short
 		}
 		rw.refuseRequest(forwardFault(last))
 	}
 }
 
-// OwnerToken returns the token of this replica, for states that OwnerOf of [Options] reads. It is
-// empty without Replicas.
+// OwnerToken returns this replica's token for OwnerOf of [Options], empty without Replicas.
 func (h *Handler) OwnerToken() string {
 	if h.forwarder == nil {
 		return ""
@@ -259,8 +250,8 @@ func (h *Handler) OwnerToken() string {
 	return h.forwarder.SealSession("owner")
 }
 
-// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for one that is to
-// be served here, also if the owner is surely gone: the handler refuses it then.
+// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for a request to be
+// served here, also if the owner is certainly gone: the handler then refuses it.
 func (h *Handler) forwardToOwner(
 	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
 	body []byte,
@@ -273,7 +264,7 @@ func (h *Handler) forwardToOwner(
 	if self := h.forwarder.Self(); owner.Name == "" || owner.Name == self.Name {
 		return false
 	}
-	var task inflight.Request // that of rw is the request's, which may be served here yet
+	var task inflight.Request // rw.task may still serve the request here
 	ctx, ok := h.beginRequest(r.Context(), &task, nil)
 	if !ok {
 		rw.refuseRequest(shutdownFault())
@@ -281,7 +272,7 @@ func (h *Handler) forwardToOwner(
 	}
 	defer h.endRequest(&task)
 	hop := r.Clone(ctx)
-	hop.Header[headerSession] = []string{token} // binds the hop to the owner; it means no session
+	hop.Header[headerSession] = []string{token} // binds the hop to the owner, without a session
 	e, answered := h.sendToOwner(rw, hop, owner, body, ownerPatience)
 	if answered {
 		return true
@@ -293,11 +284,9 @@ func (h *Handler) forwardToOwner(
 	return true
 }
 
-// ownerPatience is how long an owner may be silent before its client is told to retry: less than
-// the two seconds that hosts promise.
+// ownerPatience limits an owner's silence, below the two seconds that are documented.
 const ownerPatience = 1500 * time.Millisecond
 
-// ownerToken returns the token in the state of a request, empty where there is none.
 func (h *Handler) ownerToken(
 	ctx context.Context, principal protocol.Principal, request *protocol.Request,
 ) string {
@@ -320,8 +309,7 @@ func (h *Handler) ownerToken(
 	return h.opts.OwnerOf(ctx, principal, text)
 }
 
-// ownerFault is sent if the owner did not answer. The state stays valid: the owner recognizes a
-// request that it had received.
+// ownerFault is sent if the owner did not respond. The state stays valid for a retry.
 func ownerFault(request *protocol.Request, e event.RequestForwarded) *fault {
 	f := busyFault(http.StatusServiceUnavailable, words.RefusedUnreachable, quota.None,
 		unreachableRetry, "the replica that runs this call cannot be reached: send the request again")

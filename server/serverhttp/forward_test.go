@@ -39,12 +39,12 @@ func TestAForwarderThatShutsDownLeavesTheOutcomeUnknown(t *testing.T) {
 	got := <-done
 	wantStatus(t, "the call", got, 502)
 	wantPart(t, "the error", got.body, `"message":"outcome unknown`)
-	// The owner goes on with it: a call that was answered with 503 would run twice.
+	// The owner continues: after a 503 the client's retry would run the call twice.
 	f.all["a"].steps.allow <- struct{}{}
 	wantForwarded(t, f.all["b"], words.ForwardUnknown)
 }
 
-// A client of a legacy revision cancels with a notification, not by leaving.
+// A legacy client cancels with a notification, not by disconnecting.
 func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
 	f := newFleet(t, nil, "a", "b", "c")
 	owner := f.all["a"]
@@ -55,7 +55,7 @@ func TestAClientThatLeavesAForwarderDoesNotCancel(t *testing.T) {
 	wantForwarded(t, f.all["b"], words.ForwardAbandoned)
 	noError(t, context.Cause(ctx))
 	select {
-	case owner.steps.allow <- struct{}{}: // it still runs
+	case owner.steps.allow <- struct{}{}: // still running
 	case err := <-owner.steps.ended:
 		t.Errorf("the call has ended: %v", err)
 	}
@@ -100,24 +100,23 @@ func TestNothingOfASessionIsForAnotherPrincipalThroughAnyReplica(t *testing.T) {
 	ran()
 }
 
-// A fleet is several replicas behind real listeners.
+// A fleet is several replicas with real listeners.
 type fleet struct {
 	testing.TB
-	located atomic.Int32 // calls of Locate
+	located atomic.Int32 // number of calls
 
 	mu   sync.Mutex
 	urls map[string]string
 	all  map[string]*member
 }
 
-// newPair starts the replicas a and b, and opens a session at a for a client that calls b.
+// newPair starts the replicas a and b, and opens a session at a for a client of b.
 func newPair(t testing.TB) (*fleet, *legacyClient) {
 	t.Helper()
 	f := newFleet(t, nil, "a", "b")
 	return f, openSession(t, f.all["a"].ts, "2025-11-25").through(f.all["b"])
 }
 
-// A member is one replica.
 type member struct {
 	ts     *httptest.Server
 	h      *serverhttp.Handler
@@ -125,11 +124,11 @@ type member struct {
 	steps  *steps
 	events *eventList
 
-	running sync.WaitGroup // the requests that the handler works on
-	breaks  atomic.Bool    // the connection of the next request that is passed on to it
+	running sync.WaitGroup // requests in the handler
+	breaks  atomic.Bool    // break the next forwarded request's connection
 
 	mu  sync.Mutex
-	got []*http.Request // that arrived, headers included
+	got []*http.Request // received requests, with headers
 }
 
 // newFleet starts replicas with names. opts may be nil.
@@ -142,7 +141,7 @@ func newFleet(t testing.TB, opts *serverhttp.Options, names ...string) *fleet {
 	return f
 }
 
-// start starts a replica. One that has the name already stays, and is not found any more.
+// start starts a replica. An older one of that name stays, but is no longer found.
 func (f *fleet) start(name string, ring *keys.Keyring, opts *serverhttp.Options) *member {
 	f.Helper()
 	m := &member{events: &eventList{}}
@@ -188,14 +187,14 @@ func (f *fleet) locate(_ context.Context, name string) (*url.URL, error) {
 	}
 }
 
-// move has a name lead to another address.
+// move changes the address of a name.
 func (f *fleet) move(name, to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.urls[name] = to
 }
 
-// requests returns how many requests with a header have arrived.
+// requests counts the received requests with a header.
 func (m *member) requests(header string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,21 +206,21 @@ func (m *member) requests(header string) (n int) {
 	return n
 }
 
-// through has a client send its requests to another replica from now on.
+// through makes a client use another replica.
 func (c *legacyClient) through(m *member) *legacyClient {
 	other := *c
 	other.ts, other.client = m.ts, m.ts.Client()
 	return &other
 }
 
-// forwards returns what a replica reported of the requests that it forwarded, once it works on
-// none: a client has the response before the report is made.
+// forwards returns a replica's reports of forwarded requests once idle: the report follows the
+// response.
 func forwards(m *member) []event.RequestForwarded {
 	m.running.Wait()
 	return eventsOf[event.RequestForwarded](m.events)
 }
 
-// wantForwarded checks that a replica has reported one forwarded request with this outcome.
+// wantForwarded checks that a replica reported one forwarded request with this outcome.
 func wantForwarded(t testing.TB, m *member, outcome event.ForwardOutcome) {
 	t.Helper()
 	if hops := forwards(m); len(hops) != 1 || hops[0].Outcome != outcome {
@@ -239,7 +238,7 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			if got := b.call(1, "echo"); got.status != 200 {
 				t.Errorf("a call: got %s", got.body)
 			}
-			if version >= "2025-06-18" { // which has elicitation
+			if version >= "2025-06-18" { // has elicitation
 				asked := b.callFlow(2, "elicit")
 				question := asked.expect("elicitation/create")
 				c.answer(question.ID, `{"action":"accept","content":{"name":"Ada"}}`)
@@ -271,14 +270,12 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 	}
 }
 
-// enter lets the first step of a tool be done.
 func (s *steps) enter() {
 	<-s.entered
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call whose response nobody reads. The result ends it, and returns why there
-// was no response.
+// startCall sends a call and ignores its response. The result ends it and returns the error.
 func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
 	done := make(chan error, 1)
@@ -304,7 +301,7 @@ func TestAGetStreamIsForwarded(t *testing.T) {
 	if !strings.HasPrefix(g.response.Header.Get("Content-Type"), "text/event-stream") {
 		t.Errorf("got %v", g.response.Header)
 	}
-	// The stream does not keep the forwarder from shutting down.
+	// The stream does not block the shutdown of the forwarder.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	noError(t, f.all["b"].h.Shutdown(ctx))
@@ -388,7 +385,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		return token
 	}
 	changed := []byte(c.session)
-	changed[60] ^= 1 // not some letter, which may be the one that is there
+	changed[60] ^= 1 // a random letter might be the present one
 	for name, id := range map[string]string{
 		"changed":             string(changed),
 		"cut":                 c.session[:len(c.session)-1],
@@ -408,16 +405,16 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		f.all["a"].requests("Rondo-Replica-Hop"), 0)
 }
 
-// TestTheEntryOfALostSessionSaysWhy: the key, the start, or which replica.
+// The cause names the key, the restart, or the replica.
 func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 	tests := []struct {
 		name string
-		lose func(f *fleet) *member // returns the replica that is asked
+		lose func(f *fleet) *member // returns the replica to ask
 		says string
 	}{
 		{"another key", func(f *fleet) *member {
 			return f.start("b", servertest.NewKeyring("k2"), nil)
-		}, "no key of this process opens"},
+		}, "no key of this process decrypts"},
 		{"another start", func(f *fleet) *member {
 			return f.start("a", servertest.NewKeyring("k1"), nil)
 		}, "before this replica started again"},
@@ -444,25 +441,25 @@ func TestTheEntryOfALostSessionSaysWhy(t *testing.T) {
 
 func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	f, c := newPair(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 	noError(t, err)
 	defer listener.Close()
 	f.move("a", "http://"+listener.Addr().String())
-	got := c.call(1, "echo") // after the time that an exchange may take
+	got := c.call(1, "echo") // after the timeout of an exchange
 	wantStatus(t, "hanging owner", got, 503)
 	if got.header.Get("Retry-After") == "" {
 		t.Error("the client is not told when to come back")
 	}
 }
 
-// TestAnAnswerDoesNotWaitForItsOwner: the client gets 202 from a replica that cannot reach the
-// owner of its session, which has the answer as soon as it can be reached.
+// The client gets 202 from a replica that cannot reach the owner; the owner gets the answer once
+// reachable.
 func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	asked := c.callFlow(1, "elicit")
 	question := asked.expect("elicitation/create")
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // which nobody accepts from
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 	noError(t, err)
 	defer listener.Close()
 	f.move("a", "http://"+listener.Addr().String())
@@ -480,7 +477,7 @@ func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
 	asked.end()
 }
 
-// getTicket has a replica prove that it is the owner of a session, and returns its ticket.
+// getTicket makes a replica prove its ownership of a session, and returns the ticket.
 func (f *fleet) getTicket(m *member, c *legacyClient) string {
 	f.Helper()
 	owner, _ := codec().Open(hophttp.KindSession, c.session)
@@ -498,19 +495,19 @@ func (f *fleet) getTicket(m *member, c *legacyClient) string {
 	return proof[1]
 }
 
-// forgetTicket has the replica that c calls forget the ticket of an owner.
+// forgetTicket makes the client's replica forget the ticket of an owner.
 func (f *fleet) forgetTicket(owner *member, c *legacyClient) {
 	f.Helper()
 	owner.breaks.Store(true)
 	wantStatus(f, "broken", c.call(1, "echo"), 502)
 }
 
-// codec seals what the replicas of a fleet say to each other.
+// codec seals messages between the replicas.
 func codec() hophttp.Codec {
 	return hophttp.NewCodec(servertest.NewKeyring("k1"))
 }
 
-// forge sends a request to a replica as another replica with the key would that has a ticket.
+// forge sends a request to a replica as a replica with the key and a ticket would.
 func (f *fleet) forge(to, ticket string, c *legacyClient, text string,
 	change func(hop []string)) *http.Response {
 	f.Helper()
@@ -539,7 +536,7 @@ func TestAHopFitsOneRequest(t *testing.T) {
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	ticket := f.getTicket(f.all["a"], c)
 	for name, test := range map[string]struct {
-		field  int // of the hop that is changed; -1: none
+		field  int // of the hop to change; -1: none
 		status int
 	}{"as it should be": {-1, 200}, "another ticket": {0, 421}, "another session": {1, 421},
 		"another body": {2, 400}, "another method": {3, 421}} {
@@ -589,7 +586,7 @@ func TestAStrangerAtTheAddressGetsNoCredentials(t *testing.T) {
 	}
 }
 
-// interpose puts a handler in front of a replica, for requests that are passed on.
+// interpose puts a handler in front of a replica, for forwarded requests.
 func (f *fleet) interpose(name string, h http.HandlerFunc) {
 	behind := f.all[name].h
 	ts := serveHandler(f.TB, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -639,8 +636,8 @@ func TestAnOwnerThatDiesInMidStreamBreaksTheStream(t *testing.T) {
 	if event, err := stream.Next(); err == nil || err == io.EOF {
 		t.Errorf("got %q, %v, want a broken connection", event.Data, err)
 	}
-	// The owner is gone, which it surely is when nobody listens at its address. A GET that
-	// met a connection that was not yet known to be broken has been sent again.
+	// Nothing listens at the owner's address, so it is certainly gone. A GET on a broken connection
+	// was retried.
 	wantStatus(t, "resumed", read(t, c.do(t.Context(), "GET", "", "Last-Event-ID",
 		stream.LastEventID())), 404)
 	f.all["a"].steps.permit(3)
@@ -664,8 +661,8 @@ func TestALargeBodyIsForwarded(t *testing.T) {
 func TestKeysRotateUnderASession(t *testing.T) {
 	f := newFleet(t, nil)
 	f.start("a", servertest.NewKeyring("k1", "k2"), nil)
-	f.start("b", servertest.NewKeyring("k2", "k1"), nil) // rotated already
-	f.start("c", servertest.NewKeyring("k2"), nil)       // has dropped the old key
+	f.start("b", servertest.NewKeyring("k2", "k1"), nil) // already rotated
+	f.start("c", servertest.NewKeyring("k2"), nil)       // without the old key
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	wantStatus(t, "through b", c.through(f.all["b"]).call(1, "echo"), 200)
 	wantStatus(t, "through c", c.through(f.all["c"]).call(1, "echo"), 404)
@@ -691,11 +688,11 @@ func TestADrainingOwnerServesItsSessions(t *testing.T) {
 		c.session = got.header.Get("Mcp-Session-Id")
 		c.do(t.Context(), "DELETE", "").Body.Close()
 	}
-	f.move("a", "") // as directories forget who is about to end
+	f.move("a", "") // directories forget replicas that are about to end
 	wantStatus(t, "while it drains", c.call(1, "echo"), 200)
 	f.forgetTicket(owner, c)
 	wantStatus(t, "on another ticket", c.call(1, "echo"), 200)
-	f.start("a", servertest.NewKeyring("k1"), nil) // another process takes the name
+	f.start("a", servertest.NewKeyring("k1"), nil) // a new process with that name
 	f.forgetTicket(owner, c)
 	wantStatus(t, "with a successor", c.call(1, "echo"), 200)
 	select {

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// serveOtherMethod answers HTTP methods other than POST: legacy clients open
-// streams with GET and end their sessions with DELETE.
+// serveOtherMethod serves GET, which opens streams, and DELETE, which ends sessions.
 func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]
@@ -31,7 +30,6 @@ func (h *Handler) serveOtherMethod(rw *responseWriter, r *http.Request, p protoc
 	h.serveDelete(rw, r, p)
 }
 
-// serveDelete ends a session.
 func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	s := h.findOrForward(rw, r, p, &legacyPost{})
 	if s == nil {
@@ -45,16 +43,15 @@ func (h *Handler) serveDelete(rw *responseWriter, r *http.Request, p protocol.Pr
 	rw.w.WriteHeader(http.StatusNoContent)
 }
 
-// modernOnly reports whether a version header names a revision in which POST is the only method.
+// modernOnly reports whether a version header names a revision that allows only POST.
 func modernOnly(lines []string) bool {
 	v := protocol.Version(trimSpace(firstLine(lines)))
 	return len(lines) == 1 && v.Known() && v.Era() == protocol.Modern
 }
 
-// hasSessions reports whether there are legacy sessions, which need other methods beside POST.
+// hasSessions reports whether legacy sessions, and so their HTTP methods, are served.
 func (h *Handler) hasSessions() bool { return h.legacy && !h.opts.StatelessLegacy }
 
-// allowedMethods is the value of the Allow header.
 func (h *Handler) allowedMethods() string {
 	if h.hasSessions() {
 		return "GET, POST, DELETE"
@@ -65,17 +62,17 @@ func (h *Handler) allowedMethods() string {
 func (h *Handler) methodNotAllowed(lines []string) *fault {
 	f := &fault{status: http.StatusMethodNotAllowed, reason: words.RefusedHTTPMethod,
 		header: "Allow", value: http.MethodPost,
-		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint accepts only POST")}
 	if !modernOnly(lines) && h.hasSessions() {
 		f.value = h.allowedMethods()
 		f.err = protocol.Errorf(protocol.CodeInvalidRequest,
-			"this endpoint takes GET, POST and DELETE only")
+			"this endpoint accepts only GET, POST and DELETE")
 	}
 	return f
 }
 
-// serveGet opens a GET stream, or resumes any stream of the session
-// (basic/transports, "Resumability and Redelivery").
+// serveGet opens a GET stream, or resumes any stream of the session (basic/transports,
+// "Resumability and Redelivery").
 func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Principal) {
 	if _, events := acceptedForms(r.Header["Accept"]); !events {
 		rw.refuseRequest(notAcceptable(protocol.ID{}, typeEvents))
@@ -104,12 +101,12 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p protocol.Princ
 		}
 		c.sendAll(r.Context())
 	case errors.Is(err, replay.ErrUnknownEvent):
-		// Not 404, which would tell the client that its session is gone.
+		// 404 would tell the client that its session is gone.
 		f := badRequestFault(words.RefusedEventID,
-			"invalid request: Last-Event-ID: not an event of this session, or what followed it "+
-				"is not kept any more")
-		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it " +
-			"is not kept any more (1 MiB of a session, 64 MiB of all)")
+			"invalid request: Last-Event-ID: not an event of this session, or later events have "+
+				"been evicted")
+		f.cause = errors.New("Last-Event-ID names no event of this session, or later events " +
+			"have been evicted (limits: 1 MiB a session, 64 MiB in total)")
 		rw.refuseRequest(f)
 	default:
 		rw.refuseRequest(sessionGoneFault())

@@ -9,8 +9,7 @@ import (
 
 const newTools = "notifications/tools/list_changed"
 
-// TestGetStream holds that what relates to no request reaches the client once,
-// on whichever GET stream is the newest that is open.
+// Messages that relate to no request reach the client once, on the newest open GET stream.
 func TestGetStream(t *testing.T) {
 	c, srv, _ := startSession(t, "2025-11-25")
 	f := c.listen("")
@@ -20,19 +19,19 @@ func TestGetStream(t *testing.T) {
 	addTool(srv, "b", says("x"))
 	g.expect(newTools)
 	g.drop()
-	addTool(srv, "c", says("x")) // whether the server knows by now that g is gone or not
+	addTool(srv, "c", says("x")) // whether or not the server has noticed g's disconnect
 	h := c.listen(g.LastEventID())
 	addTool(srv, "d", says("x"))
 	h.expect(newTools)
 }
 
-// TestGetStreamKeeps holds that news wait for somebody to listen, once each.
+// Messages are kept until a GET stream opens, once each.
 func TestGetStreamKeeps(t *testing.T) {
 	c, srv, _ := startSession(t, "2025-11-25")
 	for i := range 20 {
 		addTool(srv, fmt.Sprint("a", i), says("x"))
 	}
-	srv.ResourceUpdated("test://a") // not subscribed to
+	srv.ResourceUpdated("test://a") // without a subscription
 	f := c.listen("")
 	f.expect(newTools)
 	f.drop()
@@ -42,14 +41,14 @@ func TestGetStreamKeeps(t *testing.T) {
 	srv.ResourceUpdated("test://a")
 	g := c.listen(f.LastEventID())
 	news := g.next()
-	// of the last ones, which whoever tells the news saw only now
+	// the notifier may still be delivering the last ones
 	for strings.Contains(news.raw, newTools) {
 		news = g.next()
 	}
 	wantPart(t, "the result", news.raw, "test://a")
 }
 
-// TestGetStreams holds that there are only so many.
+// GET streams are limited.
 func TestGetStreams(t *testing.T) {
 	c, srv, _ := startSession(t, "2025-06-18")
 	var flows []*flow
@@ -62,7 +61,7 @@ func TestGetStreams(t *testing.T) {
 	flows[5].expect(newTools)
 }
 
-// TestGetStreamKeepAlive holds that a quiet stream gets comments, and that writing has a deadline.
+// A quiet stream gets comments, and writes have a deadline.
 func TestGetStreamKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestLegacyHeadersAgreeWithBody: a proxy that authorizes by Mcp-Method, Mcp-Name or Mcp-Param-*
-// has seen what is executed, although the revision does not have these headers.
+// A proxy may authorize by Mcp-Method, Mcp-Name or Mcp-Param-*, although legacy revisions lack
+// them.
 func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addMirrored(srv)
@@ -85,8 +85,7 @@ func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 	}
 }
 
-// TestLegacyHeadersExecuteNothing: of a batch that the headers contradict no
-// message is executed, in whatever order they come.
+// Contradicting headers refuse the whole batch, in any order.
 func TestLegacyHeadersExecuteNothing(t *testing.T) {
 	c, _, steps := startSession(t, "2025-03-26")
 	for _, batch := range []string{
@@ -107,8 +106,7 @@ func TestLegacyHeadersExecuteNothing(t *testing.T) {
 	}
 }
 
-// TestLongHeadersAreCut: of what a client sent an error repeats 64 bytes, and says
-// where it left something out.
+// An error quotes at most 64 bytes of client input and marks the cut.
 func TestLongHeadersAreCut(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	for n, want := range map[int]string{

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestRequestGrowth sends requests of all sizes over HTTP, in both eras. The
-// client of the test, which copies what it sends, is part of the cost.
+// TestRequestGrowth sends requests of all sizes in both eras. It includes the cost of the client.
 func TestRequestGrowth(t *testing.T) {
 	srv := newServer(t, nil)
 	ts, _ := serve(t, srv, nil)
@@ -29,7 +28,7 @@ func TestRequestGrowth(t *testing.T) {
 					got := do(t, ts, http.MethodPost, era.header.Clone(), string(input))
 					return got.status == http.StatusOK && got.code() == 0 && !got.Result.IsError
 				},
-				BytesPerByte: 60, ObjectsPerByte: 0.6, // what is wrong is decoded
+				BytesPerByte: 60, ObjectsPerByte: 0.6, // invalid input is decoded
 			}, requestInputs(era.meta)...)
 		})
 	}
@@ -52,7 +51,7 @@ func requestInputs(meta string) []testkit.GrowthInput {
 	}
 }
 
-// TestInitializeGrowth: what is refused for its size costs no more than reading it.
+// Refusing a large initialize costs no more than reading it.
 func TestInitializeGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	c := newClient(t, ts, "")
@@ -72,7 +71,7 @@ func TestInitializeGrowth(t *testing.T) {
 	)
 }
 
-// TestHeaderGrowth: headers are bounded by net/http; what fits costs little.
+// Net/http limits headers; the rest costs little.
 func TestHeaderGrowth(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	testkit.CheckGrowth(t, testkit.GrowthReader{
@@ -89,8 +88,7 @@ func TestHeaderGrowth(t *testing.T) {
 	)
 }
 
-// TestInitializeKeepsLittle holds what a session keeps of what its client declares: thousands of
-// small settings become the memory of a map many times their size.
+// Thousands of small settings would become a map of many times their size.
 func TestInitializeKeepsLittle(t *testing.T) {
 	const sessions, most = 200, 24 << 10
 	ts, _ := serve(t, newServer(t, nil), nil)

@@ -27,24 +27,24 @@ type Handler struct {
 	origins    map[string]bool
 	hosts      map[string]bool
 	refusesNew atomic.Bool
-	requests   inflight.Set[*inflight.Request] // that are served
-	buffers    sync.Pool                       // of *[]byte, for what is written
-	pieces     sync.Pool                       // of *piece, for what is read
-	bodies     *recent.Queue[*responseWriter]  // whose request bodies are being read
-	quiet      *recent.Queue[*responseWriter]  // whose handlers run, without a word so far
+	requests   inflight.Set[*inflight.Request] // in flight
+	buffers    sync.Pool                       // of *[]byte, for output
+	pieces     sync.Pool                       // of *piece, for input
+	bodies     *recent.Queue[*responseWriter]  // with a request body being read
+	quiet      *recent.Queue[*responseWriter]  // with a running handler and no output yet
 
-	legacy   bool // legacy revisions are served, too
+	legacy   bool // legacy revisions are served too
 	sessions *sessionTable
 
-	forwarder *hophttp.Forwarder              // nil: sessions of other replicas are unknown here
-	answers   *quota.Pool[protocol.Principal] // that are on their way to other replicas
+	forwarder *hophttp.Forwarder              // may be nil
+	answers   *quota.Pool[protocol.Principal] // being delivered to other replicas
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns the endpoint of srv. opts may be nil. It fails when srv is nil, when an
-// entry of AllowedOrigins or AllowedHosts could never match, when a number is negative
-// that must not be, and when the name of a replica is none.
+// New returns the endpoint of srv, which must not be nil. opts may be nil. Entries of
+// AllowedOrigins or AllowedHosts that never match, and invalid negative numbers or replica names
+// are errors.
 func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
 		return nil, errPrefix.Errorf("nil server")
@@ -95,7 +95,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.forwarder != nil && h.receiveFromReplica(rw, r) {
 		return
 	}
-	listed := h.addCORS(w.Header(), r.Header) // refusals have it, too
+	listed := h.addCORS(w.Header(), r.Header) // also in refusals
 	if f := h.checkSource(r); f != nil && rw.received == nil {
 		rw.refuseRequest(f)
 		return
@@ -109,8 +109,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f != nil:
 		rw.refuseRequest(f)
 	case r.Method == http.MethodPost:
-		// serveModern is called from here, not from readRequest, whose large frame
-		// would lie under each running handler.
+		// Not called from readRequest, whose large frame would stay on the stack of each handler.
 		if request := h.readRequest(rw, r, principal); request != nil {
 			h.serveModern(rw, r, request, principal)
 		}
@@ -119,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readRequest reads a POST. It returns a request of the modern era, and answers everything else.
+// readRequest reads a POST. It returns a modern request, and answers everything else.
 func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) *protocol.Request {
 	f := rw.checkMedia(r.Header)
@@ -166,7 +165,7 @@ func (h *Handler) readRequest(rw *responseWriter, r *http.Request,
 	return nil
 }
 
-// refuseMessage refuses an invalid message. An answer that cannot be read fails its question.
+// refuseMessage refuses an invalid message. An unreadable answer fails its question.
 func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal protocol.Principal,
 	message protocol.Message, err error, body []byte) {
 	f := undecodableMessage(message, err)
@@ -182,8 +181,7 @@ func (h *Handler) refuseMessage(rw *responseWriter, r *http.Request, principal p
 	h.serveLegacyPost(rw, r, principal, d)
 }
 
-// undecodableMessage is the fault of a body that is no message. message carries the
-// id where it could be read.
+// undecodableMessage returns the fault for an invalid message, with its id if readable.
 func undecodableMessage(message protocol.Message, err error) *fault {
 	f := &fault{status: http.StatusBadRequest, reason: words.RefusedMalformed}
 	if request, ok := message.(*protocol.Request); ok && request != nil {
@@ -195,7 +193,6 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 	return f
 }
 
-// serveModern answers a request of the modern era.
 func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request,
 	principal protocol.Principal) {
 	if request.Method == protocol.MethodListen {
@@ -203,7 +200,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 			rw.refuseRequest(notAcceptable(request.ID, typeEvents))
 			return
 		}
-		rw.task.DrainCause = server.ErrClosed // which is answered with a result
+		rw.task.DrainCause = server.ErrClosed // ends with a result
 		request = withoutBody(request)
 	}
 	ctx, ok := h.beginModern(rw, r, request)
@@ -219,8 +216,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 	response := h.srv.Serve(ctx, admitted)
 	rw.endSilence()
-	// Net/http cancels when the client is gone. A deadline, on the other hand,
-	// is a limit that somebody set, and its outcome is worth telling.
+	// Net/http cancels when the client is gone. A deadline of a wrapping handler is answered.
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		rw.abandonClient()
 		return
@@ -237,8 +233,8 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 }
 
-// admitModern admits a request of the modern era and checks its headers. It is not inlined into
-// serveModern, whose frame lies under each running handler.
+// admitModern admits a modern request and checks its headers. It is not inlined into serveModern,
+// whose frame stays on the stack of each handler.
 //
 //go:noinline
 func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *protocol.Request,
@@ -255,7 +251,6 @@ func (h *Handler) admitModern(rw *responseWriter, r *http.Request, request *prot
 	return admitted
 }
 
-// endModern ends the keep-alive comments and returns the buffer.
 func (h *Handler) endModern(rw *responseWriter) {
 	if !rw.served { // a panic
 		rw.endSilence()
@@ -268,14 +263,14 @@ func (h *Handler) endModern(rw *responseWriter) {
 	h.endRequest(&rw.task)
 }
 
-// withoutBody returns a copy of a request whose Params do not alias the body, which may be larger.
+// withoutBody returns a copy of a request whose Params do not keep a larger body alive.
 func withoutBody(request *protocol.Request) *protocol.Request {
 	short := *request
 	short.Params = bytes.Clone(request.Params)
 	return &short
 }
 
-// serveNotification passes a notification on. An unknown one is not refused.
+// serveNotification passes a notification on, even an unknown one.
 func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *protocol.Notification) {
 	if e := checkNotificationHeaders(r.Header, n); e != nil {
 		f := &fault{status: http.StatusBadRequest, reason: words.RefusedHeaders, err: e}
@@ -297,11 +292,8 @@ func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *prot
 	rw.w.WriteHeader(http.StatusAccepted)
 }
 
-// maxKept bounds a header value that a request keeps, in bytes: thousands of calls may wait for
-// people. Tokens are shorter.
-const maxKept = 4 << 10
+const maxKept = 4 << 10 // larger header values are not kept, as thousands of calls may wait
 
-// newDelivery describes the sender of r.
 func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) server.Delivery {
 	d := server.Delivery{

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestRequests holds the status, the code and the id of the answer to every
-// kind of request against the table of the package documentation.
+// TestRequests checks status, code and id for every kind of request in the package documentation.
 func TestRequests(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	const echo = `"name":"echo","arguments":{"message":"hi"}`
@@ -32,7 +31,7 @@ func TestRequests(t *testing.T) {
 		body    string
 		status  int
 		code    int64
-		message string // part of the error's
+		message string // part of the error
 	}{
 		{"discover", discover, body("server/discover", ""), 200, 0, ""},
 		{"call", headers("tools/call", "echo"), body("tools/call", echo), 200, 0, ""},
@@ -173,7 +172,7 @@ func TestHTTPMethods(t *testing.T) {
 	}
 }
 
-// TestRawHeaders covers what only a client that writes its own bytes can send.
+// Raw headers are only possible without an HTTP library.
 func TestRawHeaders(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	call := body("tools/call", `"name":"echo","arguments":{"message":"hi"}`)
@@ -218,7 +217,6 @@ func TestRawHeaders(t *testing.T) {
 	})
 }
 
-// TestMiddlewareSeesRefusals covers refusals of the body and of the headers.
 func TestMiddlewareSeesRefusals(t *testing.T) {
 	var seen []int64
 	count := func(next server.Handler) server.Handler {
@@ -279,8 +277,7 @@ func TestNewRefusesMistakes(t *testing.T) {
 	}
 }
 
-// TestNumbersOfOptions: 0 is the default, a negative number turns something off, unless
-// nothing else bounds the memory that clients can take.
+// A negative number disables a limit, unless nothing else bounds clients' memory.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Limits.BodyBytes": false, "ReadTimeout": false,

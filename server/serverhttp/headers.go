@@ -13,16 +13,15 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The headers that repeat what the body says, as net/http spells them
-// (basic/transports/streamable-http, "Request Metadata").
+// The headers that mirror the body, as net/http spells them (basic/transports/streamable-http,
+// "Request Metadata").
 const (
 	headerVersion = "Mcp-Protocol-Version"
 	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
 )
 
-// checkHeaders refuses a modern request whose headers differ from its body: proxies route and
-// authorize by the headers.
+// checkHeaders refuses a modern request whose headers, which proxies use, differ from its body.
 func checkHeaders(header http.Header, admitted *server.Admission) {
 	request := admitted.Request()
 	if e := vetVersion(header[headerVersion], request.Meta.Version); e != nil {
@@ -31,7 +30,7 @@ func checkHeaders(header http.Header, admitted *server.Admission) {
 	}
 	if e := request.Refusal(); e != nil &&
 		(request.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
-		return // what the other headers mean is up to a version we do not speak
+		return // the other headers depend on an unknown version
 	}
 	if e := vetHeader("Mcp-Method", header[headerMethod], request.Message.Method); e != nil {
 		admitted.ReplaceRefusal(e)
@@ -45,7 +44,6 @@ func checkHeaders(header http.Header, admitted *server.Admission) {
 	checkParamHeaders(header, admitted)
 }
 
-// checkParamHeaders compares the Mcp-Param-* headers with the arguments.
 func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	request := admitted.Request()
 	if request.Refusal() != nil {
@@ -56,8 +54,7 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	}
 }
 
-// vetVersion checks the version header of a modern request. Without a version in _meta, it refuses
-// an unsupported version in the header only.
+// vetVersion checks the version header; without a version in _meta, only whether it is supported.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 	if value := trimSpace(firstLine(lines)); declared == "" && len(lines) <= 1 {
 		if value != string(protocol.V20260728) {
@@ -84,7 +81,6 @@ func vetName(lines []string, target string) *protocol.Error {
 	return nil
 }
 
-// vetHeader compares a header, which must occur once, with what the body says.
 func vetHeader(name string, lines []string, want string) *protocol.Error {
 	value, e := oneValue(name, lines)
 	if e == nil && value != want {
@@ -93,7 +89,6 @@ func vetHeader(name string, lines []string, want string) *protocol.Error {
 	return e
 }
 
-// oneValue returns the value of a header that must occur once.
 func oneValue(name string, lines []string) (string, *protocol.Error) {
 	value := trimSpace(firstLine(lines))
 	switch {
@@ -105,7 +100,7 @@ func oneValue(name string, lines []string) (string, *protocol.Error) {
 	return value, nil
 }
 
-// checkNotificationHeaders checks the headers of a notification, which are optional.
+// checkNotificationHeaders checks the optional headers of a notification.
 func checkNotificationHeaders(header http.Header, n *protocol.Notification) *protocol.Error {
 	version := header[headerVersion]
 	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
@@ -119,8 +114,7 @@ func checkNotificationHeaders(header http.Header, n *protocol.Notification) *pro
 	return nil
 }
 
-// checkGivenHeaders compares the headers of a legacy POST with each message of its body. These
-// revisions do not require the headers, but proxies may authorize by them.
+// checkGivenHeaders compares a legacy POST's optional headers, which proxies use, with its body.
 func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	methods, names := header[headerMethod], header[headerName]
 	if len(methods)+len(names) == 0 {
@@ -131,7 +125,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 			f := badRequestFault(words.RefusedHeaders, "invalid request: %s",
 				e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so " +
-				"whoever authorized the request by them has seen another one")
+				"a proxy that authorized the request by them saw a different one")
 			return f
 		}
 	}
@@ -147,7 +141,7 @@ func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	return nil
 }
 
-// vetGivenBy checks the headers that are there against one message. A response has no method.
+// vetGivenBy checks the given headers against one message. A response has no method.
 func vetGivenBy(methods, names []string, method string, params []byte) *protocol.Error {
 	if len(methods) > 0 {
 		if e := vetHeader("Mcp-Method", methods, method); e != nil {
@@ -160,7 +154,7 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	case len(names) > 1:
 		return repeatedHeader("Mcp-Name")
 	case !protocol.MultiRoundTrip(method):
-		return nil // it has no name
+		return nil // no name
 	}
 	key := "name"
 	if method == protocol.MethodReadResource {
@@ -174,7 +168,7 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	return vetName(names, target)
 }
 
-// textMember returns a string member of an object, for parameters that are not decoded yet.
+// textMember returns a string member of an undecoded object.
 func textMember(object []byte, name string) (string, bool) {
 	var text string
 	found := false
@@ -197,8 +191,7 @@ func headerMismatch(name, header, body string) *protocol.Error {
 		name, errtext.Quote(header, maxQuoted), errtext.Quote(body, maxQuoted))
 }
 
-// maxQuoted is how many bytes of what a client sent an error repeats.
-const maxQuoted = 64
+const maxQuoted = 64 // bytes of client input in an error
 
 func firstLine(lines []string) string {
 	if len(lines) == 0 {
@@ -207,10 +200,10 @@ func firstLine(lines []string) string {
 	return lines[0]
 }
 
-// trimSpace removes the optional white space around a header value, which HTTP/2 hands on.
+// trimSpace removes white space around a header value, which HTTP/2 keeps.
 func trimSpace(s string) string {
 	if s != "" && s[0] > ' ' && s[len(s)-1] > ' ' {
-		return s // as a rule, and a tenth of the work
+		return s // fast path, ten times faster
 	}
 	return strings.Trim(s, " \t")
 }

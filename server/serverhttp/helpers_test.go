@@ -25,7 +25,7 @@ type echoInput struct {
 	Message string `json:"message"`
 }
 
-// newServer returns a server with a tool of every kind that matters here.
+// newServer returns a server with one tool of each kind.
 func newServer(t testing.TB, opts *server.Options) *server.Server {
 	t.Helper()
 	srv, err := server.New(opts)
@@ -71,7 +71,7 @@ func progress(i int) *protocol.Notification {
 		Params: fmt.Appendf(nil, `{"progressToken":"p","progress":%d}`, i)}
 }
 
-// serve runs a handler for srv behind a real listener on a loopback address.
+// serve runs a handler on a loopback address.
 func serve(t testing.TB, srv *server.Server,
 	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
 	t.Helper()
@@ -81,7 +81,7 @@ func serve(t testing.TB, srv *server.Server,
 
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 
-// body returns a request with the id 7. params is the inside of the object, without _meta.
+// body returns a request with id 7. params is the content of the object, without _meta.
 func body(method, params string) string {
 	if params != "" {
 		params += ","
@@ -89,8 +89,8 @@ func body(method, params string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params + meta + `}}`
 }
 
-// headers returns what a good client sends with a request. Pairs of change
-// replace headers, an empty value removes one.
+// headers returns the headers of a correct request. Pairs of change replace headers, "" removes
+// one.
 func headers(method, name string, change ...string) http.Header {
 	h := http.Header{
 		"Content-Type":         {"application/json"},
@@ -109,7 +109,6 @@ func headers(method, name string, change ...string) http.Header {
 	return h
 }
 
-// reply is a response as far as the tests look at it.
 type reply struct {
 	status int
 	header http.Header
@@ -137,7 +136,7 @@ func (r *reply) code() int64 {
 	return r.Error.Code
 }
 
-// do sends a request to ts; the Host header is taken from h.
+// do sends a request; the Host header is taken from h.
 func do(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *reply {
 	t.Helper()
 	return send(t, ts, newRequest(t, ts, method, h, body))
@@ -160,7 +159,7 @@ func send(t testing.TB, ts *httptest.Server, r *http.Request) *reply {
 	return read(t, response)
 }
 
-// read reads a whole response and checks what is true of all of them.
+// read reads a whole response and checks its general properties.
 func read(t testing.TB, response *http.Response) *reply {
 	t.Helper()
 	defer response.Body.Close()
@@ -168,7 +167,7 @@ func read(t testing.TB, response *http.Response) *reply {
 	noError(t, err)
 	got := &reply{status: response.StatusCode, header: response.Header, body: string(data)}
 	if response.Header.Get("Content-Type") != "application/json" || len(data) == 0 {
-		return got // 202, events, or the answer to HEAD
+		return got // 202, events, or the response to HEAD
 	}
 	if bytes.ContainsAny(data, "\r\n") {
 		t.Errorf("JSON is not on one line: %q", data)
@@ -179,14 +178,14 @@ func read(t testing.TB, response *http.Response) *reply {
 	return got
 }
 
-// rawExchange writes a request as it stands on a connection of its own and reads one response.
+// rawExchange sends a raw request on its own connection and reads one response.
 func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
 	t.Helper()
 	conn := dial(t, ts)
 	return exchange(t, conn, bufio.NewReader(conn), request)
 }
 
-// exchange writes a request as it stands and reads the response.
+// exchange sends a raw request and reads the response.
 func exchange(t testing.TB, conn net.Conn, in *bufio.Reader, request string) *reply {
 	t.Helper()
 	write(t, conn, request)
@@ -203,7 +202,7 @@ func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// servePipes is serve with connections within the process, for bubbles of synctest.
+// servePipes is serve with in-process connections, for synctest.
 func servePipes(t testing.TB, srv *server.Server,
 	opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
 	t.Helper()
@@ -211,14 +210,13 @@ func servePipes(t testing.TB, srv *server.Server,
 	return servertest.StartPipe(t, h), h
 }
 
-// rawRequest spells a POST of body by hand. Every line of extra is a header.
+// rawRequest returns a POST of body. Each line of extra is a header.
 func rawRequest(body string, extra ...string) string {
 	return "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
 		strings.Join(append(extra, fmt.Sprintf("Content-Length: %d", len(body))), "\r\n") +
 		"\r\n\r\n" + body
 }
 
-// serveHandler runs any handler behind a real listener.
 func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
 	ts := httptest.NewServer(h)
@@ -226,7 +224,6 @@ func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -234,7 +231,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantStatus checks the status of a response.
 func wantStatus(t testing.TB, what string, got *reply, status int) {
 	t.Helper()
 	if got.status != status {
@@ -242,7 +238,7 @@ func wantStatus(t testing.TB, what string, got *reply, status int) {
 	}
 }
 
-// wantRefusal checks the status of a response, and the code of its error, 0 for none.
+// wantRefusal checks a response's status and error code, 0 for none.
 func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) {
 	t.Helper()
 	wantStatus(t, what, got, status)
@@ -251,14 +247,12 @@ func wantRefusal(t testing.TB, what string, got *reply, status int, code int64) 
 	}
 }
 
-// wantText checks the text of a result.
 func wantText(t testing.TB, what string, got *reply, text string) {
 	t.Helper()
 	wantRefusal(t, what, got, 200, 0)
 	wantPart(t, what, got.body, fmt.Sprintf(`"text":%q`, text))
 }
 
-// wantEqual says what is got in place of what is wanted.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -275,14 +269,12 @@ func addTool(srv *server.Server, name string, handle rawTool) {
 	server.AddRawTool(srv, server.Tool{Name: name}, handle)
 }
 
-// says is a handler that answers with a text.
 func says(text ...string) rawTool {
 	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 		return server.Text(text...), nil
 	}
 }
 
-// wantPart says in what a part is missing.
 func wantPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if !strings.Contains(got, part) {
@@ -290,7 +282,7 @@ func wantPart(t testing.TB, what, got, part string) {
 	}
 }
 
-// wantError fails the test, without ending it, if err is nil.
+// wantError checks that err is not nil.
 func wantError(t testing.TB, what string, err error) {
 	t.Helper()
 	if err == nil {
@@ -298,14 +290,12 @@ func wantError(t testing.TB, what string, err error) {
 	}
 }
 
-// write sends text as it stands.
 func write(t testing.TB, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	noError(t, err)
 }
 
-// wantIs checks what an error is, or wraps.
 func wantIs(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -313,7 +303,6 @@ func wantIs(t testing.TB, what string, err, want error) {
 	}
 }
 
-// wantNoPart says in what a part is that must not be there.
 func wantNoPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if strings.Contains(got, part) {
@@ -321,12 +310,11 @@ func wantNoPart(t testing.TB, what, got, part string) {
 	}
 }
 
-// bubble runs a subtest in a bubble of synctest.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// before returns a middleware that calls look first, whose error refuses the request.
+// before returns a middleware that calls look first; its error refuses the request.
 func before(look func(ctx context.Context, r *server.Request) error) []server.Middleware {
 	return []server.Middleware{func(next server.Handler) server.Handler {
 		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {

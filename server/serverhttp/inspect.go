@@ -11,11 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
 
-// maxInspected is how many sessions [Handler.Inspect] lists.
-const maxInspected = 200
+const maxInspected = 200 // sessions listed by [Handler.Inspect]
 
-// Inspect tells the page of package server/inspect which sessions are open, without their ids, and
-// how full the limits are. For any other context it does nothing.
+// Inspect reports the open sessions, without their ids, and the use of limits to the page of
+// package server/inspect. With any other context it does nothing.
 func (h *Handler) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {
@@ -28,14 +27,14 @@ func (h *Handler) Inspect(ctx context.Context) {
 	used, bound := t.count.Usage()
 	report.AddLimit("sessions", "serverhttp.Limits.Sessions", used, bound)
 	used, bound = t.bytes.Usage()
-	report.AddBytes("bytes of their clients' names", "serverhttp.Limits.Sessions", used, bound)
+	report.AddBytes("bytes of initialize parameters", "serverhttp.Limits.Sessions", used, bound)
 	used, bound = t.events.Usage()
 	report.AddBytes("bytes of their events", "serverhttp", used, bound)
 	t.mu.Lock()
 	all := slices.Collect(maps.Values(t.byID))
-	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d are open, of which at "+
-		"most %d are listed, the busiest first", len(all), maxInspected), Head: []string{"Whose",
-		"Client, as it says", "Revision", "Under way", "Calls that run", "Idle since"}}
+	table := inspection.Table{Name: "Sessions", Caption: fmt.Sprintf("%d open; at most %d are "+
+		"listed, the busiest first", len(all), maxInspected), Head: []string{"Principal",
+		"Client (self-reported)", "Revision", "In flight", "Running calls", "Idle since"}}
 	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(b.busy, a.busy) })
 	for _, s := range all[:min(len(all), maxInspected)] {
 		table.Rows = append(table.Rows, []string{inspection.NameOf(s.principal), "", "",

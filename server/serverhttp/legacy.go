@@ -16,17 +16,16 @@ const (
 	headerLastEvent = "Last-Event-Id"
 )
 
-// A legacyPost is the body of one POST of a legacy client: one message, or a batch of several.
+// A legacyPost is the body of one legacy POST: one message, or a batch of several.
 type legacyPost struct {
 	requests []*protocol.Request
 	others   []protocol.Message   // notifications and responses
-	broken   []*protocol.Response // the answers to elements that are no message
+	broken   []*protocol.Response // responses to invalid elements
 	batch    bool
-	fault    *fault // of an answer that cannot be read, which others has as an error; else nil
-	body     []byte // of the POST, to pass it on
+	fault    *fault // of an unreadable answer, which others has as an error; may be nil
+	body     []byte // for forwarding
 }
 
-// addMessage adds a message, or the error that decoding it gave.
 func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
 		f := undecodableMessage(m, err)
@@ -35,7 +34,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 			m.Error = f.err
 			d.others = append(d.others, m)
 			d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
-		case *protocol.Notification: // nobody answers it
+		case *protocol.Notification: // not answered
 		default:
 			d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
 		}
@@ -48,7 +47,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	d.others = append(d.others, m)
 }
 
-// serveBatch answers a batch. An element that is no message gets an error response of its own.
+// serveBatch answers a batch. An invalid element gets its own error response.
 func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Principal,
 	body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
@@ -63,15 +62,13 @@ func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p protocol.Pri
 	h.serveLegacyPost(rw, r, p, d)
 }
 
-// singlePost returns the post that holds one message.
 func singlePost(m protocol.Message, body []byte) *legacyPost {
 	d := &legacyPost{body: body}
 	d.addMessage(m, nil)
 	return d
 }
 
-// isLegacy reports whether a message is served as one of the legacy era: neither the header nor the
-// parameters name a modern revision.
+// isLegacy reports whether neither the header nor the parameters name a modern revision.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	if !h.legacy || rules.EraOf(false, header[headerVersion]) == protocol.Modern {
 		return false
@@ -86,7 +83,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	return !rules.NamesRevision(params)
 }
 
-// refuseLegacyRequest is the error of a server for modern revisions alone, with the supported
+// refuseLegacyRequest returns the error of a server without legacy revisions, with the supported
 // versions (basic/versioning, "Backward Compatibility").
 func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
 	requested := trimSpace(header.Get(headerVersion))
@@ -137,7 +134,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	}
 	for _, m := range d.others {
 		switch m := m.(type) {
-		case *protocol.Response: // to a withdrawn question, too
+		case *protocol.Response: // also to a withdrawn question
 			s.core.Deliver(m)
 		case *protocol.Notification:
 			s.core.Notify(rw.handlerContext(r), m)
@@ -154,8 +151,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	h.serveSessionRequests(rw, r, s, d)
 }
 
-// mayOpenSession reports whether initialize opens a session: without an id, or with that of a lost
-// session.
+// mayOpenSession reports whether initialize opens a session: without an id, or with a lost one.
 func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
 	if len(ids) == 0 {
 		return true
@@ -168,16 +164,14 @@ func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
 	return f.reason == words.RefusedSessionGone
 }
 
-// findSession returns the session that a request names.
 func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
 		return nil, badRequestFault(words.RefusedNoSession,
-			"invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
+			"invalid request: needs one Mcp-Session-Id header, with the id from the response to initialize")
 	}
 	return h.sessions.acquireSession(ids[0], p)
 }
 
-// withRequestID gives a fault the id of the request that it answers.
 func (f *fault) withRequestID(d *legacyPost) *fault {
 	if !d.batch && len(d.requests) == 1 {
 		return f.withID(d.requests[0].ID)
@@ -194,10 +188,9 @@ func batchNotAllowed(v protocol.Version) *fault {
 	return badRequestFault(words.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
-// maxInitialize bounds the parameters of initialize, which the session keeps.
+// maxInitialize limits the parameters of initialize, which the session keeps.
 const maxInitialize = 16 << 10
 
-// serveInitialize opens a session.
 func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protocol.Principal,
 	request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
@@ -216,7 +209,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	s.core = h.srv.NewSession(p, s.sendUnrelated)
 	reserved := true
 	defer func() {
-		if reserved { // whatever happens
+		if reserved { // even after a panic
 			h.sessions.giveReserved(p, s.cost)
 			s.endSession()
 		}
@@ -244,7 +237,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	rw.writeResponse(http.StatusOK, response)
 }
 
-// reserveSession reserves room for a session, and evicts idle ones for it if there is none.
+// reserveSession reserves room for a session, evicting idle ones if necessary.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	if closed, _ := h.sessions.refusesNew(); closed || h.refusesNew.Load() {
 		return shutdownFault()
@@ -257,7 +250,6 @@ func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	return refused
 }
 
-// sendUnrelated sends a message that relates to no request.
 func (s *session) sendUnrelated(_ context.Context, m protocol.Message) error {
 	message, err := protocol.AppendMessage(nil, m)
 	if err != nil {
@@ -277,7 +269,7 @@ func isRepeatable(method string) bool {
 	return false
 }
 
-// serveSessionRequests answers the requests of one POST. They survive a disconnect
+// serveSessionRequests answers the requests of one POST, which survive a disconnect
 // (basic/transports, "Sending Messages").
 func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session,
 	d *legacyPost) {
@@ -300,7 +292,7 @@ func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *s
 	h.runCalls(rw, r, s.log, calls, d)
 }
 
-// serveStatelessPost answers a legacy POST without a session (see [Options].StatelessLegacy).
+// serveStatelessPost answers a legacy POST without a session, see [Options].StatelessLegacy.
 func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) {
 	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))
@@ -312,7 +304,7 @@ func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p prot
 		return
 	}
 	if len(d.requests)+len(d.broken) == 0 {
-		rw.w.WriteHeader(http.StatusAccepted) // there is nobody to tell
+		rw.w.WriteHeader(http.StatusAccepted) // no session to notify
 		return
 	}
 	calls, ok := h.beginCalls(rw.handlerContext(r), nil, d.requests)

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A legacyClient is a client of a legacy revision, written by hand.
+// A legacyClient is a hand-written legacy client.
 type legacyClient struct {
 	testing.TB
 	ts      *httptest.Server
@@ -26,10 +26,9 @@ type legacyClient struct {
 	bearer  string
 }
 
-// allCapabilities are those of a client that can be asked anything.
 const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// openSession initializes a session as a client of a revision does.
+// openSession initializes a session of a revision.
 func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClient {
 	t.Helper()
 	c := newClient(t, ts, "")
@@ -38,7 +37,7 @@ func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClien
 	return c
 }
 
-// startSession opens a session at an endpoint of its own.
+// startSession opens a session at its own endpoint.
 func startSession(t testing.TB, version string) (*legacyClient, *server.Server, *steps) {
 	t.Helper()
 	srv, steps := legacyServer(t, nil)
@@ -54,7 +53,7 @@ func openAs(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
 	return c
 }
 
-// newClient returns a client of revision 2025-11-25 that has no session yet.
+// newClient returns a client of revision 2025-11-25 without a session.
 func newClient(t testing.TB, ts *httptest.Server, bearer string) *legacyClient {
 	return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: bearer}
 }
@@ -94,7 +93,7 @@ func (c *legacyClient) header(change ...string) http.Header {
 	return h
 }
 
-// do sends a request whose response is read, if at all, by the caller.
+// do sends a request; the caller may read the response.
 func (c *legacyClient) do(ctx context.Context, method, body string,
 	change ...string) *http.Response {
 	c.Helper()
@@ -111,7 +110,7 @@ func (c *legacyClient) post(body string, change ...string) *http.Response {
 	return c.do(c.Context(), "POST", body, change...)
 }
 
-// call calls a tool and reads the whole answer.
+// call calls a tool and reads the whole response.
 func (c *legacyClient) call(id int, tool string, change ...string) *reply {
 	c.Helper()
 	return read(c.TB, c.post(toolCall(id, tool), change...))
@@ -121,7 +120,7 @@ func toolCall(id int, tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"p"}}}`, id, tool)
 }
 
-// A flow is a stream of events as its client sees it.
+// A flow is a client's event stream.
 type flow struct {
 	testing.TB
 	*sse.Reader
@@ -156,13 +155,12 @@ func (c *legacyClient) listen(lastEvent string) *flow {
 		lastEvent)
 }
 
-// drop breaks the connection.
 func (f *flow) drop() {
 	f.cancel()
 	f.response.Body.Close()
 }
 
-// A said is a message as far as the tests look at it.
+// A said is a received message.
 type said struct {
 	raw    string
 	ID     json.RawMessage
@@ -172,7 +170,6 @@ type said struct {
 	Params struct{ Progress float64 }
 }
 
-// next returns the next message.
 func (f *flow) next() said {
 	f.Helper()
 	event, err := f.Next()
@@ -184,7 +181,7 @@ func (f *flow) next() said {
 	return m
 }
 
-// expect reads one message after the other, which must contain the parts, and returns the last.
+// expect reads messages that must contain the parts, and returns the last.
 func (f *flow) expect(parts ...string) (m said) {
 	f.Helper()
 	for _, part := range parts {
@@ -195,7 +192,7 @@ func (f *flow) expect(parts ...string) (m said) {
 	return m
 }
 
-// end checks that the stream ends in good order.
+// end checks that the stream ends normally.
 func (f *flow) end() {
 	f.Helper()
 	if event, err := f.Next(); err != io.EOF {
@@ -203,28 +200,26 @@ func (f *flow) end() {
 	}
 }
 
-// answer answers a pushed request.
 func (c *legacyClient) answer(id json.RawMessage, result string) {
 	c.Helper()
 	got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`))
 	wantStatus(c, "answer", got, 202)
 }
 
-// steps is a tool whose every step the test allows.
+// steps is a tool that needs the test's permission for each step.
 type steps struct {
 	entered chan context.Context
 	allow   chan struct{}
 	ended   chan error
 }
 
-// permit allows the next steps.
 func (s *steps) permit(n int) {
 	for range n {
 		s.allow <- struct{}{}
 	}
 }
 
-// legacyServer returns a server with tools of every kind that matter to sessions.
+// legacyServer returns a server with tools for sessions.
 func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	srv := newServer(t, opts)
 	s := &steps{make(chan context.Context, 100), make(chan struct{}), make(chan error, 100)}
@@ -237,7 +232,7 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 			return false
 		}
 	}
-	// Sends progress 1, 2 and 3, one each time it is allowed to, and then ends.
+	// Sends progress 1, 2 and 3, each with permission, and then ends.
 	addTool(srv, "steps", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		s.entered <- ctx
 		for i := range 3 {
@@ -278,7 +273,7 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	return srv, s
 }
 
-// pushForm asks for a name by a push. failed is called if that fails.
+// pushForm pushes a question for a name. It passes an error to failed.
 func pushForm(failed func(error)) rawTool {
 	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(
@@ -295,7 +290,6 @@ func pushForm(failed func(error)) rawTool {
 	}
 }
 
-// readAll reads a body and closes it.
 func readAll(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer response.Body.Close()

@@ -22,7 +22,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// legacyVersions are the revisions with sessions.
 var legacyVersions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
 func TestLegacyLifecycle(t *testing.T) {
@@ -136,7 +135,7 @@ func TestLegacyStatuses(t *testing.T) {
 	}
 }
 
-// TestInitializeRefused holds that what is refused leaves no session.
+// A refused initialize leaves no session.
 func TestInitializeRefused(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)
@@ -152,7 +151,7 @@ func TestInitializeRefused(t *testing.T) {
 				got.header.Get("Mcp-Session-Id"), got.body)
 		}
 	}
-	// An unknown revision is answered with one that is known.
+	// An unknown revision is answered with a known one.
 	got := read(t, c.post(initializeBody("2024-01-01")))
 	if got.status != 200 || got.header.Get("Mcp-Session-Id") == "" ||
 		!strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
@@ -160,7 +159,6 @@ func TestInitializeRefused(t *testing.T) {
 	}
 }
 
-// TestModernOnly holds what a server without legacy revisions says.
 func TestModernOnly(t *testing.T) {
 	srv := newServer(t, &server.Options{ModernOnly: true})
 	sessions, _ := serve(t, srv, nil)
@@ -201,8 +199,7 @@ func TestModernOnly(t *testing.T) {
 	}
 }
 
-// TestLegacyDisconnect holds that a client which goes away has not cancelled,
-// in each state of the response.
+// A client's disconnect does not cancel, in any state of the response.
 func TestLegacyDisconnect(t *testing.T) {
 	c, _, steps := startSession(t, "2025-11-25")
 	t.Run("undecided", func(t *testing.T) {
@@ -228,8 +225,7 @@ func TestLegacyDisconnect(t *testing.T) {
 	}
 }
 
-// TestLegacyCancel holds that notifications/cancelled does cancel, and that
-// the request is not answered.
+// notifications/cancelled cancels, and the request is not answered.
 func TestLegacyCancel(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)
@@ -243,7 +239,7 @@ func TestLegacyCancel(t *testing.T) {
 		if streaming {
 			steps.allow <- struct{}{}
 		}
-		// The same id of another session is another request.
+		// In another session the same id is another request.
 		wantStatus(t, "the answer", read(t, other.post(cancel)), 202)
 		select {
 		case <-steps.ended:
@@ -258,7 +254,7 @@ func TestLegacyCancel(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBound holds that a session serves nobody but who opened it.
+// Only the opener can use a session.
 func TestSessionsAreBound(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts, _ := serve(t, srv,
@@ -278,7 +274,6 @@ func TestSessionsAreBound(t *testing.T) {
 		"DELETE":       {"DELETE", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// TestLostSessionIsRecognized holds what the response says.
 			wantStatus(t, name,
 				read(t, bob.do(t.Context(), request[0], request[1], request[2:]...)), 404)
 		})
@@ -287,8 +282,7 @@ func TestSessionsAreBound(t *testing.T) {
 	f.expect(`"progress":2`, `"progress":3`, "all steps")
 }
 
-// TestPush asks the client on the stream of the request it relates to, with and
-// without a GET stream.
+// TestPush asks on the stream of the related request, with and without a GET stream.
 func TestPush(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)
@@ -300,7 +294,7 @@ func TestPush(t *testing.T) {
 			}
 			f, g := c.callFlow(1, "elicit"), sibling.callFlow(1, "elicit")
 			mine, other := f.expect("elicitation/create"), g.expect("elicitation/create")
-			// An answer from another session is nobody's.
+			// An answer from another session is ignored.
 			sibling.answer([]byte(`"`+strings.Trim(string(mine.ID), `"`)+`x"`),
 				`{"action":"decline"}`)
 			c.answer(mine.ID, `{"action":"accept","content":{"name":"Ann"}}`)
@@ -328,15 +322,14 @@ func TestPush(t *testing.T) {
 			<-steps.entered
 			cancel()
 		}()
-		serveDirect(ctx, h, "POST", session, toolCall(1, "late")) // until the client is gone
+		serveDirect(ctx, h, "POST", session, toolCall(1, "late")) // until the client disconnects
 		steps.allow <- struct{}{}
 		wantError(t, "the push did not fail", <-steps.ended)
 		noError(t, h.Shutdown(t.Context()))
 	})
 }
 
-// TestDeleteWhileRunning holds that whoever still waits learns that the session
-// is gone, even if the handler takes no notice.
+// A waiting client learns that the session is gone, even if the handler ignores its context.
 func TestDeleteWhileRunning(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	stubborn := make(chan struct{})
@@ -360,7 +353,7 @@ func TestDeleteWhileRunning(t *testing.T) {
 	close(stubborn)
 }
 
-// TestInitializeSize holds that a client cannot have much kept about itself.
+// The kept parameters of initialize are limited.
 func TestInitializeSize(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, h := serve(t, srv, nil)
@@ -383,8 +376,7 @@ func TestInitializeSize(t *testing.T) {
 	}
 }
 
-// TestLegacySlowReader holds that a client which reads nothing stops neither
-// its request nor the others, and takes no more memory than it may.
+// A client that does not read blocks no request and takes bounded memory.
 func TestLegacySlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
@@ -419,7 +411,7 @@ func TestLegacySlowReader(t *testing.T) {
 	})
 }
 
-// TestLegacyHTTP2 runs a stream, its resumption and a GET stream over HTTP/2.
+// TestLegacyHTTP2 uses a stream, its resumption and a GET stream over HTTP/2.
 func TestLegacyHTTP2(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, srv, nil))
@@ -443,7 +435,7 @@ func TestLegacyHTTP2(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideHandlers holds that it ends the request and nothing else.
+// A panic only ends its request.
 func TestPanicOutsideHandlers(t *testing.T) {
 	srv, _ := legacyServer(t,
 		&server.Options{Observer: panicsOn[event.HandlerPanicked]("on purpose")})
@@ -460,7 +452,6 @@ const pinged = `{"jsonrpc":"2.0","method":"notifications/unknown"}`
 
 func pingRequest(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) }
 
-// ids returns the sorted ids of an array of responses.
 func ids(t testing.TB, body string) []string {
 	t.Helper()
 	var all []struct {
@@ -489,7 +480,7 @@ func TestBatch(t *testing.T) {
 	tests := []struct {
 		name, body string
 		status     int
-		ids        []string // of the responses, with their error codes
+		ids        []string // of the responses, with error codes
 	}{
 		{"one", `[` + pingRequest(1) + `]`, 200, []string{"1:0"}},
 		{"several", `[` + pingRequest(1) + `,` + pingRequest(2) + `,` + toolCall(3, "echo") + `]`,
@@ -599,12 +590,12 @@ func TestStatelessLegacy(t *testing.T) {
 		}
 	}
 	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
-	// The other era is served as ever.
+	// Modern requests are unaffected.
 	wantStatus(t, "modern",
 		do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")), 200)
 }
 
-// TestStatelessDisconnect holds that a request goes on without its client.
+// A request outlives its client.
 func TestStatelessDisconnect(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	h := servertest.NewHandler(t, srv, &serverhttp.Options{StatelessLegacy: true})

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// FuzzLegacy sends anything to a handler with one open session: nothing may panic or hang, every
-// answer is well-formed, and none has what only modern answers have.
+// Nothing panics or hangs, and every response is well-formed and legacy.
 func FuzzLegacy(f *testing.F) {
 	srv := newServer(f, nil)
 	h := servertest.NewHandler(f, srv, nil)
@@ -42,7 +41,7 @@ func FuzzLegacy(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, method, body, version, last string, inSession bool) {
 		if inSession && method == "DELETE" || method == "GET" && last == "" {
-			return // would end the session for the others, or have no end
+			return // ends the shared session, or does not end
 		}
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
 		r.Method = method

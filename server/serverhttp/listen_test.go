@@ -23,13 +23,12 @@ import (
 
 const toTools = `"notifications":{"toolsListChanged":true}`
 
-// listenRequest spells a subscription by hand.
 func listenRequest(filter string) string {
 	return rawRequest(body(protocol.MethodListen, filter), "MCP-Protocol-Version: 2026-07-28",
 		"Mcp-Method: "+protocol.MethodListen)
 }
 
-// subscribe opens a subscription on conn and returns its events once it has been acknowledged.
+// subscribe opens a subscription on conn and returns its events after the acknowledgment.
 func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 	t.Helper()
 	write(t, conn, listenRequest(filter))
@@ -44,7 +43,7 @@ func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
 	return events
 }
 
-// wantEvent reads one event, which must begin with what is wanted.
+// wantEvent reads one event, which must begin with want.
 func wantEvent(t testing.TB, events *sse.Reader, want string) {
 	t.Helper()
 	e, err := events.Next()
@@ -53,7 +52,7 @@ func wantEvent(t testing.TB, events *sse.Reader, want string) {
 	}
 }
 
-// wantFinal reads the response that ends a subscription in good order.
+// wantFinal reads the response that ends a subscription.
 func wantFinal(t testing.TB, events *sse.Reader) {
 	t.Helper()
 	e, err := events.Next()
@@ -71,7 +70,7 @@ func wantFinal(t testing.TB, events *sse.Reader) {
 
 const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
 
-// TestListen has a subscription ended by all who can end it in good order.
+// TestListen ends subscriptions in all orderly ways.
 func TestListen(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -88,8 +87,7 @@ func TestListen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			srv := newServer(t, nil)
 			ts, h := serve(t, srv, nil)
-			// Nothing changes before the acknowledgment has been read: it does
-			// not wait for company.
+			// The acknowledgment does not wait for another event.
 			events := subscribe(t, dial(t, ts), toTools)
 			addTool(srv, "new", says("x"))
 			wantEvent(t, events, toolsChanged)
@@ -99,7 +97,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListenIsRefused holds that what is no subscription is no stream.
+// A refused subscription is not a stream.
 func TestListenIsRefused(t *testing.T) {
 	ts, _ := serve(t, newServer(t, &server.Options{MaxSubscriptions: 1}), nil)
 	subscribe(t, dial(t, ts), toTools)
@@ -124,7 +122,7 @@ func TestListenIsRefused(t *testing.T) {
 	}
 }
 
-// ends returns a middleware that tells when a subscription has ended, and how.
+// ends returns a middleware that reports the end of a subscription and its error.
 func ends() (server.Middleware, <-chan error) {
 	ended := make(chan error, 1)
 	return func(next server.Handler) server.Handler {
@@ -138,8 +136,7 @@ func ends() (server.Middleware, <-chan error) {
 	}, ended
 }
 
-// TestListenDisconnect holds that a client that leaves, all of it or its
-// sending half, makes room for another.
+// A disconnect, even of only the sending half, frees the place.
 func TestListenDisconnect(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		m, ended := ends()
@@ -158,7 +155,7 @@ func TestListenDisconnect(t *testing.T) {
 	}
 }
 
-// TestListenSlowReader has a client that never reads what it subscribed to.
+// The client never reads.
 func TestListenSlowReader(t *testing.T) {
 	m, ended := ends()
 	srv := newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}})
@@ -176,7 +173,7 @@ func TestListenSlowReader(t *testing.T) {
 	defer changes.Stop()
 	for rounds := 1; ; rounds++ {
 		for _, uri := range uris {
-			srv.ResourceUpdated(uri) // does not wait for the client
+			srv.ResourceUpdated(uri) // does not block
 		}
 		select {
 		case <-changes.C:
@@ -185,13 +182,13 @@ func TestListenSlowReader(t *testing.T) {
 				t.Error("the subscription ended well")
 			}
 			t.Logf("ended after %d rounds of changes", rounds)
-			subscribe(t, dial(t, ts), toTools) // there is room again
+			subscribe(t, dial(t, ts), toTools) // the place is free
 			return
 		}
 	}
 }
 
-// arrivals sends when each comment and event of a stream arrives.
+// arrivals sends the time of each comment and event.
 func arrivals(t *testing.T, conn net.Conn) <-chan string {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	noError(t, err)
@@ -212,7 +209,7 @@ func arrivals(t *testing.T, conn net.Conn) <-chan string {
 	return seen
 }
 
-// TestListenKeepAlive follows a quiet stream for two minutes.
+// TestListenKeepAlive watches a quiet stream for two minutes.
 func TestListenKeepAlive(t *testing.T) {
 	for _, test := range []struct {
 		interval time.Duration // 0: the constant
@@ -242,8 +239,7 @@ func TestListenKeepAlive(t *testing.T) {
 	}
 }
 
-// TestDeadPeer has a client that stops reading without a word. Nothing changes;
-// the keep-alive finds out.
+// The keep-alive detects a client that stops reading silently.
 func TestDeadPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ended := ends()
@@ -255,12 +251,11 @@ func TestDeadPeer(t *testing.T) {
 		wantError(t, "the subscription ended well", <-ended)
 		want := (25 * time.Second) + (30 * time.Second)
 		wantEqual(t, "found out after", time.Since(began), want)
-		subscribe(t, dial(), toTools) // there is room again
+		subscribe(t, dial(), toTools) // the place is free
 	})
 }
 
-// TestNoPrincipalTakesAllSubscriptions: who has a share of them is told when to
-// come back, others go on.
+// A principal at its share is told when to retry; others are served.
 func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -318,7 +313,7 @@ func TestNoPrincipalTakesAllSubscriptions(t *testing.T) {
 	}
 }
 
-// TestNoSubscriptions holds that nothing is declared, served or announced in either era.
+// Nothing is declared, served or announced in either era.
 func TestNoSubscriptions(t *testing.T) {
 	srv, _ := legacyServer(t, &server.Options{NoSubscriptions: true,
 		Capabilities: protocol.ServerCapabilities{Prompts: &protocol.ListCapability{}}})

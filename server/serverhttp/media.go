@@ -10,13 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The media types of the transport.
 const (
 	typeJSON   = "application/json"
 	typeEvents = "text/event-stream"
 )
 
-// checkMedia checks the media types of the request, and sets the forms that the client accepts.
 func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
 		return &fault{status: http.StatusUnsupportedMediaType, reason: words.RefusedMediaType,
@@ -39,7 +37,6 @@ func (rw *responseWriter) checkMedia(header http.Header) *fault {
 	return nil
 }
 
-// notAcceptable is the fault of a client that does not take what a response needs.
 func notAcceptable(id protocol.ID, types string) *fault {
 	return &fault{status: http.StatusNotAcceptable, reason: words.RefusedAccept, id: id,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", types)}
@@ -61,9 +58,8 @@ func isJSON(lines []string) bool {
 	return !given || strings.EqualFold(charset, "utf-8")
 }
 
-// acceptedForms reports which forms of a response an Accept header admits. The specification
-// requires both, but hosts that list one are served in that form. Without the header any form is
-// accepted (RFC 9110, 12.5.1).
+// acceptedForms reports which forms an Accept header admits. The specification requires both, but
+// clients that list one get that. Without the header any is accepted (RFC 9110, 12.5.1).
 func acceptedForms(lines []string) (json, events bool) {
 	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
 		return true, true
@@ -73,7 +69,7 @@ func acceptedForms(lines []string) (json, events bool) {
 		for element := range listElements(line) {
 			media, params, err := mime.ParseMediaType(element)
 			if err != nil {
-				continue // a range that cannot be read admits nothing
+				continue // invalid ranges admit nothing
 			}
 			weight := parseQuality(params)
 			j.addMatch(typeJSON, media, weight)
@@ -83,7 +79,7 @@ func acceptedForms(lines []string) (json, events bool) {
 	return j.weight > 0, e.weight > 0
 }
 
-// A preference is what the most specific range says about one media type.
+// A preference is the most specific range for one media type.
 type preference struct {
 	specificity int
 	weight      float64
@@ -105,7 +101,6 @@ func (p *preference) addMatch(media, accepted string, weight float64) {
 	}
 }
 
-// parseQuality returns the weight of a range. One that cannot be read is 0.
 func parseQuality(params map[string]string) float64 {
 	q, given := params["q"]
 	if !given {

@@ -21,7 +21,7 @@ func TestMediaTypes(t *testing.T) {
 	tests := []struct {
 		name   string
 		header string
-		values []string // nil: the header is left out
+		values []string // nil: no header
 		status int
 	}{
 		{"JSON", "Content-Type", []string{"application/json"}, 200},
@@ -69,14 +69,12 @@ func TestMediaTypes(t *testing.T) {
 	}
 }
 
-// One type alone, as hosts send it.
 const (
 	onlyJSON   = "application/json"
 	onlyEvents = "text/event-stream"
 )
 
-// oneResponse returns the one message that a response holds, which must have the type that was
-// accepted.
+// oneResponse returns the only message of a response, which must have the accepted type.
 func oneResponse(t *testing.T, got *reply, accept string) string {
 	t.Helper()
 	if media := got.header.Get("Content-Type"); got.status != 200 || media != accept {
@@ -103,8 +101,7 @@ func oneResponse(t *testing.T, got *reply, accept string) string {
 	return messages[len(messages)-1]
 }
 
-// TestAcceptOneType holds that a client of revision 2026-07-28 that takes one type alone is
-// served in it: a list, a question and what its answer leads to.
+// A modern client that accepts one type gets it: for a list, a question, and its answer.
 func TestAcceptOneType(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addWizard(srv)
@@ -120,7 +117,7 @@ func TestAcceptOneType(t *testing.T) {
 					text), accept)
 			}
 			wantPart(t, "tools/list", post("tools/list", "", ""), `"wizard"`)
-			// What a handler sends besides goes out where the form has room for it.
+			// Notifications are sent if the form allows it.
 			got := post("tools/call", "notify", `"name":"notify"`)
 			wantPart(t, "notify", got, "done")
 			asked := post("tools/call", "wizard", `"name":"wizard"`)
@@ -144,7 +141,7 @@ func TestAcceptOneType(t *testing.T) {
 
 func byAnn(message string) string { return accept(message, "Ann") }
 
-// TestAcceptCannotCarry: a subscription without a stream is refused before a handler runs.
+// A subscription without a stream is refused before a handler runs.
 func TestAcceptCannotCarry(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	listen := body("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
@@ -155,15 +152,14 @@ func TestAcceptCannotCarry(t *testing.T) {
 	}
 }
 
-// TestAcceptErrorStatus holds that an error keeps its status and its JSON for a client that
-// takes events alone.
+// An error keeps its status and JSON for a client that accepts only events.
 func TestAcceptErrorStatus(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("nope", "", "Accept", onlyEvents), body("nope", ""))
 	wantRefusal(t, "the answer", got, 404, -32601)
 }
 
-// openSessionAccepting opens a session whose every POST has one Accept header.
+// openSessionAccepting opens a session with this Accept header in every POST.
 func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *legacyClient {
 	t.Helper()
 	c := newClient(t, ts, "")
@@ -181,8 +177,7 @@ func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *leg
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// TestAcceptOneTypeInSession holds the same in a session. With JSON alone a question goes to
-// the GET stream that is open.
+// The same in a session. With only JSON a question uses the open GET stream.
 func TestAcceptOneTypeInSession(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addWizard(srv)
@@ -196,7 +191,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 		f.expect("accept {")
 		f.end()
 	})
-	for _, tool := range []string{"elicit", "wizard"} { // pushed, and returned
+	for _, tool := range []string{"elicit", "wizard"} { // pushed and returned
 		t.Run(onlyJSON+" "+tool, func(t *testing.T) {
 			c := openSessionAccepting(t, ts, onlyJSON)
 			got := read(t, c.post(toolsList, "Accept", onlyJSON))
@@ -220,8 +215,7 @@ func TestAcceptOneTypeInSession(t *testing.T) {
 	}
 }
 
-// TestAcceptJSONWithoutStream holds that a question for which there is no way ends the call
-// before anything is sent or done, in words that name Accept.
+// An undeliverable question ends the call first, with a hint at Accept.
 func TestAcceptJSONWithoutStream(t *testing.T) {
 	srv, s := legacyServer(t, nil)
 	addWizard(srv)
@@ -246,8 +240,7 @@ func TestAcceptJSONWithoutStream(t *testing.T) {
 	}
 }
 
-// TestAcceptJSONKeepsOneForm holds that nothing turns the response of a call into a stream for
-// a client that takes JSON alone: not progress, not a wish to reconnect, not time.
+// Progress, a reconnect or time do not turn a JSON response into a stream.
 func TestAcceptJSONKeepsOneForm(t *testing.T) {
 	srv, s := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)

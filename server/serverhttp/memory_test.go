@@ -17,10 +17,10 @@ import (
 )
 
 var (
-	// manyStreams comes close to the default limit of the server under the tag soak.
-	// Each stream takes two file descriptors: ulimit -n must then allow for 20,000.
+	// With the tag soak, manyStreams is near the server's default limit. Each stream takes two file
+	// descriptors: ulimit -n must then allow 20,000.
 	manyStreams = 1000
-	// manySessions is the default limit of a handler under the tag soak.
+	// the default limit with the tag soak
 	manySessions        = 500
 	manySessionsTimeout = 2 * time.Second
 )
@@ -32,18 +32,17 @@ func init() {
 	}
 }
 
-// maxStreamMemory is what a quiet subscription may cost, four times what
-// net/http takes for its connection. The clients of the test are part of it.
+// maxStreamMemory is the limit of a quiet subscription, including the client: four times the memory
+// of net/http.
 const maxStreamMemory = 64 << 10
 
-// A crowd is many clients of one stream each. They share a buffer and have no
-// goroutines, so that what they cost does not count for much.
+// A crowd is many clients with a stream each. They share a buffer and need no goroutines.
 type crowd struct {
 	conns []net.Conn
 	buf   [8 << 10]byte
 }
 
-// read reads what a client is sent until it ends with suffix.
+// read reads until suffix.
 func (c *crowd) read(t *testing.T, conn net.Conn, suffix string) string {
 	t.Helper()
 	var text strings.Builder
@@ -56,7 +55,7 @@ func (c *crowd) read(t *testing.T, conn net.Conn, suffix string) string {
 	return text.String()
 }
 
-// each reads what every client is sent up to suffix, which must contain part.
+// each reads for every client until suffix, which must contain part.
 func (c *crowd) each(t *testing.T, suffix, part string) {
 	t.Helper()
 	for i, conn := range c.conns {
@@ -66,7 +65,7 @@ func (c *crowd) each(t *testing.T, suffix, part string) {
 	}
 }
 
-// inUse is the memory that is in use, of objects and of stacks.
+// inUse returns the memory of objects and stacks in use.
 func inUse() uint64 {
 	objects, stacks := memoryInUse()
 	return objects + stacks
@@ -74,14 +73,13 @@ func inUse() uint64 {
 
 func memoryInUse() (objects, stacks uint64) {
 	runtime.GC()
-	runtime.GC() // twice, for what pools hold
+	runtime.GC() // twice, for pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc, m.StackInuse
 }
 
-// TestManyStreams opens many subscriptions on connections of their own, tells
-// all of them of one change, and shuts down while everything is in motion.
+// TestManyStreams opens many subscriptions, notifies all of one change, and shuts down under load.
 func TestManyStreams(t *testing.T) {
 	testkit.CheckLeaks(t)
 	srv := newServer(t, nil)
@@ -117,8 +115,7 @@ func TestManyStreams(t *testing.T) {
 	stop()
 }
 
-// TestListenKeepsNoBody holds that a client cannot make the server hold memory
-// by sending a small subscription in a large message.
+// A small subscription in a large message must not hold its memory.
 func TestListenKeepsNoBody(t *testing.T) {
 	const streams, padding = 50, 1 << 20
 	ts, _ := serve(t, newServer(t, nil), nil)
@@ -137,8 +134,7 @@ func TestListenKeepsNoBody(t *testing.T) {
 	}
 }
 
-// load calls change, and a tool over HTTP, again and again on several
-// goroutines until the function that it returns is called.
+// load calls change, and a tool over HTTP, on several goroutines until stop is called.
 func load(t *testing.T, url string, change func(i int)) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
@@ -184,18 +180,17 @@ func load(t *testing.T, url string, change func(i int)) (stop func()) {
 	}
 }
 
-// maxSessionMemory is what a session may take of which nobody is connected.
+// maxSessionMemory limits a session without a connection.
 const maxSessionMemory = 4 << 10
 
-// TestManyIdleSessions opens sessions, uses them, and drops them without
-// DELETE, over few connections, as clients behind a proxy do. Idle ones are
-// small and have no goroutine; when they have expired nothing is left.
+// Idle sessions, dropped without DELETE as by clients behind a proxy, are small, have no goroutine,
+// and leave nothing when expired.
 func TestManyIdleSessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	timeout := manySessionsTimeout
 	ts, h := serve(t, srv, &serverhttp.Options{SessionTimeout: timeout,
 		Limits: serverhttp.Limits{Sessions: 2 * manySessions}})
-	openSession(t, ts, "2025-11-25").call(1, "echo") // the connection and what is made once
+	openSession(t, ts, "2025-11-25").call(1, "echo") // the connection and lazy state
 	before, goroutines := inUse(), runtime.NumGoroutine()
 	began := time.Now()
 	for i := range manySessions {
@@ -205,7 +200,7 @@ func TestManyIdleSessions(t *testing.T) {
 		}
 	}
 	opened := time.Since(began)
-	// Those that have nothing but themselves to keep.
+	// Sessions without events.
 	memory := (int64(inUse()) - int64(before)) / int64(manySessions)
 	running := runtime.NumGoroutine() - goroutines
 	t.Logf("%d sessions opened and used in %s: %d bytes each, %d goroutines more", manySessions,
@@ -220,7 +215,7 @@ func TestManyIdleSessions(t *testing.T) {
 		t.Errorf("%d sessions are open, want %d", serverhttp.Sessions(h), manySessions)
 	}
 
-	// Some more, which leave events behind and broken streams.
+	// Sessions with events and broken streams.
 	for range manySessions / 10 {
 		c := openSession(t, ts, "2025-11-25")
 		c.call(1, "notify")
@@ -239,7 +234,7 @@ func TestManyIdleSessions(t *testing.T) {
 	left := int64(inUse()) - int64(before)
 	t.Logf("after they have expired: %d bytes, %d goroutines more", left,
 		runtime.NumGoroutine()-goroutines)
-	// Tables stay as large as they have been.
+	// Tables do not shrink.
 	if limit := int64(512<<10 + 100*manySessions); left > limit {
 		t.Errorf("expired sessions leave %d bytes behind, want at most %d", left, limit)
 	}

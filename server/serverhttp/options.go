@@ -15,122 +15,108 @@ import (
 
 // The defaults of [Options].
 const (
-	// defaultMaxBodyBytes has room for pictures and long documents. Memory is allocated as the body
-	// arrives.
+	// defaultMaxBodyBytes fits pictures and long documents, allocated as the body arrives.
 	defaultMaxBodyBytes = 16 << 20
 	defaultReadTimeout  = 30 * time.Second
-	// writeTimeout limits each write, not the response: streams may be long.
-	writeTimeout = 30 * time.Second
+	writeTimeout        = 30 * time.Second // of each write: streams may be long
 	// keepAlive is the silence after which a response becomes a stream, and a stream gets a
-	// comment. Proxies commonly close connections that were idle for 30 or 60 seconds.
+	// comment. Proxies commonly close connections that are idle for 30 or 60 seconds.
 	keepAlive = 25 * time.Second
 
-	// defaultSessionTimeout is longer than a break of the user. Clients that crash leave their
-	// sessions behind.
+	// defaultSessionTimeout is longer than a user's break. Crashed clients leave sessions behind.
 	defaultSessionTimeout = 30 * time.Minute
-	// defaultMaxSessions is some tens of megabytes of idle sessions.
-	defaultMaxSessions = 10_000
-	// minHandshakeBytes bounds what all sessions keep of initialize, plus sessionCost for each. It
-	// is handshakeBytes for each of 10,000: they take about 4 KiB, and clients send less than 1.
+	defaultMaxSessions    = 10_000 // some tens of megabytes if idle
+	// minHandshakeBytes limits the memory for initialize of all sessions, handshakeBytes that of
+	// each: a session takes about 4 KiB with less than 1 of the client's.
 	minHandshakeBytes, handshakeBytes = 64 << 20, 6710
-	// defaultMaxSessionRequests bounds requests that run on without a connection.
-	defaultMaxSessionRequests = 64
-	// maxSessionBytes bounds the events of a legacy session that are kept for a resumption: minutes
-	// of chatter, or one picture. The oldest are dropped first.
+	defaultMaxSessionRequests         = 64 // without a connection
+	// maxSessionBytes limits the events that a legacy session keeps for a resumption: minutes of
+	// notifications, or one picture. The oldest are dropped first.
 	maxSessionBytes = 1 << 20
-	// maxEventBytes bounds those of all sessions. One principal may use a quarter of it, anonymous
-	// clients as many sessions as they may have.
+	// maxEventBytes is the limit for all sessions. One principal may use a quarter of it, anonymous
+	// clients the same share as of sessions.
 	maxEventBytes = 64 << 20
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that are not browsers, and
-// pages of the same origin. Of each number 0 is the default; a negative one turns the limit off, or
-// is an error of [New] where the field does not say what it means.
+// pages of the same origin. For each number 0 is the default; a negative one disables the limit, or
+// is an error of [New] if the field does not give it a meaning.
 type Options struct {
 	// Authenticate identifies the sender of a request by its headers; it must not read the body.
 	// The principal binds sealed state, and lists are kept out of shared caches. An [*AuthError]
-	// chooses how the request is refused, any other error refuses it with 401. The text of the
-	// error is not sent: it goes to the server's observer, with the request's credentials masked.
-	// Calls overlap. Nil: all clients are anonymous, and anyone can use the state of a flow.
+	// chooses the refusal, any other error is 401. The server's observer gets the error's text,
+	// with credentials masked. Calls overlap. Nil: all clients are anonymous, and can use any
+	// flow's state.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
 	// Authority replaces Authenticate if permissions depend on credentials: it returns scopes and
-	// values for handlers, and makes the challenge for a request that lacks scopes. [New] fails if
-	// both are set. Nil: requests have no scopes.
+	// values for handlers, and makes the challenge for missing scopes. [New] fails if both are set.
+	// Nil: requests have no scopes.
 	Authority Authority
 
-	// AllowedOrigins are the other origins whose web pages may use the endpoint, spelled as
-	// browsers do: "https://app.example.com", with a port only if it is not the default of the
-	// scheme. There are no wildcards. "null" allows all pages without an origin: sandboxed ones,
-	// files. The handler answers preflights and sends the CORS headers, see "Web pages" in the
-	// documentation of the package. Developers' tools on another port of localhost must be listed
-	// as well.
+	// AllowedOrigins are the other origins whose web pages may use the endpoint, spelled as by
+	// browsers: "https://app.example.com", with a port only if it is not the scheme's default,
+	// without wildcards. "null" allows all pages without an origin: sandboxed ones, files. The
+	// handler answers preflights and sends the CORS headers, see "Web pages" in the package
+	// documentation. List developer tools on other ports of localhost too.
 	AllowedOrigins []string
 
-	// AllowedHosts are the host names, without port, of the endpoint. Over a connection to a
-	// loopback address "localhost" and loopback addresses are always allowed, and without this list
-	// nothing else: a page that rebinds its name to 127.0.0.1 is recognized by it. Connections to
-	// other addresses are checked if the list is not empty. Otherwise a request over plain http to
-	// a private address with an Origin that is not listed must name an address or localhost,
-	// because a page may have rebound its name. So an internal site whose own pages use the
-	// endpoint over http lists its name here; a site behind a proxy that ends TLS need not.
+	// AllowedHosts are the endpoint's host names, without port. On connections to a loopback
+	// address, localhost and loopback addresses are always allowed, and other names only if listed,
+	// which detects pages that rebind their name to 127.0.0.1. Connections to other addresses are
+	// checked only if the list is not empty. Without it, a plain http request to a private address
+	// with an unlisted Origin must name an address or localhost, because a page may have rebound
+	// its name: list the name of an internal http site whose own pages use the endpoint; a site
+	// behind a proxy that terminates TLS needs no entry.
 	AllowedHosts []string
 
-	// Limits bound what clients may send, and what their sessions may use.
 	Limits Limits
-	// ReadTimeout is how long a body may take to arrive, plus up to an eighth. 0: 30 s, negative:
-	// only the [http.Server] limits it.
+	// ReadTimeout limits the arrival of a body; it may take an eighth more. 0: 30 s, negative: no
+	// limit but that of the [http.Server].
 	ReadTimeout time.Duration
 
-	// Replicas lets any replica accept the requests of legacy sessions, and forward them to the
-	// owner of the session; see "Several replicas" above. Nil: other replicas answer 404.
+	// Replicas lets any replica accept the requests of legacy sessions and forward them to the
+	// owner; see "Several replicas" above. Nil: other replicas answer 404.
 	Replicas *replicas.Options
 	// OwnerOf returns the token of the only replica that can serve a request of revision 2026-07-28
-	// with a requestState, because a gateway's calls live in one process; empty: any can.
-	// [Handler.OwnerToken] makes tokens. The replica that serves the request checks the state. The
-	// principal is that of Authenticate. Calls overlap. Nil: any replica serves such requests.
+	// with a requestState, such as a gateway's, whose calls live in one process; empty: any can.
+	// [Handler.OwnerToken] makes tokens. The serving replica checks the state. The principal is
+	// that of Authenticate. Calls overlap. Nil: any replica serves such requests.
 	OwnerOf func(ctx context.Context, p protocol.Principal, requestState string) string
 
-	// StatelessLegacy serves clients of legacy revisions without sessions, so that any replica can
-	// serve any request. There are no questions and no notifications outside of a request: a
-	// handler that asks is refused at once.
+	// StatelessLegacy serves legacy clients without sessions, so that any replica can serve any
+	// request. Notifications outside of a request are dropped, and handlers that ask are refused.
 	StatelessLegacy bool
-	// SessionTimeout ends a legacy session without a running request or open stream. 0: 30 minutes,
-	// negative: never.
+	// SessionTimeout ends sessions without requests or streams. 0: 30 minutes, negative: never.
 	SessionTimeout time.Duration
 
 	tuning tuning
 }
 
-// tuning is set by tests only; 0 is the constant.
-type tuning struct {
+type tuning struct { // set by tests; 0 is the constant
 	writeTimeout, keepAlive   time.Duration
 	bytesPerSession, allBytes int64
 }
 
-// Limits bound what clients may send, and what legacy sessions may use. Of each number 0 is the
-// default; a negative one is an error of [New] where the field does not say what it means.
+// Limits bound client input and the resources of legacy sessions. For each number 0 is the default;
+// a negative one is an error of [New] if the field does not give it a meaning.
 type Limits struct {
 	// BodyBytes is the largest body, 0: 16 MiB, negative: 2 GiB less one, the limit of messages.
 	BodyBytes int64
-	// Sessions is the number of open legacy sessions, 0: 10,000. One more evicts the session that
-	// has been idle longest, of the same principal if it has one, and at least for a minute. The
-	// evicted client opens another session, as after Options.SessionTimeout. If there is none, the
-	// new session is refused with 503. What all sessions keep of initialize is bounded in the same
-	// way: by 64 MiB, or 6.5 KiB for each if there may be more than 10,000.
+	// Sessions limits open legacy sessions, 0: 10,000. Another one evicts the session that has been
+	// idle longest, at least a minute, if possible of the same principal; its client opens a new
+	// one, as after Options.SessionTimeout. If none is idle, the new session is refused with 503.
+	// All sessions' memory for initialize is limited likewise: 64 MiB, or if larger 6.5 KiB each.
 	Sessions int
-	// SessionsPerPrincipal is the number of open legacy sessions of an authenticated principal. One
-	// more evicts the principal's own, or is refused with 503. 0: a quarter of Sessions, at least
-	// one, negative: no limit. A gateway that is one principal for many users may need more.
-	// Anonymous clients share one account: all sessions if Authenticate is nil, else all but a
-	// quarter.
+	// SessionsPerPrincipal limits the open legacy sessions of an authenticated principal. Another
+	// one evicts one of its own, or is refused with 503. 0: a quarter of Sessions, at least one,
+	// negative: no limit. A gateway that is one principal for many users may need more. Anonymous
+	// clients share all sessions if Authenticate is nil, otherwise all but a quarter.
 	SessionsPerPrincipal int
-	// RequestsPerSession is the number of running requests of a legacy session, 0: 64. More are
-	// refused with 429. Calls that wait for a person do not count; see
-	// [roundtrip.Limits].WaitingPerPrincipal.
+	// RequestsPerSession limits the running requests of a legacy session, 0: 64. More are refused
+	// with 429. It excludes calls that wait, see [roundtrip.Limits].WaitingPerPrincipal.
 	RequestsPerSession int
 }
 
-// withDefaults returns a checked copy with the defaults.
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
 	if o != nil {
@@ -160,7 +146,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// checkBounds refuses to turn off what alone bounds the memory that strangers can take.
+// checkBounds requires the limits that protect memory from strangers.
 func (o *Options) checkBounds() error {
 	for _, bound := range []struct {
 		field string
@@ -177,7 +163,6 @@ func (o *Options) checkBounds() error {
 	return nil
 }
 
-// originSet returns the set of origins, which must be spelled as in headers.
 func originSet(origins []string) (map[string]bool, error) {
 	set := make(map[string]bool, len(origins))
 	for _, origin := range origins {
@@ -192,7 +177,7 @@ func originSet(origins []string) (map[string]bool, error) {
 	return set, nil
 }
 
-// isSpelledOrigin reports whether a browser may send s as the origin of a page.
+// isSpelledOrigin reports whether a browser may send s as an origin.
 func isSpelledOrigin(s string) bool {
 	o, ok := parseOrigin(s)
 	if !ok {
@@ -200,13 +185,12 @@ func isSpelledOrigin(s string) bool {
 	}
 	for i := range len(s) {
 		if s[i] >= 0x80 || s[i] >= 'A' && s[i] <= 'Z' {
-			return false // names are in Punycode there
+			return false // browsers use Punycode
 		}
 	}
 	return !strings.HasSuffix(s, ":") && (o.port == "" || o.port != o.defaultPort())
 }
 
-// hostSet returns the set of host names in lower case.
 func hostSet(hosts []string) (map[string]bool, error) {
 	set := make(map[string]bool, len(hosts))
 	for _, name := range hosts {

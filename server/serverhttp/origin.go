@@ -14,13 +14,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// checkSource refuses requests of pages of other origins, and those to a local server under a name
-// that is not local (basic/transports/streamable-http, "Security & Endpoint").
+// checkSource refuses pages of other origins, and requests to a local server under a name that is
+// not local (basic/transports/streamable-http, "Security & Endpoint").
 func (h *Handler) checkSource(r *http.Request) *fault {
 	tcp, origins := localAddr(r), r.Header["Origin"]
 	local := tcp != nil && tcp.IP.IsLoopback()
 	if len(origins) == 0 && !local && len(h.hosts) == 0 {
-		return nil // not a browser, which is not what this protects from
+		return nil // not a browser: no protection needed
 	}
 	host, ok := parseAuthority(r.Host)
 	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
@@ -32,7 +32,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	}
 	switch {
 	case len(origins) == 0:
-		return nil // not a browser either
+		return nil // not a browser
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
@@ -53,8 +53,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 }
 
 // mayBeRebound reports whether a same-origin page may have rebound its name to a private address.
-// Such a page has its name in Host and Origin; it cannot have an address there, or https, for which
-// it would need a certificate.
+// Such a page has a name, not an address, and for lack of a certificate no https.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
 	_, noAddress := netip.ParseAddr(host.host)
 	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
@@ -65,18 +64,18 @@ func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) b
 func sharesOrigin(origin string, host authority) bool {
 	from, ok := parseOrigin(origin)
 	if !ok || from.defaultPort() == "" || host.host == "" {
-		return false // not loaded over HTTP: browser extensions, say, must be listed
+		return false // not loaded over HTTP, such as a browser extension: must be listed
 	}
-	// Pages on this machine are trusted like programs. A rebound page has its name in Origin.
+	// Local pages are trusted like programs. A rebound page has its name in Origin.
 	if from.isLoopback() && host.isLoopback() {
 		return true
 	}
-	// The scheme is left out: behind a proxy that ends TLS nobody knows it.
+	// The scheme is ignored: a proxy may terminate TLS.
 	return from.host == host.host &&
 		cmp.Or(from.port, from.defaultPort()) == cmp.Or(host.port, from.defaultPort())
 }
 
-// forbiddenFault refuses a request by its source. advice is for the operator.
+// forbiddenFault refuses the source of a request, with advice for the operator.
 func forbiddenFault(reason event.RefusalReason, r *http.Request,
 	message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
@@ -85,7 +84,7 @@ func forbiddenFault(reason event.RefusalReason, r *http.Request,
 			clipSource(firstLine(r.Header["Origin"])), advice)}
 }
 
-// clipSource quotes a Host or Origin without a user part, which may hold a password.
+// clipSource quotes a Host or Origin without its user part, which may hold a password.
 func clipSource(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		s = "…" + s[at:]
@@ -105,14 +104,14 @@ func toPrivate(r *http.Request) bool {
 	return tcp.IP.IsPrivate() || tcp.IP.IsLinkLocalUnicast()
 }
 
-// localAddr returns the local TCP address of the connection of r, nil if it is unknown.
+// localAddr returns the local TCP address of r's connection; may be nil.
 func localAddr(r *http.Request) *net.TCPAddr {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp, _ := addr.(*net.TCPAddr)
 	return tcp
 }
 
-// An authority is a host, in lower case and without brackets, and a port, or "".
+// An authority is a host, in lower case and without brackets, and an optional port.
 type authority struct{ host, port string }
 
 func parseAuthority(s string) (a authority, ok bool) {
@@ -139,7 +138,6 @@ func parseAuthority(s string) (a authority, ok bool) {
 	return a, true
 }
 
-// isLoopback reports whether the host is this machine by definition.
 func (a authority) isLoopback() bool {
 	if a.host == "localhost" || a.host == "127.0.0.1" || a.host == "localhost." {
 		return true
@@ -148,13 +146,12 @@ func (a authority) isLoopback() bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// An origin is where a web page comes from.
+// An origin is the origin of a web page.
 type origin struct {
 	scheme string
 	authority
 }
 
-// parseOrigin reads an origin that has a host. "null" is none.
 func parseOrigin(s string) (o origin, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme == "" {
@@ -164,7 +161,6 @@ func parseOrigin(s string) (o origin, ok bool) {
 	return origin{scheme, a}, ok
 }
 
-// defaultPort is the port of the scheme, empty if it is not one of HTTP.
 func (o origin) defaultPort() string {
 	switch o.scheme {
 	case "http":

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestSource covers who may address the endpoint, from pages and otherwise.
-// local is the address that the connection was made to.
+// TestSource checks requests from pages and others. local is the connection's address.
 func TestSource(t *testing.T) {
 	const loopback, lan = "127.0.0.1:8080", "192.0.2.1:8080"
 	none := &serverhttp.Options{}
@@ -109,8 +108,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// elsewhere is a listener whose connections seem to have been made to another
-// address of this machine.
+// elsewhere is a listener whose connections report another local address.
 type elsewhere struct {
 	net.Listener
 	local net.Addr
@@ -128,9 +126,8 @@ type elsewhereConn struct {
 
 func (c elsewhereConn) LocalAddr() net.Addr { return c.local }
 
-// TestRebindingOfPrivateAddresses: a page that has rebound its name to the
-// address of an internal server looks like a page of the same origin. Honest
-// sites are told apart by https, an address in place of the name, or the list.
+// A page that has rebound its name looks like one of the same origin. Genuine sites have https, an
+// address, or an entry in AllowedHosts.
 func TestRebindingOfPrivateAddresses(t *testing.T) {
 	none, hosts := &serverhttp.Options{},
 		&serverhttp.Options{AllowedHosts: []string{"mcp.corp.example"}}

@@ -9,9 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// recoverPanic recovers panics of hooks in [Options] and of wrapped response writers; the server
-// recovers those of handlers. The request gets an internal error, or if its response has begun, a
-// broken connection.
+// recoverPanic recovers panics of hooks in [Options] and of wrapped response writers. The client
+// gets an internal error, or a broken connection if its response has begun.
 func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -27,8 +26,7 @@ func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 		err: rules.InternalError()})
 }
 
-// reportPanicOrAbort is logPanic for the goroutine of net/http, on which [http.ErrAbortHandler]
-// breaks the connection.
+// reportPanicOrAbort is logPanic, but passes [http.ErrAbortHandler] on to net/http.
 func reportPanicOrAbort(ctx context.Context, p event.HandlerPanicked) {
 	if p.Value == http.ErrAbortHandler {
 		panic(p.Value)
@@ -36,7 +34,7 @@ func reportPanicOrAbort(ctx context.Context, p event.HandlerPanicked) {
 	logPanic(ctx, p)
 }
 
-// logPanic logs a panic like net/http, because it may be one of the observer.
+// logPanic logs a panic like net/http, because the observer itself may have panicked.
 func logPanic(ctx context.Context, p event.HandlerPanicked) {
 	hs, ok := ctx.Value(http.ServerContextKey).(*http.Server)
 	if !ok || hs.ErrorLog == nil || p.Value == http.ErrAbortHandler {

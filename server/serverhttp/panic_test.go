@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// errorLog is what an [http.Server] logs.
+// errorLog is the log of an [http.Server].
 type errorLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -37,7 +37,7 @@ func (l *errorLog) String() string {
 	return l.text.String()
 }
 
-// logged is serveHandler with a log of its own.
+// logged is serveHandler with its own log.
 func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	t.Helper()
 	text := &errorLog{}
@@ -48,7 +48,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	return ts, text
 }
 
-// fallible are places beside handlers that panic with a value, and the requests that come by them.
+// fallible are places outside handlers that panic with a value, and requests that reach them.
 func fallible(value any) []panicCase {
 	observer := observerFunc(func(e event.Event) {
 		if _, ok := e.(event.EphemeralKey); !ok {
@@ -99,8 +99,7 @@ func (tc panicCase) request() (http.Header, string) {
 	return headers(tc.method, tc.target), body(tc.method, params)
 }
 
-// TestPanicsAreAnswered: what panics beside handlers is an internal error to
-// whose request it was, and the connection goes on.
+// A panic outside handlers is an internal error of its request, and the connection survives.
 func TestPanicsAreAnswered(t *testing.T) {
 	for _, tc := range fallible("on purpose") {
 		t.Run(tc.name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 			got := do(t, ts, "POST", header, message)
 			id := "7"
 			if tc.name == "Authenticate" {
-				id = "" // nothing has been read yet
+				id = "" // nothing was read yet
 			}
 			if got.status != tc.status || got.code() != protocol.CodeInternalError ||
 				strings.Trim(string(got.ID), "nul") != id {
@@ -126,8 +125,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	}
 }
 
-// TestAbortIsPassedOn: http.ErrAbortHandler breaks the connection, and is not
-// logged, as anywhere in net/http.
+// http.ErrAbortHandler breaks the connection and is not logged, as in net/http.
 func TestAbortIsPassedOn(t *testing.T) {
 	for _, tc := range fallible(http.ErrAbortHandler) {
 		t.Run(tc.name, func(t *testing.T) {
@@ -144,7 +142,7 @@ func TestAbortIsPassedOn(t *testing.T) {
 	}
 }
 
-// TestPanicOnAStream: a response that has become a stream ends with the error.
+// A stream ends with the error.
 func TestPanicOnAStream(t *testing.T) {
 	srv := newServer(t,
 		&server.Options{Observer: panicsOn[event.HandlerPanicked]("in the observer")})
@@ -163,7 +161,7 @@ func TestPanicOnAStream(t *testing.T) {
 	}
 }
 
-// halfWriter panics in the middle of a body.
+// halfWriter panics within a body.
 type halfWriter struct{ http.ResponseWriter }
 
 func (w halfWriter) Write(p []byte) (int, error) {
@@ -171,7 +169,7 @@ func (w halfWriter) Write(p []byte) (int, error) {
 	panic("in the writer")
 }
 
-// TestPanicOfAWriter: what has been half written is not completed.
+// A partly written response is not completed.
 func TestPanicOfAWriter(t *testing.T) {
 	h := servertest.NewHandler(t, newServer(t, nil), nil)
 	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter,
@@ -191,7 +189,7 @@ func TestPanicOfAWriter(t *testing.T) {
 	}
 }
 
-// TestPanicOfInitialize: a session that does not come to be takes no room.
+// A failed session takes no room.
 func TestPanicOfInitialize(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

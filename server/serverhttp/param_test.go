@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// addMirrored registers a tool one of whose arguments is repeated in a header.
+// addMirrored registers a tool with an argument mirrored into a header.
 func addMirrored(srv server.Registrar) {
 	server.AddRawTool(srv, server.Tool{Name: "run", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"other":{"type":"string"}}}`)},
@@ -45,7 +45,7 @@ func testParamHeaders(t *testing.T, srv *server.Server) {
 	for _, test := range []struct {
 		name      string
 		arguments string
-		header    []string // lines of Mcp-Param-Region
+		header    []string // values of Mcp-Param-Region
 		status    int
 		code      int64
 	}{
@@ -80,7 +80,7 @@ func testParamHeaders(t *testing.T, srv *server.Server) {
 	}
 }
 
-// TestParamHeaderNames holds that the names of headers match in any case.
+// Header names match in any case.
 func TestParamHeaderNames(t *testing.T) {
 	srv := newServer(t, nil)
 	addMirrored(srv)
@@ -99,7 +99,7 @@ func TestParamHeaderNames(t *testing.T) {
 	}
 }
 
-// A tool that the caller may not see must not give itself away by its headers.
+// A hidden tool must not be revealed by its headers.
 func TestParamHeadersOfHiddenTool(t *testing.T) {
 	srv := newServer(t, &server.Options{
 		Visible: func(p protocol.Principal, _ server.Kind, name string) bool {
@@ -132,8 +132,7 @@ func TestParamHeadersOfHiddenTool(t *testing.T) {
 	}
 }
 
-// TestConnectionRemovesNoHeader holds that a client cannot have one replica remove a header that
-// another would check, by which it could run a tool with arguments that the header contradicts.
+// A client must not make a replica remove a header that the owner would check.
 func TestConnectionRemovesNoHeader(t *testing.T) {
 	f := newFleet(t, &serverhttp.Options{
 		Authenticate: func(r *http.Request) (protocol.Principal, error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// reportRefusal tells the observer of a request that no middleware has seen.
 func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 	e := event.RequestRefused{
 		Transport: "http", Reason: f.reason, Status: f.status, RequestID: f.id.String(),
@@ -25,16 +24,15 @@ func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 	h.srv.Report(r.Context(), e)
 }
 
-// maxCause is how much of the text of an authentication hook's error is kept.
-const maxCause = 1 << 10
+const maxCause = 1 << 10 // bytes kept of a hook's error
 
-// A hookError is the error of an authentication hook, without the credentials that it may quote.
+// A hookError is the error of an authentication hook with masked credentials.
 type hookError struct {
 	text string
 	err  error
 }
 
-// newHookError masks the secrets of the request in the error of an option's hook.
+// newHookError masks the secrets of the request in a hook's error.
 func newHookError(r *http.Request, option string, err error) error {
 	text := errorText(err)
 	if len(text) > maxCause {
@@ -44,7 +42,7 @@ func newHookError(r *http.Request, option string, err error) error {
 		redact.MaskParts(text, requestSecrets(r)), err}
 }
 
-// errorText returns the text of an error that is not ours, and may panic.
+// errorText protects against foreign errors that panic.
 func errorText(err error) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -54,17 +52,15 @@ func errorText(err error) (text string) {
 	return err.Error()
 }
 
-// Error returns the masked text.
 func (e *hookError) Error() string { return e.text }
 
-// Is and As look into the hook's error. Unwrap would reveal the text that is masked.
+// Is looks into the hook's error. Unwrap would reveal the masked text.
 func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
 
 // As is Is for types.
 func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 
-// isPlainHeader reports whether a log may show the value of a header. All others may hold
-// credentials, for example X-Forwarded-Access-Token of a proxy.
+// isPlainHeader reports whether logs may show a header. Others may hold credentials.
 func isPlainHeader(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection",
@@ -75,12 +71,11 @@ func isPlainHeader(name string) bool {
 		headerVersion, headerMethod:
 		return true
 	}
-	// what browsers say about themselves
+	// about the browser
 	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-")
 }
 
-// requestSecrets returns the secrets of a request. It does not split more than can be masked: that
-// would cost more than serving the request.
+// requestSecrets returns the secrets of a request. It splits no more than can be masked.
 func requestSecrets(r *http.Request) []string {
 	var secrets []string
 	total := 0

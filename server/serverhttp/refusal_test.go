@@ -22,7 +22,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// refusals keeps the refusals that it is told of.
 type refusals struct {
 	mu   sync.Mutex
 	list []event.RequestRefused
@@ -49,11 +48,11 @@ func (o *refusals) take() []event.RequestRefused {
 	return list
 }
 
-// errRevoked is what an authentication hook may return.
+// errRevoked is an error of an authentication hook.
 var errRevoked = errors.New("the key is revoked")
 
-// observed returns an endpoint of small limits, its observer, and how many
-// requests passed the middleware.
+// observed returns an endpoint with small limits, its observer, and the count of requests in
+// middleware.
 func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.Handler) {
 	seen := &refusals{}
 	var passed atomic.Int32
@@ -98,8 +97,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	return c, seen, func() int { return int(passed.Swap(0)) }, h
 }
 
-// TestRefusalsAreObserved: of whatever a transport refuses before any middleware, the operator
-// hears, with the reason and what to do. What passes the middleware is no such event.
+// Each refusal before middleware is reported once, with the reason and advice; others are not.
 func TestRefusalsAreObserved(t *testing.T) {
 	c, seen, passed, h := observed(t)
 	modern := func(change ...string) []string {
@@ -171,7 +169,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400,
 			refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
 		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400,
-			refused{"event_id", -32600, "", "is not kept"}},
+			refused{"event_id", -32600, "", "been evicted"}},
 		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200,
 			refused{"malformed", -32600, "", ""}},
 		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`,
@@ -233,8 +231,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 	}
 }
 
-// TestRefusalsTellNoSecrets: whatever a request says in confidence, and however
-// the hook quotes it, an event does not repeat.
+// Events do not contain a request's secrets, however the hook quotes them.
 func TestRefusalsTellNoSecrets(t *testing.T) {
 	c, seen, _, _ := observed(t)
 	const token, cookie, session = "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl",
@@ -272,14 +269,14 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 	}
 }
 
-// TestObserverPanics: an observer that panics about a refusal costs nobody the answer.
+// A panicking observer costs no response.
 func TestObserverPanics(t *testing.T) {
 	srv := newServer(t, &server.Options{Observer: panicsOn[event.RequestRefused]("on purpose")})
 	ts, _ := serve(t, srv, nil)
 	wantStatus(t, "the answer", do(t, ts, "PUT", headers("", ""), ""), 405)
 }
 
-// TestRefusalIsCheap: whatever the headers hold, refusing a request allocates little beside them.
+// Refusing a request allocates little beside its headers.
 func TestRefusalIsCheap(t *testing.T) {
 	const size, most = 512 << 10, 64 << 10
 	var words strings.Builder
@@ -340,8 +337,7 @@ func TestRefusalIsCheap(t *testing.T) {
 	}
 }
 
-// A request that its headers contradict reaches middleware with what a log says of the
-// sender, and with what it must not say.
+// Middleware sees the sender of a request with contradicting headers, including its secrets.
 func TestRefusedRequestsKeepTheirSender(t *testing.T) {
 	var got *server.Request
 	keep := before(func(_ context.Context, r *server.Request) error { got = r; return nil })

@@ -21,59 +21,55 @@ import (
 )
 
 const (
-	// writeChunk is how much a client must take within the write timeout.
-	writeChunk = 64 << 10
-	// maxPooled keeps the buffer of one large response from staying around.
-	maxPooled = 64 << 10
-	// usualBytes is room for most messages.
-	usualBytes = 1 << 10
-	// inHeader is the size from which net/http no longer finds the length of a response by itself.
-	inHeader = 2 << 10
+	writeChunk = 64 << 10 // per write timeout
+	maxPooled  = 64 << 10 // larger buffers are not kept
+	usualBytes = 1 << 10  // fits most messages
+	inHeader   = 2 << 10  // above this, net/http does not set Content-Length
 )
 
 var errAnswered = errors.New("serverhttp: the request has been answered")
 
-// A responseWriter writes the response to one HTTP request. For a request of revision 2026-07-28 it
-// is also the channel to the client that the handler has ([server.Delivery].Back).
+// A responseWriter writes the response to one HTTP request. In revision 2026-07-28 it is also the
+// handler's channel to the client ([server.Delivery].Back).
 //
 //	undecided ── Notify ──→ streaming ── writeResponse ──→ ended
 //	    └──────── writeResponse: JSON ───────────────────────┘
 type responseWriter struct {
 	w            http.ResponseWriter
 	h            *Handler
-	r            *http.Request // that it answers
+	r            *http.Request // being answered
 	deadline     connDeadlines
-	body         bodyDeadline                  // of the request
-	task         inflight.Request              // the request that it answers
-	jsonOnly     bool                          // the client takes no stream
-	eventsOnly   bool                          // the client takes a stream alone
-	received     *hophttp.Received             // not nil: a replica passed the request on
-	streamWriter *streamWriter                 // that writes it instead, of legacy clients; nil: none
-	place        recent.Entry[*responseWriter] // in Handler.bodies, and then in Handler.quiet
+	body         bodyDeadline                  // of the request body
+	task         inflight.Request              // of the request
+	jsonOnly     bool                          // the client accepts no stream
+	eventsOnly   bool                          // the client accepts only a stream
+	received     *hophttp.Received             // set if forwarded by a replica
+	streamWriter *streamWriter                 // writes the response of a legacy client; may be nil
+	place        recent.Entry[*responseWriter] // in Handler.bodies, then in Handler.quiet
 	loan
 
-	// What the authority says of the request; nil: nothing.
+	// Set by the authority; may be nil.
 	access *server.Access
 	values func(context.Context) context.Context
 
-	mu             sync.Mutex // guards what follows, and writing
-	media          [1]string  // the value of Content-Type
+	mu             sync.Mutex // guards the following fields, and writing
+	media          [1]string  // Content-Type
 	served         bool       // the handler has returned
 	streaming      bool
 	ended          bool
-	err            error       // of writing; nothing is written after it
-	onWritten      func()      // is told when the response is out; nil: nobody
-	keepAliveTimer *time.Timer // runs out when a stream needs a comment, nil: never
+	err            error       // write error, after which nothing is written
+	onWritten      func()      // called when the response is out; may be nil
+	keepAliveTimer *time.Timer // for the next comment on a stream; may be nil
 }
 
-// Notify sends a notification. The first one turns the response into a stream.
-// It blocks while the client is slow, for at most the write timeout.
+// Notify sends a notification. The first one turns the response into a stream. It blocks at most
+// for the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
 	}
 	if err := ctx.Err(); err != nil {
-		return err // nobody may be listening any more
+		return err // the client may be gone
 	}
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -83,7 +79,7 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 	case rw.err != nil:
 		return rw.err
 	case rw.jsonOnly:
-		return nil // as on a transport that cannot carry it
+		return nil // like a transport that cannot carry it
 	}
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -94,14 +90,12 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 	return rw.writeEventLocked(buf, message)
 }
 
-// writeEventLocked writes a message, encoded in buf, as one event.
 func (rw *responseWriter) writeEventLocked(buf *[]byte, message []byte) error {
-	*buf = sse.AppendEvent(message, message) // goes behind what it is made from
+	*buf = sse.AppendEvent(message, message) // after its source in the same buffer
 	rw.beginStreamLocked()
 	return rw.sendLocked((*buf)[len(message):])
 }
 
-// beginStreamLocked writes the headers of an event stream, unless they were written.
 func (rw *responseWriter) beginStreamLocked() {
 	if rw.streaming {
 		return
@@ -112,20 +106,19 @@ func (rw *responseWriter) beginStreamLocked() {
 	header := rw.w.Header()
 	header["Content-Type"] = values[0:1:1]
 	header["Cache-Control"] = values[1:2:2]
-	header["X-Accel-Buffering"] = values[2:3:3] // nginx would hold events back
+	header["X-Accel-Buffering"] = values[2:3:3] // disables buffering in nginx
 	rw.w.WriteHeader(http.StatusOK)
 }
 
-// sendLocked writes to the stream and flushes.
 func (rw *responseWriter) sendLocked(p []byte) error {
 	rw.err = rw.writeLocked(p)
 	if rw.err == nil {
-		if len(p) == 0 { // else the last piece has just been given its time
+		if len(p) == 0 { // writeLocked has not extended it
 			rw.extendWriteDeadline()
 		}
 		rw.err = http.NewResponseController(rw.w).Flush()
 		if errors.Is(rw.err, http.ErrNotSupported) {
-			rw.err = nil // such a writer delivers late, but it delivers
+			rw.err = nil // without flushing, delivery is only late
 		}
 	}
 	switch interval := rw.h.opts.tuning.keepAlive; {
@@ -140,24 +133,22 @@ func (rw *responseWriter) sendLocked(p []byte) error {
 	return rw.err
 }
 
-// giveUpLocked is called when a write failed. It cancels the request, except that of a legacy
-// client, whose stream writer detaches.
+// giveUpLocked handles a failed write. It cancels a modern request or detaches the stream writer.
 func (rw *responseWriter) giveUpLocked() {
 	if rw.streamWriter != nil {
 		rw.streamWriter.reader.Wake()
 		return
 	}
-	rw.task.Cancel(rw.err) // work for a client that is gone is wasted
+	rw.task.Cancel(rw.err) // no work for a lost client
 }
 
-// hasFailed reports whether a write failed.
 func (rw *responseWriter) hasFailed() bool {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	return rw.err != nil
 }
 
-// setStreamWriter leaves the response to c. After the keep-alive interval it becomes a stream.
+// setStreamWriter lets c write the response, which becomes a stream after the keep-alive interval.
 func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -177,23 +168,23 @@ func (rw *responseWriter) sendKeepAlive() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	if !rw.ended && rw.err == nil {
-		_ = rw.sendLocked(sse.AppendComment(nil)) // loses the client when it fails
+		_ = rw.sendLocked(sse.AppendComment(nil)) // errors cancel the request
 	}
 }
 
-// breakSilence is sendKeepAlive for revision 2026-07-28, called by the queue, which must not wait.
+// breakSilence is sendKeepAlive for revision 2026-07-28. The queue calls it, so it must not block.
 func (rw *responseWriter) breakSilence() {
 	go func() {
 		rw.mu.Lock()
 		defer rw.mu.Unlock()
 		if !rw.served && !rw.streaming && !rw.ended && rw.err == nil {
 			rw.beginStreamLocked()
-			_ = rw.sendLocked(sse.AppendComment(nil)) // loses the client when it fails
+			_ = rw.sendLocked(sse.AppendComment(nil)) // errors cancel the request
 		}
 	}()
 }
 
-// endSilence is called when the handler has returned: what happened decides the headers now.
+// endSilence ends comments when the handler has returned: the response decides the headers.
 func (rw *responseWriter) endSilence() {
 	rw.h.quiet.Remove(&rw.place)
 	rw.mu.Lock()
@@ -201,7 +192,7 @@ func (rw *responseWriter) endSilence() {
 	rw.served = true
 }
 
-// endLocked keeps handlers that still run from writing, and stops comments.
+// endLocked stops comments and rejects writes of handlers that still run.
 func (rw *responseWriter) endLocked() {
 	rw.ended = true
 	if rw.keepAliveTimer != nil {
@@ -209,8 +200,8 @@ func (rw *responseWriter) endLocked() {
 	}
 }
 
-// writeResponse writes the response: as an event if a stream has begun, or if the client accepts
-// nothing else and the status is 200, else as JSON. Nothing can be written afterwards.
+// writeResponse writes the response and ends it: as an event if a stream has begun, or if the
+// client accepts nothing else and the status is 200, otherwise as JSON.
 func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -218,7 +209,6 @@ func (rw *responseWriter) writeResponse(status int, response *protocol.Response)
 	rw.writeResponseText(status, buf)
 }
 
-// writeResponseText is writeResponse for a response that is encoded in buf.
 func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
 	if rw.tryWriteText(status, buf) && rw.onWritten != nil {
 		rw.onWritten()
@@ -232,17 +222,16 @@ func (rw *responseWriter) tryWriteText(status int, buf *[]byte) (written bool) {
 	switch {
 	case rw.err != nil:
 	case rw.streaming, rw.eventsOnly && status == http.StatusOK:
-		_ = rw.writeEventLocked(buf, *buf) // there is nobody left to tell
+		_ = rw.writeEventLocked(buf, *buf) // rw.err has the error
 	default:
 		rw.writeJSONLocked(status, *buf)
 	}
 	return rw.err == nil
 }
 
-// OnWritten is as [server.Request.OnWritten].
+// OnWritten implements [server.Request.OnWritten].
 func (rw *responseWriter) OnWritten(f func()) { rw.onWritten = f }
 
-// writeJSONLocked makes message the whole response.
 func (rw *responseWriter) writeJSONLocked(status int, message []byte) {
 	header := rw.w.Header()
 	rw.media[0] = typeJSON
@@ -254,7 +243,7 @@ func (rw *responseWriter) writeJSONLocked(status int, message []byte) {
 	rw.err = rw.writeLocked(message)
 }
 
-// writeEvents writes events that are encoded already. The first call begins the stream.
+// writeEvents writes encoded events. The first call begins the stream.
 func (rw *responseWriter) writeEvents(events []byte) error {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -265,7 +254,6 @@ func (rw *responseWriter) writeEvents(events []byte) error {
 	return rw.sendLocked(events)
 }
 
-// writeJSONText answers with JSON that is encoded already.
 func (rw *responseWriter) writeJSONText(status int, message []byte) error {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -276,51 +264,46 @@ func (rw *responseWriter) writeJSONText(status int, message []byte) error {
 	return rw.err
 }
 
-// isStreaming reports whether the response has become a stream.
 func (rw *responseWriter) isStreaming() bool {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	return rw.streaming
 }
 
-// hasBegun reports whether any part of the response was written.
 func (rw *responseWriter) hasBegun() bool {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	return rw.streaming || rw.media[0] != ""
 }
 
-// closeStream ends a stream.
 func (rw *responseWriter) closeStream() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
 	rw.endLocked()
 }
 
-// refuseRequest answers a request that reaches no middleware. All such refusals go
-// through here, so the observer is told of each.
+// refuseRequest answers and reports a request that reaches no middleware. All such refusals use it.
 func (rw *responseWriter) refuseRequest(f *fault) {
 	rw.h.reportRefusal(rw.r, f)
 	rw.writeFault(f)
 }
 
-// writeFault is refuseRequest without an event. It drops the rest of the body, because some clients
-// read no response before they have written all. The body gets a deadline, and the response a later
-// one.
+// writeFault is refuseRequest without the event. It discards the rest of the body, because some
+// clients write it before they read. The body gets a deadline, and the response a later one.
 func (rw *responseWriter) writeFault(f *fault) {
 	opts := &rw.h.opts
 	readsOn := opts.ReadTimeout > 0 && !rw.body.expired && rw.deadline.exist()
 	if readsOn {
 		rw.deadline.setRead(time.Now().Add(opts.ReadTimeout))
 		if rw.r.ContentLength <= maxDropped && rw.r.Header["Expect"] == nil {
-			_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // it is refused anyway
+			_, _ = io.CopyN(io.Discard, rw.r.Body, maxDropped) // refused anyway
 		}
 	}
 	if f.value != "" {
 		rw.w.Header().Set(f.header, f.value)
 	}
 	if f.text != "" {
-		_ = rw.writeJSONText(f.status, []byte(f.text)) // nobody is left to tell if it fails
+		_ = rw.writeJSONText(f.status, []byte(f.text)) // no other way to report an error
 	} else {
 		rw.writeResponse(f.status, &protocol.Response{ID: f.id, Error: f.err})
 	}
@@ -329,11 +312,11 @@ func (rw *responseWriter) writeFault(f *fault) {
 	}
 }
 
-// maxDropped is how much of a refused body is read. Clients that send more are cut off.
+// maxDropped limits the discarded part of a refused body. Clients that send more are cut off.
 const maxDropped = 64 << 20
 
 // abandonClient ends the response after a disconnect. The deadline keeps net/http from completing
-// it, which a client that has closed only its sending direction would take for an answer.
+// it, because a client that closed only its sending direction would take that for the response.
 func (rw *responseWriter) abandonClient() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -341,7 +324,7 @@ func (rw *responseWriter) abandonClient() {
 	rw.deadline.setWrite(time.Unix(1, 0))
 }
 
-// writeLocked writes in pieces, each of which the client must take within the write timeout.
+// writeLocked writes in chunks, each within the write timeout.
 func (rw *responseWriter) writeLocked(p []byte) error {
 	for len(p) > 0 {
 		piece := p[:min(len(p), writeChunk)]
@@ -354,8 +337,7 @@ func (rw *responseWriter) writeLocked(p []byte) error {
 	return nil
 }
 
-// extendWriteDeadline starts the write timeout anew. The deadline also covers what
-// net/http writes when the handler has returned.
+// extendWriteDeadline restarts the write timeout, also for what net/http writes after the handler.
 func (rw *responseWriter) extendWriteDeadline() {
 	if rw.deadline.exist() {
 		rw.deadline.setWrite(time.Now().Add(rw.h.opts.tuning.writeTimeout))
@@ -381,26 +363,24 @@ var (
 	_ rpc.BufferLender = (*call)(nil)
 )
 
-// A loan is a response buffer: the transport writes the JSON-RPC envelope, the server appends the
-// result (see [rpc.BufferLender]), so that a result is copied once. One goroutine uses it.
+// A loan is a response buffer with the JSON-RPC envelope, to which the server appends the result,
+// so that it is copied only once (see [rpc.BufferLender]). One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
-	lent *[]byte     // nil: nothing was lent
-	head int         // how much of it precedes the result
+	lent *[]byte     // nil: no loan
+	head int         // length before the result
 }
 
-// Lend implements [rpc.BufferLender]. The server calls it when the handler has
-// returned, so a handler that takes long holds no buffer.
+// Lend implements [rpc.BufferLender]. It is called after the handler, which thus holds no buffer.
 func (rw *responseWriter) Lend() []byte { return rw.lendBuffer(rw.takeBuffer()) }
 
-// Lend implements [rpc.BufferLender]. The event log keeps the buffer, so it is not from the pool.
+// Lend implements [rpc.BufferLender]. The event log keeps the buffer, so it is not pooled.
 func (c *call) Lend() []byte {
 	c.text = make([]byte, 0, usualReply)
 	return c.lendBuffer(&c.text)
 }
 
-// usualReply is room for most responses of legacy revisions, in bytes. They stay
-// in the event log, so it is less than usualBytes.
+// usualReply fits most legacy responses. They stay in the event log, so it is small.
 const usualReply = 384
 
 func (l *loan) lendBuffer(buf *[]byte) []byte {
@@ -413,8 +393,7 @@ func (l *loan) lendBuffer(buf *[]byte) []byte {
 // Return implements [rpc.BufferLender].
 func (l *loan) Return(buf []byte) { *l.lent = buf }
 
-// holdsResult reports whether the server put the result of a response into the
-// buffer, and middleware has not replaced it since.
+// holdsResult reports whether the buffer holds response's result. Middleware may have replaced it.
 func (l *loan) holdsResult(response *protocol.Response) bool {
 	if l.lent == nil || response.Error != nil {
 		return false

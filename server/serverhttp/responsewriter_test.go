@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// kept is what handlers hold on to when they are done.
+// kept holds what handlers keep after they return.
 type kept struct {
 	mu     sync.Mutex
 	ctx    []context.Context
@@ -38,9 +38,8 @@ func (k *kept) keep(ctx context.Context, values ...json.RawMessage) {
 	}
 }
 
-// lending returns a server whose tool answers in every way that ends a loan: with a result of some
-// size, with one that cannot be encoded, with an error, by a panic, and after notifications that go
-// on while the result is written.
+// lending returns a server whose tool ends a loan in every way: with results of any size, one that
+// cannot be encoded, an error, a panic, and notifications during the write.
 func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	srv, err := server.New(nil)
 	noError(t, err)
@@ -71,8 +70,7 @@ func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	return srv
 }
 
-// TestLend runs requests of all outcomes at the same time: no response has a byte of another, and
-// what a handler keeps of its request stays what it was.
+// Concurrent responses do not share bytes, and what handlers keep does not change.
 func TestLend(t *testing.T) {
 	var k kept
 	var background, clients sync.WaitGroup
@@ -83,7 +81,7 @@ func TestLend(t *testing.T) {
 			for i := range 40 {
 				how, n := ways[(i+client)%len(ways)], 1+i%5
 				if how == "large" {
-					n = 20_000 // more than is kept of a buffer
+					n = 20_000 // larger than pooled buffers
 				}
 				word := fmt.Sprintf("<%d.%d>", client, i)
 				r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader(
@@ -123,12 +121,11 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// observerFunc is an observer.
 type observerFunc func(event.Event)
 
 func (f observerFunc) Observe(_ context.Context, e event.Event) { f(e) }
 
-// panicsOn returns an observer that panics on events of one type.
+// panicsOn returns an observer that panics on one type of event.
 func panicsOn[T event.Event](value any) observerFunc {
 	return func(e event.Event) {
 		if _, ok := e.(T); ok {
@@ -137,9 +134,8 @@ func panicsOn[T event.Event](value any) observerFunc {
 	}
 }
 
-// TestNoCommentAfterTheRequest: a stream whose request ends in a panic that
-// is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken
-// its memory back by then, and a comment would bring the process down.
+// A stream whose request ends in a panic, or whose goroutine ends, must send nothing more: net/http
+// has reclaimed its memory, and a comment would crash the process.
 func TestNoCommentAfterTheRequest(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// lateElicit asks once it is allowed to.
+// lateElicit asks when permitted.
 func lateElicit(s *steps) func(context.Context, *server.ToolCall) (toolOutcome, error) {
 	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		s.entered <- ctx
@@ -24,7 +24,7 @@ func lateElicit(s *steps) func(context.Context, *server.ToolCall) (toolOutcome, 
 	}
 }
 
-// TestResume breaks connections at every point and comes back.
+// TestResume breaks connections at every point and resumes.
 func TestResume(t *testing.T) {
 	for _, version := range legacyVersions {
 		t.Run(version, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestResume(t *testing.T) {
 				steps.permit(2)
 				f.expect(`"progress":3`, `"id":3,"result"`)
 				f.end()
-				for range 2 { // after the response, as often as one likes
+				for range 2 { // after the response, repeatedly
 					g := c.listen(last)
 					g.expect(`"progress":3`, `"id":3,"result"`)
 					g.end()
@@ -108,7 +108,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestPushSurvives answers a question that arrived on a second connection.
+// A question on a second connection can be answered.
 func TestPushSurvives(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	addTool(srv, "progress, then ask",
@@ -132,8 +132,7 @@ func TestPushSurvives(t *testing.T) {
 	noError(t, <-steps.ended)
 }
 
-// TestEvicted holds that what is no longer kept is refused and never replayed
-// in part, and that the bounds are kept.
+// Evicted events are refused and never replayed in part, and the bounds hold.
 func TestEvicted(t *testing.T) {
 	srv, steps := legacyServer(t, nil)
 	const size = 10 << 10
@@ -171,7 +170,7 @@ func TestEvicted(t *testing.T) {
 			}
 			wantStatus(t, "resuming from what was dropped",
 				read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", first)), 400)
-			// A client that is connected gets it all, however much that is.
+			// A connected client gets everything.
 			g := c.callFlow(2, "chatter")
 			g.expect("first")
 			<-steps.entered
@@ -195,8 +194,7 @@ func TestEvicted(t *testing.T) {
 	}
 }
 
-// awaitIdle waits until no request of the session runs: the second of two with
-// the same id is refused as long as the first runs.
+// awaitIdle waits until the session is idle: a second request with a running one's id is refused.
 func awaitIdle(t testing.TB, c *legacyClient) {
 	t.Helper()
 	for {
@@ -206,7 +204,7 @@ func awaitIdle(t testing.TB, c *legacyClient) {
 	}
 }
 
-// TestReconnect has the server hang up in the middle of a request.
+// The server closes the connection during a request.
 func TestReconnect(t *testing.T) {
 	c, _, steps := startSession(t, "2025-11-25")
 	f := c.callFlow(1, "reconnect")
@@ -221,7 +219,7 @@ func TestReconnect(t *testing.T) {
 	steps.allow <- struct{}{}
 	g.expect("reconnected")
 	g.end()
-	// Older clients would not come back.
+	// Older clients would not reconnect.
 	for _, version := range legacyVersions[:3] {
 		got := openSession(t, c.ts, version).call(1, "reconnect")
 		wantPart(t, version, got.body, `"text":"`+server.ErrCannotClose.Error()+`"`)
@@ -231,7 +229,6 @@ func TestReconnect(t *testing.T) {
 	wantPart(t, "modern", got.body, server.ErrCannotClose.Error())
 }
 
-// TestCloseStreamRefuses covers what a handler may do wrong.
 func TestCloseStreamRefuses(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	var kept *server.ToolCall
@@ -245,7 +242,7 @@ func TestCloseStreamRefuses(t *testing.T) {
 	wantIs(t, "after the response", kept.CloseStream(t.Context(), 0), server.ErrEnded)
 }
 
-// TestPriming holds who gets an event without data first.
+// Only some clients get an empty first event.
 func TestPriming(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	ts, _ := serve(t, srv, nil)

@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A session is one client of a legacy revision, from initialize until it is deleted, expires, or
-// the handler shuts down. An idle session has no goroutine and no timer.
+// A session is one legacy client, from initialize until it is deleted, expires, or the handler
+// shuts down. An idle session has no goroutine and no timer.
 type session struct {
 	id        string
 	core      *server.Session
@@ -29,38 +29,35 @@ type session struct {
 	cost int64 // counted in sessions.bytes
 
 	// Guarded by the mutex of the table.
-	busy    int                    // HTTP requests and calls under way
-	running int                    // calls alone, but for those that wait for a person
-	inIdle  recent.Entry[*session] // in sessions.idle while nothing is under way
-	inOwn   recent.Entry[*session] // in sessions.idleOf, as long
+	busy    int                    // HTTP requests and calls in flight
+	running int                    // calls in flight, except those that wait for a person
+	inIdle  recent.Entry[*session] // in sessions.idle while idle
+	inOwn   recent.Entry[*session] // in sessions.idleOf while idle
 }
 
 const (
-	// sessionCost is the size of a session without the parameters of initialize, in bytes.
-	sessionCost = 4 << 10
+	sessionCost = 4 << 10 // bytes, without the parameters of initialize
 	// minEvictIdle is the idle time before an eviction. Active clients send more often, or listen.
 	minEvictIdle = time.Minute
-	// eventLife is how long the events of an ended stream are kept. Clients reconnect in seconds.
-	eventLife = 5 * time.Minute
+	eventLife    = 5 * time.Minute // of ended streams; clients reconnect in seconds
 )
 
-// A sessionTable holds all sessions of a handler.
 type sessionTable struct {
 	maxRunning   int
-	count, bytes *quota.Pool[protocol.Principal] // of sessions, those that are opening included
+	count, bytes *quota.Pool[protocol.Principal] // of sessions, including those being opened
 	idle         *recent.Queue[*session]
 	logs         *replay.Shared
-	events       *quota.Pool[protocol.Principal] // bytes that the logs keep
+	events       *quota.Pool[protocol.Principal] // bytes in the logs
 
 	mu   sync.Mutex
 	byID map[string]*session
-	// those in idle, by principal that has sessions
+	// by principal with sessions
 	idleOf map[protocol.Principal]*recent.List[*session]
-	closed bool          // no session is opened
-	ended  bool          // no GET stream is opened either
-	empty  chan struct{} // made by drain, closed when no session is open
+	closed bool          // no new sessions
+	ended  bool          // no new GET streams either
+	empty  chan struct{} // made by drainSessions, closed when no session is open
 
-	newID func() string // returns the id of a new session
+	newID func() string // returns a new session id
 }
 
 func newSessions(o *Options) *sessionTable {
@@ -85,7 +82,6 @@ func newSessions(o *Options) *sessionTable {
 	return t
 }
 
-// An eventAccount counts the bytes of events that are kept for one principal.
 type eventAccount struct {
 	pool  *quota.Pool[protocol.Principal]
 	owner protocol.Principal
@@ -95,15 +91,13 @@ func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) 
 func (a eventAccount) Give(n int64)              { a.pool.Give(a.owner, n) }
 func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.owner) }
 
-// An eviction is a session that made room for another.
 type eviction struct {
 	session *session
 	idle    time.Duration
-	limit   quota.Limit // that was reached
+	limit   quota.Limit // the exceeded one
 }
 
-// reserveRoom reserves room for a session of p. It removes idle sessions from the table, which the
-// caller must end.
+// reserveRoom reserves room for a session of p. The caller must end the evicted sessions.
 func (t *sessionTable) reserveRoom(p protocol.Principal,
 	cost int64) (evicted []eviction, refused *fault) {
 	t.mu.Lock()
@@ -126,8 +120,7 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 	}
 }
 
-// takeRoomLocked counts a session of p, or returns the bound that it would exceed
-// and the option that sets it.
+// takeRoomLocked counts a session of p, or returns the limit it would exceed and its option.
 func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
@@ -139,18 +132,16 @@ func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	if limit = t.bytes.Take(p, cost); limit != quota.None {
 		t.count.Give(p, 1)
 	}
-	return limit, "Limits.Sessions" // by which the bytes grow, too
+	return limit, "Limits.Sessions" // the bytes depend on it too
 }
 
-// giveReserved gives the room back that was reserved for a session of p.
 func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked returns the room of a session of p. A principal keeps its queue of idle sessions
-// until its last session ends.
+// giveRoomLocked returns the room of a session of p, with the last one also its queue.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
@@ -159,7 +150,7 @@ func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	}
 }
 
-// oldestIdleLocked returns the session to evict: of p if it has one or has used up its share.
+// oldestIdleLocked returns the session to evict, of p if its share is used up or one is idle.
 func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
@@ -174,7 +165,6 @@ func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	return s, since
 }
 
-// roomFault is the fault of a session of p that exceeds a bound, which may change after a while.
 func roomFault(p protocol.Principal, limit quota.Limit, option string, after time.Duration) *fault {
 	why := "too many sessions are open"
 	if limit == quota.Share {
@@ -187,7 +177,6 @@ func roomFault(p protocol.Principal, limit quota.Limit, option string, after tim
 	return f
 }
 
-// dropLocked removes s from the table. It reports false when s is not in the table.
 func (t *sessionTable) dropLocked(s *session) bool {
 	if t.byID[s.id] != s {
 		return false
@@ -199,7 +188,6 @@ func (t *sessionTable) dropLocked(s *session) bool {
 	return true
 }
 
-// beginIdleLocked notes that nothing is under way in s any more.
 func (t *sessionTable) beginIdleLocked(s *session) {
 	own := t.idleOf[s.principal]
 	if own == nil {
@@ -210,7 +198,6 @@ func (t *sessionTable) beginIdleLocked(s *session) {
 	t.idle.Add(&s.inIdle, s)
 }
 
-// endIdleLocked notes that s is not idle, or that it is gone.
 func (t *sessionTable) endIdleLocked(s *session) {
 	t.idle.Remove(&s.inIdle)
 	s.inOwn.Unlink()
@@ -223,8 +210,7 @@ func (t *sessionTable) newLog(p protocol.Principal) *replay.Log {
 	})
 }
 
-// addSession adds s, for which room was reserved, under a new id. It begins idle.
-// addSession reports false when the table has closed meanwhile.
+// addSession adds s, with reserved room, as idle. It reports false if the table is closed.
 func (t *sessionTable) addSession(s *session) bool {
 	s.id = t.newID()
 	if s.core.Version() >= protocol.V20251125 {
@@ -241,8 +227,7 @@ func (t *sessionTable) addSession(s *session) bool {
 	return true
 }
 
-// acquireSession returns the session with an id, which does not expire until releaseSession. A
-// session of another principal looks like one that does not exist.
+// acquireSession returns a session of p by id, which cannot expire until releaseSession.
 func (t *sessionTable) acquireSession(id string, p protocol.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,11 +255,10 @@ func (t *sessionTable) releaseSession(s *session) {
 	}
 }
 
-// limitSession is the bound of one session, beside those of the server and of a principal.
+// limitSession is the limit of one session, besides those of server and principal.
 const limitSession quota.Limit = "session"
 
-// beginCalls counts n calls of a held session, up to the limit. Each call holds the session until
-// finishCall.
+// beginCalls counts n calls of an acquired session. Each holds the session until finishCall.
 func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,7 +277,6 @@ func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	return nil
 }
 
-// cancelBegun undoes beginCalls for calls that are not made.
 func (t *sessionTable) cancelBegun(s *session, n int) {
 	t.mu.Lock()
 	s.running -= n
@@ -303,7 +286,7 @@ func (t *sessionTable) cancelBegun(s *session, n int) {
 	}
 }
 
-// setWaiting sets whether a call waits for a person. One that goes on may exceed the limit.
+// setWaiting sets whether a call waits for a person. One that resumes may exceed the limit.
 func (t *sessionTable) setWaiting(c *call, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -318,7 +301,7 @@ func (t *sessionTable) setWaiting(c *call, waits bool) {
 	c.waits = waits
 }
 
-// finishCall ends one call of beginCalls. setWaiting may follow, from a goroutine of its handler.
+// finishCall ends one call of beginCalls. A goroutine of its handler may still call setWaiting.
 func (t *sessionTable) finishCall(c *call) {
 	t.mu.Lock()
 	if !c.waits {
@@ -329,7 +312,7 @@ func (t *sessionTable) finishCall(c *call) {
 	t.releaseSession(c.session)
 }
 
-// expireSession ends a session that was idle for too long, unless it has become busy since.
+// expireSession ends an idle session, unless it has become busy.
 func (t *sessionTable) expireSession(s *session) {
 	t.mu.Lock()
 	expired := s.busy == 0 && t.dropLocked(s)
@@ -339,7 +322,7 @@ func (t *sessionTable) expireSession(s *session) {
 	}
 }
 
-// removeSession ends a session that its client deletes. It reports false when it has ended already.
+// removeSession ends a session that its client deletes, or reports false if it has already ended.
 func (t *sessionTable) removeSession(s *session) bool {
 	t.mu.Lock()
 	open := t.dropLocked(s)
@@ -350,7 +333,6 @@ func (t *sessionTable) removeSession(s *session) bool {
 	return open
 }
 
-// closeForNew opens no more sessions, and ends the GET streams.
 func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed, t.ended = true, true
@@ -361,14 +343,13 @@ func (t *sessionTable) closeForNew() {
 	}
 }
 
-// refusesNew reports whether no session is opened, and whether no GET stream is opened either.
 func (t *sessionTable) refusesNew() (sessions, streams bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed, t.ended
 }
 
-// drainSessions lets no more sessions open, and returns a channel that is closed when none is left.
+// drainSessions refuses new sessions, and returns a channel that is closed when none is open.
 func (t *sessionTable) drainSessions() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -380,7 +361,6 @@ func (t *sessionTable) drainSessions() <-chan struct{} {
 	return t.empty
 }
 
-// closeIfEmptyLocked ends a drain when no session is left.
 func (t *sessionTable) closeIfEmptyLocked() {
 	if t.empty == nil || len(t.byID) > 0 {
 		return

@@ -47,7 +47,7 @@ func TestMaxSessionRequests(t *testing.T) {
 	wantRefusal(t, "afterwards", c.call(8, "echo"), 200, 0)
 }
 
-// serveDirect has h answer without a network, so that time can be the test's.
+// serveDirect serves without a network, for synctest.
 func serveDirect(ctx context.Context, h http.Handler, method, session, body string,
 	change ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
@@ -57,13 +57,12 @@ func serveDirect(ctx context.Context, h http.Handler, method, session, body stri
 	return w
 }
 
-// openDirect opens a session as serveDirect does, and returns its id.
+// openDirect opens a session with serveDirect and returns its id.
 func openDirect(ctx context.Context, h http.Handler) string {
 	return serveDirect(ctx, h, "POST", "",
 		initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 }
 
-// TestIdleTimeout holds when sessions expire, and when not.
 func TestIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, steps := legacyServer(t, nil)
@@ -78,7 +77,7 @@ func TestIdleTimeout(t *testing.T) {
 		gone, leave := context.WithCancel(ctx)
 		go serveDirect(gone, h, "POST", running, toolCall(1, "wait"))
 		<-steps.entered
-		leave() // the request goes on without a connection
+		leave() // the request continues without a connection
 		time.Sleep(59 * time.Minute)
 		if !alive(used) {
 			t.Error("a session expired early")
@@ -98,7 +97,7 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// TestEventsAge holds that what was said is given up in time although the session goes on.
+// Events expire although the session continues.
 func TestEventsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
@@ -117,8 +116,7 @@ func TestEventsAge(t *testing.T) {
 	})
 }
 
-// TestShutdownEndsSessions holds that requests are finished, with their questions answered where
-// people are waited for, streams end and sessions are gone.
+// Requests finish, including questions if people are waited for; then streams and sessions end.
 func TestShutdownEndsSessions(t *testing.T) {
 	srv, _ := legacyServer(t, &server.Options{ShutdownWaitsForPeople: true})
 	ts, h := serve(t, srv, nil)
@@ -141,8 +139,7 @@ func TestShutdownEndsSessions(t *testing.T) {
 	wantEqual(t, "sessions are open", serverhttp.Sessions(h), 0)
 }
 
-// TestLostSessionIsRecognized: clients that are widely used start over only when
-// a 404 says "code":-32001 and "Session not found", whatever they had sent.
+// Widely used clients start over only after a 404 with "code":-32001 and "Session not found".
 func TestLostSessionIsRecognized(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const want = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
@@ -202,7 +199,7 @@ func TestLostSessionIsRecognized(t *testing.T) {
 					}
 				}
 				lost := c.session
-				c.initialize() // with the lost id still in its header
+				c.initialize() // with the lost id in its header
 				if got := c.call(1, "echo"); got.status != 200 || c.session == lost {
 					t.Errorf("%s, %s session, initialize anew: got status %d in session %q: %s",
 						version, how, got.status, c.session, got.body)
@@ -212,17 +209,16 @@ func TestLostSessionIsRecognized(t *testing.T) {
 	})
 }
 
-// byBearer takes the credentials for the name of the sender. Who has none is anonymous.
+// byBearer uses the bearer token as the name; without one the caller is anonymous.
 func byBearer(r *http.Request) (protocol.Principal, error) {
 	return protocol.Principal{Subject: r.Header.Get("Authorization")}, nil
 }
 
-// isAnn takes everybody for Ann.
 func isAnn(*http.Request) (protocol.Principal, error) {
 	return protocol.Principal{Subject: "ann"}, nil
 }
 
-// openings opens sessions as name until one is refused, most at most.
+// openings opens sessions as name until one is refused, up to most.
 func openings(t *testing.T, ts *httptest.Server, name string,
 	most int) (open []*legacyClient) {
 	t.Helper()
@@ -243,13 +239,12 @@ func openings(t *testing.T, ts *httptest.Server, name string,
 	return open
 }
 
-// TestSessionsOfOnePrincipal holds how many sessions one principal can open, and
-// that others can while it cannot.
+// A principal's sessions are limited; others can open more.
 func TestSessionsOfOnePrincipal(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		opts      serverhttp.Options
-		ann, anon int // how many Ann can open, and then those without a name
+		ann, anon int // sessions of Ann, then anonymous ones
 	}{
 		{"default", serverhttp.Options{Authenticate: byBearer,
 			Limits: serverhttp.Limits{Sessions: 8}}, 2, 6},
@@ -289,8 +284,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 	}
 }
 
-// TestRefusedSessionsTakeNoShare: an initialize that fails leaves nothing behind,
-// and those that come at once are counted before they are open.
+// A failed initialize frees its room, and concurrent ones are counted before they are open.
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
 	fail := before(func(context.Context, *server.Request) error {
@@ -313,7 +307,7 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var mu sync.Mutex
 	open := 0
 	var all sync.WaitGroup
-	for range 10 { // at once
+	for range 10 { // concurrently
 		all.Go(func() {
 			got := read(t, newClient(t, ts, "ann").post(initializeBody("2025-11-25")))
 			mu.Lock()
@@ -327,7 +321,6 @@ func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	wantEqual(t, "sessions are open", open, 2)
 }
 
-// TestExpiredSessionsFreeTheirShare also ends what is open.
 func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, _ := legacyServer(t, nil)
@@ -348,7 +341,6 @@ func TestExpiredSessionsFreeTheirShare(t *testing.T) {
 	})
 }
 
-// eventList remembers events.
 type eventList struct {
 	mu     sync.Mutex
 	events []event.Event
@@ -360,7 +352,6 @@ func (o *eventList) Observe(_ context.Context, e event.Event) {
 	o.events = append(o.events, e)
 }
 
-// eventsOf returns the events of one type.
 func eventsOf[T event.Event](o *eventList) (list []T) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -372,7 +363,7 @@ func eventsOf[T event.Event](o *eventList) (list []T) {
 	return list
 }
 
-// table opens sessions without a network, so that time can be the test's.
+// table opens sessions without a network, for synctest.
 type table struct {
 	*testing.T
 	h      http.Handler
@@ -393,7 +384,7 @@ func (tb *table) do(ctx context.Context,
 	return serveDirect(ctx, tb.h, method, session, body, "Authorization", name)
 }
 
-// open opens a session for name. It returns "" and when to come back if there is no room.
+// open opens a session for name, or returns "" and when to retry.
 func (tb *table) open(name string) (session string, after time.Duration) {
 	return tb.openWith(name, initializeBody("2025-11-25"))
 }
@@ -425,8 +416,8 @@ func (tb *table) status(name, session string) int {
 	return tb.do(tb.Context(), "POST", name, session, `{"jsonrpc":"2.0","id":1,"method":"ping"}`).Code
 }
 
-// TestTheLongestIdleSessionMakesRoom at the cap, once it has been idle for a
-// minute. Its client is told to open another, and the operator hears of it.
+// At the limit the longest idle session is evicted after a minute. Its client opens another, and
+// the observer gets an event.
 func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t, serverhttp.Options{Limits: serverhttp.Limits{Sessions: 3}})
@@ -438,7 +429,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 			t.Errorf("got session %q and told to come back in %v, want a refusal for 50s", s, after)
 		}
 		time.Sleep(30 * time.Second)
-		tb.status("", first) // now the second has been idle longest
+		tb.status("", first) // now the second is the longest idle
 		time.Sleep(30 * time.Second)
 		fourth, _ := tb.open("")
 		got := [...]int{tb.status("", first), tb.status("", second), tb.status("", third),
@@ -458,7 +449,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 	})
 }
 
-// TestWhatIsInUseIsNotEvicted, however long ago its client sent anything.
+// A session in use is not evicted, however old its last request.
 func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t, serverhttp.Options{Limits: serverhttp.Limits{Sessions: 2}})
@@ -469,7 +460,7 @@ func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 		gone, leave := context.WithCancel(ctx)
 		go tb.do(gone, "POST", "", running, toolCall(1, "wait"))
 		<-tb.steps.entered
-		leave() // the call goes on without a connection
+		leave() // the call continues without a connection
 		time.Sleep(20 * time.Minute)
 		if s, after := tb.open(""); s != "" || after != time.Minute {
 			t.Errorf("got session %q, told to come back in %v", s, after)
@@ -486,11 +477,10 @@ func TestWhatIsInUseIsNotEvicted(t *testing.T) {
 	})
 }
 
-// TestAPrincipalMakesRoomForItself first, and does not end sessions of others
-// when it has used up its own share.
+// A principal at its share evicts its own sessions, not others'.
 func TestAPrincipalMakesRoomForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// 2 for each, 6 anonymous
+		// 2 each, 6 anonymous
 		tb := newTable(t, serverhttp.Options{Authenticate: byBearer,
 			Limits: serverhttp.Limits{Sessions: 8}})
 		bob, _ := tb.open("bob")
@@ -504,12 +494,12 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 			t.Errorf("at the share: got status %v", got)
 		}
 		time.Sleep(time.Minute)
-		for range 5 { // fill the rest
+		for range 5 { // fill up
 			tb.open("")
 		}
 		time.Sleep(time.Minute)
 		tb.status("ann", again)
-		second, _ := tb.open("bob") // at the total, with a session of his own that is idle
+		second, _ := tb.open("bob") // at the total, with an idle session of his own
 		wantEqual(t, "at the total: got status",
 			[...]int{tb.status("bob", bob), tb.status("bob", second)}, [...]int{404, 200})
 		if s, _ := tb.open("carol"); s == "" {
@@ -523,8 +513,7 @@ func TestAPrincipalMakesRoomForItself(t *testing.T) {
 	})
 }
 
-// TestNoPrincipalFillsTheSessionsForOthers, at the defaults, neither their number
-// nor what they keep of initialize.
+// Neither the number of sessions nor their memory can be used up, with defaults.
 func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 	large := strings.Replace(initializeBody("2025-11-25"), `"clientInfo"`,
 		`"_meta":{"pad":"`+strings.Repeat("x", 15_000)+`"},"clientInfo"`, 1)
@@ -558,8 +547,7 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 	}
 }
 
-// TestNoPrincipalFillsTheEventsForOthers: what its sessions say is dropped, not
-// what others have not received yet.
+// A principal's own events are dropped, not undelivered ones of others.
 func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t, *serverhttp.Tune(&serverhttp.Options{Authenticate: byBearer},

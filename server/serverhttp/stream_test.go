@@ -20,13 +20,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A gate is a tool that tells when it is entered, with its context, and stays
-// until it is opened or its context ends.
+// A gate is a tool that reports its start with its context, and blocks until opened or cancelled.
 type gate struct {
 	entered chan context.Context
 	calls   chan *server.ToolCall
 	open    chan struct{}
-	ended   chan error // the cause, once the context has ended
+	ended   chan error // the cause, after cancellation
 }
 
 func newGate() *gate {
@@ -34,7 +33,7 @@ func newGate() *gate {
 		make(chan error, 1)}
 }
 
-// server returns a server with the gate, and with a second one that notifies first.
+// server returns a server with the gate and a second one that notifies first.
 func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
 	srv := newServer(t, &server.Options{Middleware: middleware})
 	addTool(srv, "gate", g.handle)
@@ -61,7 +60,7 @@ func (g *gate) handle(ctx context.Context,
 	}
 }
 
-// call calls the tool of the gate, and returns when it is entered.
+// call calls the gate and returns when it has started.
 func (g *gate) call(t testing.TB, ts *httptest.Server) (ctx context.Context, done chan *reply) {
 	done = make(chan *reply, 1)
 	go func() {
@@ -70,7 +69,6 @@ func (g *gate) call(t testing.TB, ts *httptest.Server) (ctx context.Context, don
 	return <-g.entered, done
 }
 
-// events reads a stream to its end.
 func events(t *testing.T, r io.Reader) []string {
 	t.Helper()
 	var all []string
@@ -90,7 +88,7 @@ func TestStream(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	tests := []struct {
 		tool   string
-		events []string // parts of them
+		events []string // parts of events
 	}{
 		{"notify", []string{`"progress":0`, `"progress":1`, `"id":7,"result"`}},
 		{"notify then fail", []string{`"progress":0`, `"id":7,"error":{"code":-32021`}},
@@ -119,9 +117,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamsAreDecidedLate: a request that is refused before the server has said anything keeps
-// its status; afterwards the refusal is the last event. What a handler leaves running cannot write
-// into a response that has ended, whichever it was.
+// A refusal before the first notification keeps its status, a later one is the last event.
+// Goroutines of a handler cannot write to a finished response.
 func TestStreamsAreDecidedLate(t *testing.T) {
 	type outcome = protocol.CallToolOutcome
 	srv := newServer(t, nil)
@@ -190,7 +187,7 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 	}
 }
 
-// TestStreamIsFlushed holds that events arrive while the handler still runs.
+// Events arrive while the handler runs.
 func TestStreamIsFlushed(t *testing.T) {
 	gate := newGate()
 	requests := make(chan *server.Request, 1)
@@ -213,7 +210,7 @@ func TestStreamIsFlushed(t *testing.T) {
 	if _, err := reader.Next(); err != io.EOF {
 		t.Errorf("got %v after the response, want the end", err)
 	}
-	// What a handler leaves running must not write into the next response.
+	// A handler's goroutine must not write into the next response.
 	for _, back := range []protocol.Back{call, <-requests} {
 		if err := back.Notify(context.Background(), progress(1)); err == nil {
 			t.Errorf("%T: a notification after the response is accepted", back)
@@ -221,7 +218,6 @@ func TestStreamIsFlushed(t *testing.T) {
 	}
 }
 
-// TestNotifyRefuses covers notifications that cannot be sent.
 func TestNotifyRefuses(t *testing.T) {
 	srv := newServer(t, nil)
 	addTool(srv, "bad", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
@@ -240,8 +236,7 @@ func TestNotifyRefuses(t *testing.T) {
 	wantEqual(t, "the result", got.header.Get("Content-Type"), "application/json")
 }
 
-// TestDisconnect covers clients that go away while a handler runs, whole or
-// half, before and after a stream has begun.
+// Clients disconnect wholly or half, before and after a stream has begun.
 func TestDisconnect(t *testing.T) {
 	for _, tool := range []string{"gate", "gate, streaming"} {
 		for _, half := range []bool{false, true} {
@@ -278,8 +273,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// TestDeadlineIsAnswered holds that a limit which a wrapping handler sets is
-// not taken for a client that went away.
+// The deadline of a wrapping handler is not mistaken for a disconnect.
 func TestDeadlineIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate()
@@ -296,7 +290,7 @@ func TestDeadlineIsAnswered(t *testing.T) {
 	})
 }
 
-// TestSlowReader has clients that read nothing, in both kinds of response.
+// The client does not read, for both kinds of response.
 func TestSlowReader(t *testing.T) {
 	for _, tool := range []string{"flood", "huge"} {
 		bubble(t, tool, func(t *testing.T) { checkSlowReader(t, tool) })
@@ -317,7 +311,7 @@ func checkSlowReader(t *testing.T, tool string) {
 		}
 	})
 	addTool(srv, "huge", says(strings.Repeat("x", 1<<20)))
-	// It is over before a comment is due: what waits for a mutex stops the clock of a bubble.
+	// Ends before a comment is due: waiting for a mutex stops the clock of synctest.
 	const limit = time.Second
 	h := servertest.NewHandler(t, srv, serverhttp.Tune(&serverhttp.Options{},
 		serverhttp.Tuning{WriteTimeout: limit}))
@@ -325,11 +319,11 @@ func checkSlowReader(t *testing.T, tool string) {
 	request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
 	write(t, conn, request)
-	first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
+	first, err := bufio.NewReaderSize(conn, 16).ReadByte() // served
 	if err != nil || first != 'H' {
 		t.Fatalf("got %q, %v", first, err)
 	}
-	// The request ends although the client never reads on.
+	// The request ends although the client does not read.
 	began := time.Now()
 	noError(t, h.Shutdown(t.Context()))
 	wantEqual(t, "it ended after", time.Since(began), limit)
@@ -338,8 +332,7 @@ func checkSlowReader(t *testing.T, tool string) {
 	}
 }
 
-// TestHTTP2 runs both kinds of response and a cancelled request over HTTP/2,
-// whose deadlines and disconnects are those of a stream.
+// TestHTTP2 uses both kinds of response and a cancelled request over HTTP/2.
 func TestHTTP2(t *testing.T) {
 	gate := newGate()
 	ts := httptest.NewUnstartedServer(servertest.NewHandler(t, gate.server(t), nil))
@@ -376,8 +369,8 @@ func TestHTTP2(t *testing.T) {
 	wantIs(t, "the client", <-done, context.Canceled)
 }
 
-// TestKeepAliveWithoutAWord holds that a response becomes a stream with comments when its handler
-// takes long and has sent nothing, in both eras, if the client takes one: proxies cut what is quiet.
+// A slow handler's response becomes a stream with comments, if accepted, because proxies close
+// quiet connections.
 func TestKeepAliveWithoutAWord(t *testing.T) {
 	for _, accept := range []string{"application/json, text/event-stream", onlyEvents, onlyJSON} {
 		for _, version := range []string{"2026-07-28", "2025-11-25"} {

@@ -12,16 +12,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A streamWriter sends a stream of a legacy client, or the rest of one, as the
-// response to one HTTP request. The calls whose messages it sends may outlive it.
+// A streamWriter sends a legacy client's stream as one HTTP response. Its calls may outlive it.
 type streamWriter struct {
-	rw      *responseWriter                // nil once the response has ended
+	rw      *responseWriter                // nil after the response
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
 	reader  replay.Reader
-	batch   bool  // responses are an array
-	only    *call // whose response it sends as JSON, nil: it sends others, too
+	batch   bool  // write responses as an array
+	only    *call // the only call, whose response it sends as JSON; nil: several
 	resumed bool  // it continues a stream
-	// closed when the server closes: flush what is queued, then end; nil: never
+	// closed when the server closes: flush what is queued, then end; may be nil
 	closing <-chan struct{}
 	last    bool // closing was closed
 }
@@ -32,7 +31,7 @@ func newStreamWriter(rw *responseWriter) *streamWriter {
 	return c
 }
 
-// sendAll sends until the stream is over, or the client is gone, which ends ctx, or takes nothing.
+// sendAll sends until the stream is over, or the client is gone (ctx) or stops reading.
 func (c *streamWriter) sendAll(ctx context.Context) {
 	defer c.releaseResponse()
 	defer c.reader.Detach()
@@ -52,14 +51,12 @@ func (c *streamWriter) sendAll(ctx context.Context) {
 	}
 }
 
-// releaseResponse drops the references to the response and its request, because the runtime keeps
-// stopped timers, and what they refer to, for long.
+// releaseResponse drops references, because the runtime keeps stopped timers for long.
 func (c *streamWriter) releaseResponse() {
 	c.rw = nil
 	c.timed.Store(nil)
 }
 
-// sendKeepAlive is that of the response while there is one.
 func (c *streamWriter) sendKeepAlive() {
 	if rw := c.timed.Load(); rw != nil {
 		rw.sendKeepAlive()
@@ -105,7 +102,6 @@ func (c *streamWriter) sendBatch(b replay.Batch) error {
 	return c.rw.writeJSONText(status, c.joinResponses(b.Events))
 }
 
-// joinResponses returns the JSON body that holds responses.
 func (c *streamWriter) joinResponses(responses [][]byte) []byte {
 	if !c.batch {
 		return responses[0]
@@ -131,15 +127,14 @@ func (c *streamWriter) sendEvents(b replay.Batch) error {
 	return c.rw.writeEvents(*buf)
 }
 
-// codeSessionGone is the code for a lost session. These revisions do not define one.
+// codeSessionGone is for a lost session; these revisions do not define a code.
 const codeSessionGone = -32001
 
-// textSessionGone is that answer. Widely used clients compare the code and the start of the text;
-// it has no id, like that of the TypeScript SDK.
+// textSessionGone has the code and text that widely used clients compare; it has no id, like that
+// of the TypeScript SDK.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
-// sessionGoneFault tells the client to open another session (basic/transports, "Session
-// Management").
+// sessionGoneFault makes the client open another session (basic/transports, "Session Management").
 func sessionGoneFault() *fault {
 	return &fault{
 		status: http.StatusNotFound, reason: words.RefusedSessionGone, text: textSessionGone,

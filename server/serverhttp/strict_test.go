@@ -21,9 +21,9 @@ import (
 //
 //	$method $key $target $args $meta   JSON text, $meta without its braces
 type attacks struct {
-	status int    // anyAnswer: it is up to the handler whether it is refused
+	status int    // anyAnswer: the handler decides
 	code   int64  // 0: a result
-	id     string // what comes back as one
+	id     string // the id in the response
 	bodies map[string]string
 }
 
@@ -42,13 +42,12 @@ const (
 	able     = `"io.modelcontextprotocol/clientCapabilities":` + allCapabilities
 )
 
-// with is a sound message with further members of params.
+// with returns a valid message with further members of params.
 func with(members string) string {
 	return strings.Replace(sound, `"_meta"`, members+`,"_meta"`, 1)
 }
 
-// withMeta is a message whose _meta is as given, withID and withArguments those whose id and
-// arguments are.
+// withMeta replaces the _meta of a valid message, withID the id, withArguments the arguments.
 func withMeta(meta string) string      { return strings.Replace(sound, `{$meta}`, meta, 1) }
 func withID(id string) string          { return strings.Replace(sound, `7`, id, 1) }
 func withArguments(args string) string { return strings.Replace(sound, `$args`, args, 1) }
@@ -67,7 +66,7 @@ func repeated(n int, entry string) string {
 	return strings.Join(entries, ",")
 }
 
-// each is a body for each of values, named by it.
+// each returns a body for each value, named by it.
 func each(build func(string) string, values ...string) map[string]string {
 	bodies := map[string]string{}
 	for _, value := range values {
@@ -76,7 +75,7 @@ func each(build func(string) string, values ...string) map[string]string {
 	return bodies
 }
 
-// messageAttacks are bodies whose envelope or parameters are not sound.
+// messageAttacks are bodies with an invalid envelope or invalid parameters.
 func messageAttacks() []attacks {
 	info := func(info string) string {
 		return withMeta(`{` + version + `,` + able + `,"io.modelcontextprotocol/clientInfo":` +
@@ -155,7 +154,7 @@ func messageAttacks() []attacks {
 	}
 }
 
-// argumentAttacks are sound messages whose arguments are not.
+// argumentAttacks are valid messages with invalid arguments.
 func argumentAttacks() []attacks {
 	return []attacks{
 		{400, badParams, "7", each(withArguments, `1`, `"x"`, `true`, `[]`, `[{}]`)},
@@ -177,7 +176,7 @@ func argumentAttacks() []attacks {
 	}
 }
 
-// retryAttacks are sound messages whose answers or state are not.
+// retryAttacks are valid messages with invalid answers or state.
 func retryAttacks() []attacks {
 	state := func(state string) string { return with(`"requestState":` + state) }
 	text := func(text string) string { return state(`"` + text + `"`) }
@@ -206,12 +205,12 @@ func retryAttacks() []attacks {
 	}
 }
 
-// A target is a style of handler, and how it is called.
+// A target is a style of handler and its call.
 type target struct {
 	method, key, name, args string
 }
 
-// strictServer serves every target. What it reports as its own mistake fails t.
+// strictServer serves every target. Internal errors fail t.
 func strictServer(t testing.TB) *server.Server {
 	srv := newServer(t, &server.Options{Observer: observerFunc(func(e event.Event) {
 		switch e.(type) {
@@ -238,9 +237,8 @@ func strictServer(t testing.TB) *server.Server {
 	return srv
 }
 
-// TestRequestBodiesAreReadStrictly sends each attack to each style of handler. Every one is
-// answered, with a status that is not the server's fault and the id where that can be read; nothing
-// panics, is left running or counts as the server's mistake; and the next honest request is served.
+// Each attack on each style of handler is answered with a client's error and the id if readable;
+// nothing panics, leaks or counts as a server error; and the next valid request is served.
 func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	testkit.CheckLeaks(t)
 	for name, to := range map[string]target{
@@ -260,7 +258,7 @@ func TestRequestBodiesAreReadStrictly(t *testing.T) {
 					t.Run(name, func(t *testing.T) { to.attack(t, shared, a, body) })
 				}
 			}
-			// the server counts these: some look like a client that loses its state
+			// some look like a client that loses its state, which the server counts
 			for _, a := range retryAttacks() {
 				for name, body := range a.bodies {
 					t.Run("retry: "+name, func(t *testing.T) {
@@ -295,10 +293,10 @@ func (to target) attack(t *testing.T, ts *httptest.Server, a attacks, template s
 				a.status, a.code, got.body)
 		}
 	case got.status != http.StatusOK && (got.status != http.StatusBadRequest || got.code() == 0),
-		got.code() == protocol.CodeInternalError: // it must be told properly
+		got.code() == protocol.CodeInternalError: // it needs a proper error
 		t.Errorf("got status %d: %.300s", got.status, got.body)
 	}
-	// what it asks is the author's business
+	// the handler decides its question
 	if len(got.body) > 4<<10 && got.Result.ResultType != "input_required" {
 		t.Errorf("the response repeats %d bytes", len(got.body))
 	}

@@ -31,15 +31,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A name is what the tools of these tests ask for.
 type name struct {
 	Name string `json:"name"`
 }
 
-// askingTools are tools that ask one question each, in every way there is.
+// askingTools are tools with one question, one for each way to ask.
 var askingTools = []string{"push", "ask", "guard"}
 
-// askingServer has askingTools, and "report", which reports 1, asks and reports 2.
+// askingServer has askingTools, and "report", which sends progress before and after asking.
 func askingServer(t testing.TB, opts *server.Options) *server.Server {
 	srv, _ := legacyServer(t, opts)
 	addTool(srv, "push", pushForm(func(error) {}))
@@ -93,7 +92,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	}
 }
 
-// A call that begins to wait during a shutdown is ended as well, and one that works is waited for.
+// A call that begins to wait during a shutdown is ended; a working one is waited for.
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {
@@ -126,8 +125,7 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	noError(t, <-done)
 }
 
-// The hold of a visit ends when the server closes, and the client gets the link again, with which
-// another replica can go on.
+// A closing server ends the wait for a visit, and the client gets the link for another replica.
 func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 	srv := newServer(t, &server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
 	holding := make(chan struct{})
@@ -160,8 +158,7 @@ func TestEndlessVisitsDoNotHoldAShutdown(t *testing.T) {
 	}
 }
 
-// Heartbeats say nothing that a client which comes back must know, and a client
-// that never comes back must not fill the log with them.
+// Heartbeats are useless after a resumption, and must not fill the log.
 func TestHeartbeatsAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, h := servePipes(t, askingServer(t, &server.Options{}), nil)
@@ -181,8 +178,7 @@ func TestHeartbeatsAreNotKept(t *testing.T) {
 	})
 }
 
-// A session that is deleted while a person is asked leaves nothing behind, and an
-// answer that comes too late is nobody's.
+// A deleted session frees its room, and a late answer is ignored.
 func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	for _, tool := range askingTools {
 		bubble(t, tool, func(t *testing.T) {
@@ -201,17 +197,17 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 			late := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+
 				`,"result":{"action":"accept"}}`))
 			wantEqual(t, "a late answer: status", late.status, 404)
-			synctest.Wait() // until the handler has noticed
+			synctest.Wait() // the handler has noticed
 			second := other.callFlow(2, tool)
 			question = second.expect("elicitation/create")
 			other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
 			second.expect("accept")
-			other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
+			other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`)
 		})
 	}
 }
 
-// An asked is a response that notes when a question has been written.
+// An asked is a response that records when a question has been written.
 type asked struct {
 	header http.Header
 	seen   chan struct{}
@@ -229,8 +225,7 @@ func (w *asked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait makes a call that asks, and returns when it waits. left counts its client
-// until that is gone.
+// wait makes a call that asks, and returns when it waits. left counts connected clients.
 func wait(ctx context.Context, h http.Handler, session string, body []byte, left *sync.WaitGroup) {
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", bytes.NewReader(body))
 	r.Header = http.Header{"Content-Type": {"application/json"},
@@ -240,12 +235,11 @@ func wait(ctx context.Context, h http.Handler, session string, body []byte, left
 	<-w.seen
 }
 
-// What a call that waits may cost when its client is gone. Its stack takes 8 KiB. A call
-// that needed more once keeps 16, and a few may: the collector borrows the stack of whoever
-// allocates. See internal/design/cost.md.
+// Limits of a waiting call without its client. Its stack takes 8 KiB. Some keep 16 KiB, as the
+// collector borrows the stack of an allocating goroutine. See internal/design/cost.md.
 const (
 	maxWaitObjects = 8 << 10
-	maxWaitStack   = 12 << 10 // in pieces of 32 KiB, which do not all belong to calls
+	maxWaitStack   = 12 << 10 // allocated in spans of 32 KiB, shared with others
 )
 
 func TestMemoryOfCallsThatWait(t *testing.T) {
@@ -257,7 +251,7 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 	}
 }
 
-// recommendedMiddleware returns the options with all of it, and a log to nowhere.
+// recommendedMiddleware returns options with all of it and a discarded log.
 func recommendedMiddleware(t *testing.T) *server.Options {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
 		zapcore.AddSync(io.Discard), zap.InfoLevel)
@@ -267,7 +261,7 @@ func recommendedMiddleware(t *testing.T) *server.Options {
 	return &server.Options{Observer: observer, Middleware: chain}
 }
 
-// measureWaits measures calls that wait for a person, all in one process.
+// measureWaits measures waiting calls in one process.
 func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	const sessions, calls = 25, 1000
 	h := servertest.NewHandler(t, askingServer(t, opts), nil)
@@ -275,7 +269,7 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	for range sessions {
 		ids = append(ids, openDirect(t.Context(), h))
 	}
-	waitAlone(t.Context(), h, ids[0], []byte(toolCall(calls, tool))) // what is made once
+	waitAlone(t.Context(), h, ids[0], []byte(toolCall(calls, tool))) // lazy state
 	objectsBefore, stacksBefore := memoryInUse()
 	for i := range calls {
 		waitAlone(t.Context(), h, ids[i%sessions], []byte(toolCall(i, tool)))
@@ -294,8 +288,8 @@ func measureWaits(t *testing.T, tool string, opts *server.Options) {
 	noError(t, h.Shutdown(t.Context()))
 }
 
-// waitAlone makes a call that asks, and returns when it waits and its client is gone.
-// Were many clients there at once their stacks would leave gaps, which count as used.
+// waitAlone makes a call that asks, and returns when it waits without its client. Many clients at
+// once would leave gaps between stacks that count as used.
 func waitAlone(ctx context.Context, h http.Handler, session string, body []byte) {
 	ctx, leave := context.WithCancel(ctx)
 	var left sync.WaitGroup
@@ -304,8 +298,7 @@ func waitAlone(ctx context.Context, h http.Handler, session string, body []byte)
 	left.Wait()
 }
 
-// A call that waits holds of its body what its handler was given, and no more. Nor
-// does anything of its client stay that is gone.
+// A waiting call holds only what its handler got of the body, and nothing of its client.
 func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	const calls, padding = 16, 128 << 10 // read in pieces
 	for _, tool := range askingTools {
@@ -325,7 +318,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 				came.add(body)
 				wait(ctx, h, session, body, &left)
 			}
-			leave() // nobody is there any more
+			leave() // disconnected
 			left.Wait()
 			if got, want := len(came.list), 2*calls+1; got != want {
 				t.Fatalf("%d bodies were seen, want %d", got, want)
@@ -338,7 +331,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	}
 }
 
-// bodies are those of requests, as clients sent them and as the server read them.
+// bodies are the bodies of requests as sent and as read.
 type bodies struct {
 	mu   sync.Mutex
 	list []weak.Pointer[byte]
@@ -350,8 +343,8 @@ func (b *bodies) add(body []byte) {
 	b.list = append(b.list, weak.Make(&body[0]))
 }
 
-// held returns how many bodies are still reachable. One collection finds that out, but for what a
-// goroutine that was interrupted has on its stack, which may look like a pointer.
+// held returns the number of reachable bodies after one collection. Interrupted goroutines may have
+// stale pointers on their stacks.
 func (b *bodies) held() (n int) {
 	for range 20 {
 		runtime.GC()
@@ -369,7 +362,7 @@ func (b *bodies) held() (n int) {
 	return n
 }
 
-// A session in which people think serves other calls, of which those that go on count again.
+// Waiting calls do not count in their session until they resume.
 func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 	for _, tool := range askingTools {
 		t.Run(tool, func(t *testing.T) {
@@ -420,7 +413,7 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 				}
 				f.end()
 			}
-			for i := range 3 { // all room is free again, and no more
+			for i := range 3 { // all room is free, and no more
 				if got := c.call(20+i, "echo"); got.status != 200 {
 					t.Errorf("afterwards a call gets status %d: %s", got.status, got.body)
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestWatch has subscribers of both eras come and go: the first begins and the last ends.
+// Subscribers of both eras come and go: the first starts the watch and the last ends it.
 func TestWatch(t *testing.T) {
 	testkit.CheckLeaks(t)
 	calls := make(chan string, 100)
@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 		read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"`+uri+`"}}`))
 	}
 	const both = `"notifications":{"resourceSubscriptions":["test://a","test://x","test://hidden"]}`
-	// wants is told what was called before an answer came, or is called in the end.
+	// wants checks the calls made before a response, or at the end.
 	wants := func(want string) {
 		t.Helper()
 		wantEqual(t, "called", <-calls, want)

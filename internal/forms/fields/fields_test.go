@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
 )
 
-// read reads a field named Field of type T with that tag.
 func read[T any](tag string) (fields.Tags, error) {
 	owner := reflect.TypeFor[struct{ Field T }]()
 	field := owner.Field(0)
@@ -19,8 +18,7 @@ func read[T any](tag string) (fields.Tags, error) {
 	return fields.Read(owner, field)
 }
 
-// TestTagsOfOtherLibrariesAreLeftAlone: what has nothing to do with us must not keep a program from
-// starting.
+// Tags of other libraries must not keep a program from starting.
 func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 	for _, key := range []string{
 		"json", "yaml", "xml", "toml", "bson", "csv", "msgpack", "cbor", "protobuf", "avro",
@@ -52,7 +50,6 @@ func TestTagsOfOtherLibrariesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestMistakenTagsAreRefused names type, field and tag, and what to do.
 func TestMistakenTagsAreRefused(t *testing.T) {
 	for _, tt := range []struct{ tag, want string }{
 		{`minumum:"1"`, "minimum"}, {`minimun:"1"`, "minimum"}, {`maximim:"1"`, "maximum"},
@@ -92,8 +89,7 @@ func TestMistakenTagsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDescriptionsAreTexts: the jsonschema tag of other libraries holds keywords, which a person
-// would read as the text of the form.
+// Keywords in the jsonschema tags of other libraries would be read as the form's text.
 func TestDescriptionsAreTexts(t *testing.T) {
 	for _, text := range []string{
 		"required", "-", "title=Name", "minimum=1", "required,minimum=1", "what to buy,minLength=2",
@@ -167,7 +163,6 @@ func TestSenselessTagsAreRefused(t *testing.T) {
 	}
 }
 
-// TestBoundsAreExact: as numbers, and as they were spelled.
 func TestBoundsAreExact(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -197,7 +192,7 @@ func TestBoundsAreExact(t *testing.T) {
 	}
 }
 
-// TestListedFormatsHold: a format that the validator does not check would be a promise only.
+// An unchecked format would not be enforced.
 func TestListedFormatsHold(t *testing.T) {
 	for _, format := range []string{
 		"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6",
@@ -232,7 +227,6 @@ type Embedded struct {
 	A int `json:"a"`
 }
 
-// TestMistakesAreFoundWhereverTheyAre in what a type is made of.
 func TestMistakesAreFoundWhereverTheyAre(t *testing.T) {
 	type cycle struct {
 		Next *struct {

@@ -7,26 +7,23 @@ import (
 	"unicode"
 )
 
-// keywords are the tags that are read.
 var keywords = [...]string{
 	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum",
 	"minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
-// IsFormat reports whether format is one that the validator checks. A form may use fewer, see
-// package form.
+// IsFormat reports whether the validator checks format. Forms allow fewer, see package form.
 func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
 
-// formats are the formats of JSON Schema that are checked; the others would be listed and not hold.
+// formats are the checked formats of JSON Schema; others would not be enforced.
 var formats = [...]string{
 	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname",
 	"ipv4", "ipv6", "uri-reference", "uri-template",
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
-// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
-// tags of ours, each with what to do instead. Where they come from, and which are missing on
-// purpose, is in the package's documentation.
+// foreign are JSON Schema keywords, and short forms, that an author may mistake for our tags, with
+// the replacement. The package documentation explains the selection.
 var foreign = [...]struct{ keys, instead string }{
 	{"min", "write minimum, minLength or minItems"},
 	{"max", "write maximum, maxLength or maxItems"},
@@ -52,7 +49,6 @@ var foreign = [...]struct{ keys, instead string }{
 	{"deprecated examples", "say it in the description"},
 }
 
-// readPairs splits the tag and refuses keys that an author has mistaken for ours.
 func (r *reader) readPairs() error {
 	r.pairs = map[string]string{}
 	rest := string(r.field.Tag)
@@ -66,11 +62,11 @@ func (r *reader) readPairs() error {
 			}
 			return nil
 		}
-		if key == "" { // spaces at the end
+		if key == "" { // trailing spaces
 			return nil
 		}
 		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
-			return r.newError(key, "is there twice, and only the first is read")
+			return r.newError(key, "occurs twice; only the first is read")
 		} else if !twice {
 			r.pairs[key] = value
 		}
@@ -82,8 +78,7 @@ func (r *reader) readPairs() error {
 	return nil
 }
 
-// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when
-// only spaces are left.
+// cutPair splits the first pair off a struct tag like package reflect. At the end the key is empty.
 func cutPair(tag string) (key, value, rest string, ok bool) {
 	tag = strings.TrimLeft(tag, " ")
 	if tag == "" {
@@ -104,8 +99,7 @@ func cutPair(tag string) (key, value, rest string, ok bool) {
 	return tag[:end], value, tag[end+1+len(quoted):], true
 }
 
-// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as
-// minimum:5.
+// mentionsKeyword reports whether malformed text seems to be one of our tags, such as minimum:5.
 func mentionsKeyword(s string) bool {
 	for word, after := "", s; after != ""; {
 		word, after, _ = strings.Cut(after, ":")
@@ -118,7 +112,7 @@ func mentionsKeyword(s string) bool {
 	return false
 }
 
-// mistaken returns what to write instead of a key that is not ours but looks like it, or "".
+// mistaken returns the advice for a key that looks like one of ours, or "".
 func mistaken(key string) string {
 	if slices.Contains(keywords[:], key) {
 		return ""
@@ -131,7 +125,7 @@ func mistaken(key string) string {
 	nearest, least := "", len(key)
 	for _, keyword := range keywords {
 		low, most := strings.ToLower(key), 2
-		if len(keyword) < 7 { // short words are close to many others, such as num to enum
+		if len(keyword) < 7 { // short words resemble many others, such as num and enum
 			if most = 1; low == "" || low[0] != keyword[0] {
 				continue
 			}
@@ -146,8 +140,7 @@ func mistaken(key string) string {
 	return "is not read here; do you mean " + nearest + "?"
 }
 
-// distance returns how many letters have to be put in, left out, replaced or swapped with their
-// neighbour to make b of a. It returns most+1 for anything above most.
+// distance returns the Damerau-Levenshtein distance of a and b, at most most+1.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
@@ -173,8 +166,7 @@ func distance(a, b string, most int) int {
 	return min(previous[len(b)], most+1)
 }
 
-// pairIn returns the part of a description that was meant for another library, where the jsonschema
-// tag holds key=value pairs, or "".
+// pairIn returns the part of a jsonschema tag that is meant for another library, or "".
 func pairIn(text string) string {
 	if text == "required" || text == "-" {
 		return text
@@ -191,6 +183,6 @@ func pairIn(text string) string {
 	return ""
 }
 
-// otherWords are further keys that other libraries read in their jsonschema tag.
+// otherWords are keys of other libraries' jsonschema tags.
 var otherWords = [...]string{"type", "example", "nullable", "oneof_required", "oneof_type",
 	"anchor"}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Member is a field of a struct that encoding/json writes as a member of an object.
+// A Member is a struct field that encoding/json encodes as a member.
 type Member struct {
 	Name    string
 	Options []string // of the json tag, such as omitempty
@@ -14,11 +14,11 @@ type Member struct {
 	Field   reflect.StructField
 }
 
-// Members returns the members of the struct t, including those of embedded structs, in the order of
-// the fields. Of two members with the same name it returns the outer one, as encoding/json does.
+// Members returns the members of the struct t, including those of embedded structs, in field order.
+// Of two with the same name it returns the outer one, as encoding/json does.
 func Members(t reflect.Type) []Member {
 	var list []Member
-	var named [][]int // embedded structs that are members of their own
+	var named [][]int // embedded structs that are members
 	at := map[string]int{}
 	for _, field := range reflect.VisibleFields(t) {
 		m, ok := memberOf(t, field)
@@ -42,8 +42,7 @@ func Members(t reflect.Type) []Member {
 	return list
 }
 
-// memberOf reports false for a field that is left out, and for an embedded struct whose fields are
-// members instead.
+// memberOf reports false for an omitted field, and for an embedded struct that contributes fields.
 func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
 	tag := field.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")
@@ -70,8 +69,7 @@ func (m *Member) HasOption(option string) bool { return slices.Contains(m.Option
 // Read reads the member's tags.
 func (m *Member) Read() (Tags, error) { return Read(m.Owner, m.Field) }
 
-// CheckType reads the tags of t and of every struct within it, so that it finds a mistake at any
-// depth. The error is an *[Error].
+// CheckType reads the tags of t and of all structs within it. The error is an *[Error].
 func CheckType(t reflect.Type) error { return checkType(t, map[reflect.Type]bool{}) }
 
 func checkType(t reflect.Type, seen map[reflect.Type]bool) error {

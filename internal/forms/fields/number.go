@@ -11,12 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Number is spelled as in JSON and has passed [ParseNumber] or [schema.CheckNumber]. It is
-// compared exactly.
+// A Number is in JSON notation and has passed [ParseNumber] or [schema.CheckNumber]. It is exact.
 type Number string
 
-// ParseNumber reads a number in the notation of JSON. It refuses those that would take long to
-// compute with.
+// ParseNumber reads a number in JSON notation. It refuses those that are expensive to compute with.
 func ParseNumber(s string) (Number, error) {
 	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
 		strings.TrimSpace(s) != s {
@@ -34,34 +32,32 @@ func (n Number) Exact() *big.Rat {
 	return r
 }
 
-// IsInteger reports whether n has no fraction, however it is spelled.
+// IsInteger reports whether n has no fraction, in any spelling.
 func (n Number) IsInteger() bool { return n.Exact().IsInt() }
 
 // Compare returns -1, 0 or +1 for n below, equal to or above m.
 func (n Number) Compare(m Number) int { return n.Exact().Cmp(m.Exact()) }
 
-// FitsFloat reports whether n is within the range of a float of that many bits.
+// FitsFloat reports whether n is in the range of a float with that many bits.
 func (n Number) FitsFloat(bits int) bool {
 	_, err := strconv.ParseFloat(string(n), bits)
 	return err == nil
 }
 
-// Float returns the nearest float64, and whether the shortest decimal spelling of it is n, so that
-// encoding the float writes n.
+// Float returns the nearest float64, and whether encoding that writes n again.
 func (n Number) Float() (float64, bool) {
 	float, err := strconv.ParseFloat(string(n), 64)
 	return float, err == nil && n.isSpelling(float, 64)
 }
 
-// isSpelling reports whether n is the shortest decimal number that is read as float, which has that
-// many bits.
+// isSpelling reports whether n is the shortest decimal for float, which has that many bits.
 func (n Number) isSpelling(float float64, bits int) bool {
 	written, ok := new(big.Rat).SetString(strconv.FormatFloat(float, 'g', -1, bits))
 	return ok && written.Cmp(n.Exact()) == 0
 }
 
-// isRounded reports whether n is an integer that a float of that many bits changes to another
-// integer. Rounded fractions do not count, since nearly all fractions are rounded.
+// isRounded reports whether n is an integer that a float with that many bits changes to another
+// integer. Fractions do not count, since nearly all are rounded.
 func (n Number) isRounded(bits int) bool {
 	if !n.IsInteger() {
 		return false

@@ -11,30 +11,30 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Tags is what the tags of one field say.
+// Tags holds the tags of one field.
 type Tags struct {
 	Title, Description string
 
-	Format               string // "" for none
+	Format               string // may be empty
 	MinLength, MaxLength *int
 	MinItems, MaxItems   *int
 	Minimum, Maximum     *Number
 
-	Values []string // nil without an enum
-	Titles []string // nil for none, otherwise one for each value
+	Values []string // nil without enum
+	Titles []string // one for each value, or nil
 
-	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other
-	// rules is for the validator of the form or the arguments to say.
+	// Default is a JSON value of the field's kind, nil for none. The validator of the form or
+	// arguments checks its other rules.
 	Default []byte
 
 	pairs map[string]string // of the tag
 }
 
-// An Error says which tag of which field is wrong.
+// An Error describes a wrong tag.
 type Error struct {
 	Type   reflect.Type // the struct
 	Field  string       // its Go field
-	Tag    string       // such as minimum:"one"; empty when the tags as a whole are at fault
+	Tag    string       // such as minimum:"one"; empty for an error of all tags
 	Reason string
 }
 
@@ -57,8 +57,7 @@ func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	return r.tags, nil
 }
 
-// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose
-// fields are members instead.
+// Refuse refuses tags on an embedded struct, which has no member of its own.
 func Refuse(owner reflect.Type, field reflect.StructField) error {
 	r := reader{owner: owner, field: field}
 	if err := r.readPairs(); err != nil {
@@ -73,7 +72,6 @@ func Refuse(owner reflect.Type, field reflect.StructField) error {
 	return nil
 }
 
-// reader reads the tags of one field.
 type reader struct {
 	owner reflect.Type
 	field reflect.StructField
@@ -107,7 +105,6 @@ func (r *reader) newError(key, format string, args ...any) error {
 	}
 }
 
-// readTexts reads description and title.
 func (r *reader) readTexts() error {
 	for _, key := range keywords {
 		if !utf8.ValidString(r.pairs[key]) {
@@ -127,7 +124,6 @@ func (r *reader) readTexts() error {
 	return nil
 }
 
-// readEnum reads the values to choose from.
 func (r *reader) readEnum() error {
 	list, ok := r.pairs["enum"]
 	titles, titled := r.pairs["enumTitles"]
@@ -162,7 +158,6 @@ func (r *reader) readEnum() error {
 	return nil
 }
 
-// splitList splits at commas and trims the spaces that people put behind them.
 func splitList(s string) []string {
 	list := strings.Split(s, ",")
 	for i := range list {
@@ -188,10 +183,9 @@ func (r *reader) readFormat() error {
 	return nil
 }
 
-// readCounts reads lengths and numbers of items.
 func (r *reader) readCounts() error {
 	text := (r.kind == Text || r.kind == Time) && r.tags.Values == nil
-	// An array has a length already.
+	// an array has a fixed length
 	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice
 	for _, count := range []struct {
 		key  string
@@ -206,7 +200,7 @@ func (r *reader) readCounts() error {
 			continue
 		}
 		if !count.fits {
-			return r.newError(count.key, "%s does not go with %s", count.key, r.describeType())
+			return r.newError(count.key, "%s does not apply to %s", count.key, r.describeType())
 		}
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil {
@@ -218,7 +212,7 @@ func (r *reader) readCounts() error {
 	return nil
 }
 
-// readBounds reads minimum and maximum. They may narrow what the Go type can hold, not widen it.
+// readBounds reads minimum and maximum, which may narrow the Go type's range but not widen it.
 func (r *reader) readBounds() error {
 	for _, bound := range []struct {
 		key string
@@ -229,7 +223,7 @@ func (r *reader) readBounds() error {
 			continue
 		}
 		if r.kind != Integer && r.kind != Float {
-			return r.newError(bound.key, "%s does not go with %s", bound.key, r.describeType())
+			return r.newError(bound.key, "%s does not apply to %s", bound.key, r.describeType())
 		}
 		n, err := ParseNumber(s)
 		if err != nil || r.kind == Integer && !n.IsInteger() {
@@ -243,7 +237,6 @@ func (r *reader) readBounds() error {
 	return nil
 }
 
-// checkOrder refuses bounds between which nothing is left.
 func (r *reader) checkOrder() error {
 	above := func(low, high *int) bool { return low != nil && high != nil && *low > *high }
 	t := &r.tags
@@ -258,7 +251,6 @@ func (r *reader) checkOrder() error {
 	return nil
 }
 
-// readDefault writes the default as a JSON value of the field's kind.
 func (r *reader) readDefault() error {
 	s, ok := r.pairs["default"]
 	if !ok {
@@ -284,16 +276,15 @@ func (r *reader) readDefault() error {
 			return r.newError("default", "is not %s, written as JSON writes it", r.kind)
 		}
 		r.tags.Default = []byte(s)
-		if r.kind == Integer { // a Go decoder does not read 1.0 or 1e3
+		if r.kind == Integer { // Go decoders do not read 1.0 or 1e3
 			r.tags.Default = []byte(n.Exact().Num().String())
 		}
 	default:
-		return r.newError("default", "default does not go with %s", r.describeType())
+		return r.newError("default", "default does not apply to %s", r.describeType())
 	}
 	return nil
 }
 
-// describeType names what the field is, for an error about a tag that does not go with it.
 func (r *reader) describeType() string {
 	switch {
 	case r.tags.Values != nil && r.kind == Text:
@@ -306,9 +297,9 @@ func (r *reader) describeType() string {
 	return r.kind.String()
 }
 
-// Bounds returns the keywords with which the tags restrict what the field may hold.
+// Bounds returns the keywords of the tags that restrict the value.
 func (t *Tags) Bounds() []string {
-	bounds := slices.Clone(keywords[2:10]) // from format to enum
+	bounds := slices.Clone(keywords[2:10]) // format to enum
 	return slices.DeleteFunc(bounds, func(keyword string) bool {
 		_, ok := t.pairs[keyword]
 		return !ok

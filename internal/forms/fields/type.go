@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A Kind says what a Go type holds, as far as tags tell types apart.
+// A Kind is a type as tags distinguish it.
 type Kind byte
 
 const (
-	Other   Kind = iota // an object, anything, a text in base64
+	Other   Kind = iota // an object, any value, base64
 	Text                // a string
 	Time                // a time.Time
 	Integer             // a number without a fraction
@@ -29,7 +29,7 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// KindOf returns what t, or what it points to, holds. A json.Number is a number; any other type
+// KindOf returns the kind of t, or of what it points to. A json.Number is a number; any other type
 // counts as its Go kind, even one that decodes itself.
 func KindOf(t reflect.Type) Kind {
 	t = deref(t)
@@ -68,8 +68,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// Range returns the bounds of an integer type, nil for those that are not written into a schema:
-// the upper bounds of 64 bits and the lower one of int64.
+// Range returns the bounds of an integer type, nil for bounds of 64 bits other than zero.
 func Range(t reflect.Type) (minimum, maximum *Number) {
 	bound := func(n int64) *Number {
 		b := Number(strconv.FormatInt(n, 10))
@@ -90,7 +89,6 @@ func Range(t reflect.Type) (minimum, maximum *Number) {
 	return nil, nil
 }
 
-// reasonOutside returns why the type t cannot hold n, or "".
 func (n Number) reasonOutside(t reflect.Type) string {
 	t = deref(t)
 	minimum, maximum := Range(t)
@@ -112,8 +110,8 @@ func (n Number) reasonOutside(t reflect.Type) string {
 	return ""
 }
 
-// Fits reports whether n, an integer if t is the type of one, is within the range of t, or of 64
-// bits where t is an integer of fewer: see [Range] for those.
+// Fits reports whether n, an integer for integer types, is in the range of t, or for integers of
+// fewer than 64 bits in that of 64 bits: see [Range].
 func (n Number) Fits(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

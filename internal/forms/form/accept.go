@@ -8,21 +8,21 @@ import (
 )
 
 // Accept checks the content of an accepted answer and normalizes it for a Go decoder: absent
-// members get their defaults, unknown members are dropped, members are in the form's order, and
-// integers have neither fraction nor exponent.
+// members get their defaults, unknown members are dropped, members are in form order, and integers
+// have neither fraction nor exponent.
 //
-// Optional members are read leniently. Null, or "" if the schema refuses it, means an emptied
-// field: absent, without its default. Numbers and booleans may be sent as strings. The schema
-// applies to the result.
+// Optional members are read leniently: null, or "" if the schema refuses it, is an emptied field,
+// absent and without its default. Numbers and booleans may be sent as strings. The schema applies
+// to the result.
 //
-// Empty content counts as {}. The error is an *[Error] about the first invalid field in the form's
-// order. Normalized content is returned itself, so a caller that changes the result must clone it.
-// The result must not go through Accept again: an emptied field would get its default.
+// Empty content counts as {}. The error is an *[Error] about the first invalid field in form order.
+// Normalized content is returned unchanged, so clone the result before modifying it. Do not pass
+// the result to Accept again: an emptied field would get its default.
 func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	return f.acceptContent(content, false)
 }
 
-// Check returns why content breaks the schema as it came, with no member emptied or converted.
+// Check returns an error if content itself breaks the schema, without the leniency of Accept.
 func (f *Form) Check(content []byte) error {
 	_, err := f.acceptContent(content, true)
 	return err
@@ -47,13 +47,12 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 	return f.finishContent(content, values, exactly)
 }
 
-// readValue returns what was sent for field i, nil for nothing, as an answer has it, and the rule
-// that it breaks.
+// readValue returns the value of field i in the answer, nil for none, and the rule that it breaks.
 func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason string) {
 	field := &f.fields[i]
 	value = sent
 	if sent == nil {
-		value = field.fallback // has been checked
+		value = field.fallback // already checked
 	} else if reason = field.checkValue(f.rulesOf(i), sent); reason != "" &&
 		!field.required && !exactly {
 		value, reason = field.readEntered(f.rulesOf(i), sent, reason)
@@ -64,9 +63,8 @@ func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason
 	return value, reason
 }
 
-// Faults returns the faults of content, in the form's order, none exactly if [Form.Accept] takes
-// it. There is one for each field; keywords outside the grammar are checked once all fields keep to
-// those of the grammar.
+// Faults returns one fault for each invalid field, in form order; none exactly if [Form.Accept]
+// succeeds. Keywords outside the grammar are only checked if all fields are valid.
 func (f *Form) Faults(content []byte) (faults []Fault) {
 	values := make([][]byte, len(f.fields))
 	if f.sortMembers(content, values) == nil {
@@ -84,8 +82,7 @@ func (f *Form) Faults(content []byte) (faults []Fault) {
 	return faults
 }
 
-// finishContent writes values and holds them against the keywords outside the grammar, which may
-// refuse a "" that those of the grammar admit.
+// finishContent encodes values and checks them against keywords outside the grammar.
 func (f *Form) finishContent(content []byte, values [][]byte,
 	exactly bool) (json.RawMessage, error) {
 	left := int64(0)
@@ -113,7 +110,7 @@ func (f *Form) finishContent(content []byte, values [][]byte,
 	}
 }
 
-// isWritten reports whether content, a valid object, equals what appendValues returns for values.
+// isWritten reports whether content, a valid object, equals appendValues(values).
 func (f *Form) isWritten(content []byte, values [][]byte) bool {
 	rest, found := bytes.CutPrefix(content, []byte{'{'})
 	for i, first := 0, true; found && i < len(f.fields); i++ {
@@ -133,7 +130,6 @@ func (f *Form) isWritten(content []byte, values [][]byte) bool {
 	return found && len(rest) == 1 && rest[0] == '}'
 }
 
-// appendValues returns an object of values, which are indexed like the fields.
 func (f *Form) appendValues(values [][]byte) []byte {
 	size := len("{}")
 	for i, value := range values {
@@ -154,7 +150,7 @@ func (f *Form) appendValues(values [][]byte) []byte {
 	return append(out, '}')
 }
 
-// sortMembers sets values[i] to the member of content that field i names.
+// sortMembers sets values[i] to the member of field i.
 func (f *Form) sortMembers(content []byte, values [][]byte) error {
 	if len(content) == 0 {
 		return nil

@@ -123,8 +123,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestAcceptCase guards against {"approve":false,"Approve":true} being read one way by a gateway
-// and another way here.
+// A gateway must read {"approve":false,"Approve":true} the same way.
 func TestAcceptCase(t *testing.T) {
 	f := derive[confirmation](t)
 	_, err := f.Accept([]byte(`{"Approve":true}`))
@@ -138,8 +137,7 @@ func TestAcceptCase(t *testing.T) {
 	}
 }
 
-// TestAcceptCopies: content is returned itself where nothing has to be changed, and is not part of
-// what is returned otherwise.
+// Normalized content is returned unchanged; otherwise the result does not alias it.
 func TestAcceptCopies(t *testing.T) {
 	f := derive[confirmation](t)
 	const written = `{"approve":true,"reason":"because"}`
@@ -181,7 +179,6 @@ func TestAcceptManyFields(t *testing.T) {
 	}
 }
 
-// TestErrorNeverHoldsValue answers with a marked value wherever a rule refuses it.
 func TestErrorNeverHoldsValue(t *testing.T) {
 	const mark = "hunter2"
 	for _, property := range []string{
@@ -203,7 +200,7 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 	}
 }
 
-// TestPeerKeywords checks that what the grammar lacks is honoured where it restricts.
+// Restricting keywords outside the grammar are enforced.
 func TestPeerKeywords(t *testing.T) {
 	tests := []struct{ name, schema, content, want string }{
 		{"pattern", object(`{"type":"string","pattern":"^a"}`), `{"x":"b"}`, `field "x": must match the pattern "^a"`},
@@ -246,7 +243,6 @@ func TestConcurrentAccept(t *testing.T) {
 
 const fullAnswer = `{"name":"Ada","email":"ada@example.com","at":"2026-01-02T03:04:05Z","small":1,"wide":2,"ratio":0.5,"colour":"red","size":"s","palette":["r"],"Nickname":"A"}`
 
-// fuzzSchemas are forms within the grammar.
 var fuzzSchemas = []string{
 	object(`{"type":"string","minLength":1,"maxLength":3,"default":"ab"}`), object(`{"type":"string","format":"email"}`), object(`{"type":"string","format":"uri"}`),
 	object(`{"type":"string","format":"date"}`), object(`{"type":"string","format":"date-time"}`), object(`{"type":"integer","minimum":-3,"maximum":1e3}`),
@@ -264,8 +260,7 @@ var fuzzContents = []string{
 	`{"x":""}`, `{"x":"5"}`, `{"x":"5.0"}`, `{"x":" 5"}`, `{"x":"1e400"}`, `{"x":"true"}`,
 }
 
-// FuzzAccept compares the form's own check with the compiled schema's, and decodes what the check
-// lets through.
+// FuzzAccept compares the form's check with the compiled schema's, and decodes accepted content.
 func FuzzAccept(f *testing.F) {
 	if len(fuzzSchemas) == 0 || len(fuzzContents) == 0 {
 		f.Fatal("no seeds")
@@ -323,8 +318,7 @@ func FuzzAccept(f *testing.F) {
 					t.Errorf("%s: accepted %s is copied when it comes back", fuzzSchemas[i],
 						accepted)
 				}
-				// White space shows that what is returned as it came is what would have been
-				// written.
+				// White space shows whether content was returned unchanged.
 				if written, err := parsed.Accept(append(bytes.Clone(content),
 					' ')); len(content) > 0 && (err != nil || string(written) != string(accepted)) {
 					t.Errorf("%s: accepted %s, with a space behind it %s, %v", fuzzSchemas[i],
@@ -341,8 +335,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// withDefaults adds the defaults of absent members to content, as package json reads it. It reports
-// false for content that is not an object.
+// withDefaults adds the defaults of absent members to content; false if it is not an object.
 func withDefaults(raw, content []byte) ([]byte, bool) {
 	var members map[string]json.RawMessage
 	var described struct {
@@ -364,8 +357,7 @@ func withDefaults(raw, content []byte) ([]byte, bool) {
 	return filled, err == nil
 }
 
-// onlyUnknownNumber reports whether the schema refused the document for a number anywhere in it.
-// The form looks only at members it has, and drops the others.
+// onlyUnknownNumber reports whether the schema refused a number in a member that the form drops.
 func onlyUnknownNumber(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "a number")
 }
@@ -462,7 +454,6 @@ func ExampleForm_Accept() {
 	// form: field "count": must be at least 1
 }
 
-// TestAcceptOneOfManyValues: a long list is searched in another way than a short one.
 func TestAcceptOneOfManyValues(t *testing.T) {
 	f, err := form.ParsePeer([]byte(object(`{"type":"array","items":{"type":"string","enum":[` + manyValues(form.MaxValues) + `]}}`)))
 	noError(t, err)

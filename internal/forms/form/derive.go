@@ -15,11 +15,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's,
-// in their order; an embedded struct contributes its own. The package's documentation lists the
-// tags. The error is an *[Error] that names the member and says what the grammar allows.
+// Derive makes a form from a struct type, or a pointer to one, with its exported fields in order;
+// an embedded struct contributes its own. The package documentation lists the tags. The error is an
+// *[Error] that names the member and the allowed forms.
 //
-// An answer that [Form.Accept] returns decodes into the type without error.
+// An answer returned by [Form.Accept] decodes into the type without error.
 func Derive(t reflect.Type, o Options) (*Form, error) {
 	if t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -40,7 +40,6 @@ func Derive(t reflect.Type, o Options) (*Form, error) {
 	return newForm(derived, encode(derived))
 }
 
-// omitFields returns the fields without those that are named.
 func omitFields(derived []field, names []string) ([]field, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(derived, func(f field) bool { return f.name == name })
@@ -121,8 +120,7 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 	return f, nil
 }
 
-// badInName reports whether encoding/json ignores a name with r in a tag and uses the Go field's
-// name.
+// badInName reports whether encoding/json ignores a tag whose name has r.
 func badInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
 		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
@@ -133,7 +131,6 @@ var (
 	numberType = reflect.TypeFor[json.Number]()
 )
 
-// setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
 		f.kind, f.format, f.target = text, "date-time", timeType
@@ -170,7 +167,7 @@ func (f *field) setType(t reflect.Type) error {
 	return nil
 }
 
-// setTags adds what the struct tags say to f, whose kind follows from the Go type.
+// setTags adds the struct tags to f, whose kind is set.
 func (f *field) setTags(tags *fields.Tags) error {
 	f.title, f.description = tags.Title, tags.Description
 	if tags.Values != nil {
@@ -215,6 +212,5 @@ func isFormat(s string) bool {
 	return s == "email" || s == "uri" || s == "date" || s == "date-time"
 }
 
-// allowed ends the errors about types.
 const allowed = "a form is flat: string, bool, integers, floats, time.Time, " +
 	"[]string with an enum, and pointers to these"

@@ -70,7 +70,7 @@ func TestDeriveEverything(t *testing.T) {
 		f, err := form.Derive(typ, form.Options{})
 		noError(t, err)
 		wantEqual(t, fmt.Sprint(typ), string(f.Schema()), want)
-		// What is derived must be what an author may write and what a peer reads.
+		// A derived form is valid for handlers and peers.
 		parsed, err := form.Parse(f.Schema(), form.Options{})
 		if err != nil {
 			t.Fatalf("Parse refuses it: %v", err)
@@ -177,16 +177,16 @@ func TestDeriveErrors(t *testing.T) {
 		}{}, "A", "has the format date-time"},
 		{"minLength on number", struct {
 			A int `minLength:"1"`
-		}{}, "A", "minLength does not go with an integer"},
+		}{}, "A", "minLength does not apply to an integer"},
 		{"minLength on enum", struct {
 			A string `minLength:"1" enum:"a"`
-		}{}, "A", "minLength does not go with an enum"},
+		}{}, "A", "minLength does not apply to an enum"},
 		{"minimum on string", struct {
 			A string `minimum:"1"`
-		}{}, "A", "minimum does not go with a string"},
+		}{}, "A", "minimum does not apply to a string"},
 		{"minItems on string", struct {
 			A string `minItems:"1"`
-		}{}, "A", "minItems does not go with a string"},
+		}{}, "A", "minItems does not apply to a string"},
 		{"negative length", struct {
 			A string `minLength:"-1"`
 		}{}, "A", "not a count"},

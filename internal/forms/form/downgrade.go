@@ -7,10 +7,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// DowngradeTo20250618 returns a form's schema as revision 2025-06-18 knows forms: titled choices
-// become enum with enumNames, defaults of anything but booleans are dropped (the server fills them
-// in all the same), and what that revision cannot ask for at all, several choices at once, is an
-// error naming the field. schema must be one that [Parse] or [Derive] accepted.
+// DowngradeTo20250618 rewrites a form's schema, as accepted by [Parse] or [Derive], for revision
+// 2025-06-18: titled choices become enum with enumNames, and defaults other than booleans are
+// dropped (the server applies them anyway). The error names a field of several choices, which that
+// revision lacks.
 func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 	return rewrite(schema, func(key string, value []byte) ([]byte, error) {
 		if key != "properties" {
@@ -49,8 +49,7 @@ func downgradeProperty(property []byte) ([]byte, error) {
 	return append(out, '}'), err
 }
 
-// splitChoices splits a list of titled texts into their values and titles. It reports false for any
-// other union.
+// splitChoices splits a list of titled texts into values and titles, or reports false.
 func splitChoices(raw []byte) (values, titles []byte, ok bool) {
 	var constants, names [][]byte
 	for _, choice := range elementsOf(raw) {
@@ -64,7 +63,7 @@ func splitChoices(raw []byte) (values, titles []byte, ok bool) {
 	return encodeList(constants), encodeList(names), jsonx.KindOf(raw) == jsonx.Array
 }
 
-// rewrite copies an object, each value as f returns it.
+// rewrite copies an object, with each value as returned by f.
 func rewrite(
 	object []byte, f func(key string, value []byte) ([]byte, error),
 ) (json.RawMessage, error) {

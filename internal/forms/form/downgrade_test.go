@@ -41,7 +41,6 @@ func TestDowngradeTo20250618(t *testing.T) {
 	}
 }
 
-// TestDowngradeOfOtherUnions: a union that is no list of titled texts stays as it is.
 func TestDowngradeOfOtherUnions(t *testing.T) {
 	for _, property := range []string{
 		`{"type":"number","oneOf":[{"minimum":10},{"maximum":0}]}`,

@@ -6,8 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// encode writes the schema of fields, its members in one fixed order and its properties in the
-// order of fields.
+// encode writes the schema of fields in their order, with its members in a fixed order.
 func encode(fields []field) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	for i := range fields {
@@ -60,8 +59,7 @@ func (f *field) appendSchema(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as
-// an enum.
+// appendChoices writes the values: with titles as constants under keyword, otherwise as an enum.
 func (f *field) appendChoices(b []byte, keyword string) []byte {
 	if f.titles == nil {
 		if f.kind == choices {
@@ -80,7 +78,6 @@ func (f *field) appendChoices(b []byte, keyword string) []byte {
 	return append(b, ']')
 }
 
-// appendTexts appends a list of valid strings.
 func appendTexts(b []byte, list []string) []byte {
 	text, _ := jsonx.Marshal(list)
 	return append(b, text...)

@@ -9,7 +9,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 )
 
-// Fields that need not be filled in are read as people leave them and inputs return them.
 func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 	const (
 		email  = `{"type":"string","format":"email","default":"a@example.com"}`
@@ -20,7 +19,7 @@ func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 		whole  = `{"type":"integer","minimum":1,"maximum":100,"default":7}`
 		ratio  = `{"type":"number","default":0.5}`
 		yes    = `{"type":"boolean","default":true}`
-		letter = `{"type":"string","pattern":"^[a-z]","default":"p"}` // of a peer alone
+		letter = `{"type":"string","pattern":"^[a-z]","default":"p"}` // peers only
 		free   = `{"type":"string","pattern":"^[a-z]*$","default":"p"}`
 		refuse = ""
 	)
@@ -97,7 +96,7 @@ func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 	}
 }
 
-// Emptying one field must not hide that another one is wrong, and several may be empty.
+// An emptied field must not hide an error of another one.
 func TestEmptiedFieldsAmongOthers(t *testing.T) {
 	f, err := form.ParsePeer([]byte(`{"type":"object","required":["a"],"properties":{
 		"a":{"type":"string","pattern":"^a"},"b":{"type":"string","pattern":"^b"},
@@ -120,8 +119,7 @@ func TestEmptiedFieldsAmongOthers(t *testing.T) {
 	}
 }
 
-// FuzzEnteredText holds what becomes of a text in a number and a boolean that are not required
-// against what it spells.
+// FuzzEnteredText checks texts in optional numbers and booleans.
 func FuzzEnteredText(f *testing.F) {
 	for _, s := range []string{
 		"", "5", "5.0", "-0", "1e2", "1e400", "1e-400", " 5", "0x5", "+5", "05", "true", "false",

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// The rules that an answer can break, as logs and metrics name them.
+// The rules that an answer can break, for logs and metrics.
 const (
 	RuleRequired = "required"
 	RuleType     = "type"
@@ -20,24 +20,21 @@ const (
 	RuleEnum     = "enum"
 	RuleFormat   = "format"
 	RulePattern  = "pattern"
-	RuleRange    = "range" // a number that the Go type cannot hold
+	RuleRange    = "range" // outside the Go type's range
 	RuleShape    = "shape" // the answer as a whole
 	RuleOther    = "other"
 )
 
-// A Fault is an [Error] about an answer for two readers more: a metric and the person who is asked
-// again. It never holds what was entered.
+// A Fault is an [Error] for metrics and for the person who is asked again, without the input.
 type Fault struct {
-	Field string // the name of the property; empty when the whole is at fault
+	Field string // the property; empty for the whole answer
 	Rule  string // one of the rules above
-	Words string // a sentence for the person
+	Words string // for the person
 }
 
-// maxLabel is how much of a field's title or name is repeated, in characters: a peer may have
-// chosen it.
-const maxLabel = 80
+const maxLabel = 80 // in characters: a peer may choose a title or name
 
-// Explain says which rule an answer broke for which [Form.Accept] returned err.
+// Explain returns the fault for an error of [Form.Accept].
 func (f *Form) Explain(err error) Fault {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -57,7 +54,6 @@ func (f *field) explainFault(reason string) Fault {
 	return Fault{f.name, rule, f.displayName() + " " + words + "."}
 }
 
-// displayName returns the field's title, or its name if it has none, for a person.
 func (f *field) displayName() string {
 	name := f.title
 	if name == "" {
@@ -83,11 +79,11 @@ func (f *field) displayName() string {
 	return string(label)
 }
 
-// explainReason returns the rule of a reason and the text that a person is shown.
+// explainReason returns the rule of a reason and its text for a person.
 func (f *field) explainReason(reason string) (rule, words string) {
 	switch {
 	case reason == "is required" && f.kind == boolean:
-		// Some clients omit a box that was not ticked.
+		// Some clients omit an unticked box.
 		return RuleRequired,
 			"was not answered: choose yes or no, and decline if you cannot choose no"
 	case reason == "is required":
@@ -102,7 +98,7 @@ func (f *field) explainReason(reason string) (rule, words string) {
 		reason == "must be a date-time that a clock can show":
 		return RuleFormat, f.formatWords()
 	case strings.HasPrefix(reason, "must match the pattern"):
-		return RulePattern, "has not the form that is asked for"
+		return RulePattern, "does not have the required format"
 	case strings.HasPrefix(reason, "must be at least "),
 		strings.HasPrefix(reason, "must be more than "):
 		return RuleMinimum, reason
@@ -118,12 +114,10 @@ func (f *field) explainReason(reason string) (rule, words string) {
 		strings.HasPrefix(reason, "must hold strings only"):
 		return RuleType, f.typeWords()
 	}
-	return RuleOther, "is not what is asked for"
+	return RuleOther, "is not valid here"
 }
 
-// choiceWords names what can be chosen, by the labels that the person was shown, if the field has
-// any, and behind a label the value where that is another: programs answer, too. reason lists the
-// values.
+// choiceWords lists the choices: labels, and values that differ, because programs answer too.
 func (f *field) choiceWords(reason string) string {
 	if f.titles == nil {
 		return reason
@@ -151,7 +145,7 @@ func (f *field) formatWords() string {
 	case "date-time":
 		return "must be a date and a time, such as 2026-01-31T15:04:05Z"
 	}
-	return "has not the form that is asked for"
+	return "does not have the required format"
 }
 
 func (f *field) typeWords() string {

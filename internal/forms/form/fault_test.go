@@ -8,7 +8,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 )
 
-// TestExplain breaks each rule that a form can have.
 func TestExplain(t *testing.T) {
 	type all struct {
 		Amount float64   `json:"amount,omitempty" title:"Amount in euros" minimum:"0.01" maximum:"100"`
@@ -79,12 +78,12 @@ func TestExplain(t *testing.T) {
 		{own, `{"agree":true,"wide":18446744073709551616}`, "wide", form.RuleRange, "Wide is too small or too large."},
 		{own, `[]`, "", form.RuleShape, "The answer could not be read."},
 		{peer(`{"type":"string","pattern":"^a"}`), `{"x":"b"}`, "x", form.RulePattern,
-			"X has not the form that is asked for."},
+			"X does not have the required format."},
 		{peer(`{"type":"number","exclusiveMinimum":1}`), `{"x":1}`, "x", form.RuleMinimum, "X must be more than 1."},
 		{peer(`{"type":"number","exclusiveMaximum":1}`), `{"x":1}`, "x", form.RuleMaximum, "X must be less than 1."},
 		{peer(`{"type":"array","uniqueItems":true,"items":{"type":"string","enum":["a"]}}`), `{"x":["a","a"]}`, "x", form.RuleItems, "X must not hold the same item twice."},
 		{peer(`{"type":"string","format":"uuid"}`), `{"x":"1"}`, "x", form.RuleFormat,
-			"X has not the form that is asked for."},
+			"X does not have the required format."},
 		{peer(`{"type":"string","minLength":2,"title":"` + strings.Repeat("é", 100) + `\n"}`), `{"x":"1"}`, "x", form.RuleLength,
 			"É" + strings.Repeat("é", 79) + "… must have at least 2 characters."},
 	} {

@@ -16,7 +16,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// kind is what a field holds.
 type kind byte
 
 const (
@@ -28,27 +27,26 @@ const (
 	choices // some of a list of strings
 )
 
-// field is one property of a form.
 type field struct {
 	name     string
-	key      []byte // name as it begins a member: `"name":`
+	key      []byte // encoded start of the member: `"name":`
 	kind     kind
 	required bool
 
 	title       string
 	description string
 
-	format           string // "" for none
-	minSize, maxSize *int   // nil for no limit; characters of a text, items of choices
+	format           string // may be empty
+	minSize, maxSize *int   // nil: no limit; characters of a text, items of choices
 	minimum, maximum *fields.Number
 
 	values []string
-	titles []string // nil for none, otherwise one for each value
+	titles []string // one for each value, or nil
 
-	fallback json.RawMessage // the default; nil for none
+	fallback json.RawMessage // the default; may be nil
 
-	// target is the Go type that an answer will be decoded into, if it has limits that a schema
-	// cannot express: JSON numbers have none, and a time.Time has no leap seconds. Nil for any.
+	// target is the answer's Go type, if it has limits that a schema cannot express, such as the
+	// range of an integer or, for time.Time, no leap seconds. May be nil.
 	target reflect.Type
 }
 
@@ -58,7 +56,7 @@ func newField(name string) field {
 }
 
 // checkValue returns the rule that raw, a valid JSON value, breaks, or "". The text never holds the
-// value. rules is what compileRules returns for the field.
+// value. rules is the result of compileRules.
 func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 	isNumber := jsonx.KindOf(raw) == jsonx.Number
 	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
@@ -70,9 +68,8 @@ func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 	return f.checkTarget(raw)
 }
 
-// readEntered returns what raw, which breaks the rule of reason, means in a field that is not
-// required: nothing where the person emptied it, or the number or boolean that a string spells. The
-// reason is "" then.
+// readEntered converts raw, which breaks the rule of reason, for an optional field: to nothing if
+// it was emptied, or to the number or boolean that a string spells. Then the reason is "".
 func (f *field) readEntered(rules *schema.Schema, raw []byte, reason string) ([]byte, string) {
 	if jsonx.KindOf(raw) == jsonx.Null {
 		return nil, ""
@@ -97,7 +94,6 @@ func (f *field) readEntered(rules *schema.Schema, raw []byte, reason string) ([]
 
 func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
 
-// compileRules returns the schema of the field's value.
 func (f *field) compileRules() *schema.Schema {
 	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values,
 		MinSize: f.minSize, MaxSize: f.maxSize}
@@ -110,8 +106,7 @@ func (f *field) compileRules() *schema.Schema {
 	return rules.Compile()
 }
 
-// wordFault returns the reason of a schema's error. In an array the schema names the item by its
-// index, which means nothing to a person who made choices.
+// wordFault returns the reason of a schema's error, without the index of a choice.
 func (f *field) wordFault(err error) string {
 	fault, ok := errors.AsType[*schema.Error](err)
 	switch {
@@ -134,7 +129,7 @@ func (f *field) wordFault(err error) string {
 	return "must hold allowed values only"
 }
 
-// checkTarget returns why the Go type of the field cannot hold raw, which keeps to the schema.
+// checkTarget returns the reason why the Go type cannot hold raw, which is valid in the schema.
 func (f *field) checkTarget(raw []byte) string {
 	switch {
 	case f.target == nil:
@@ -153,21 +148,18 @@ func isGoTime(s string) bool {
 	return err == nil
 }
 
-// String returns the kind with its article, as error messages use it.
 func (k kind) String() string {
 	return [...]string{
 		"a string", "an integer", "a number", "a boolean", "a string", "an array of strings",
 	}[k]
 }
 
-// typeName returns the type in JSON Schema.
 func (k kind) typeName() string {
 	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
-// appendValue appends raw, which has passed checkValue, as a Go decoder reads it. An integer
-// written as 1.0 or 1e3 is an integer in JSON Schema but not for a Go decoder, and -0 is not one
-// for an unsigned type.
+// appendValue appends raw, which has passed checkValue, for a Go decoder, which reads neither 1.0
+// or 1e3 as an integer, nor -0 as an unsigned one.
 func (f *field) appendValue(dst, raw []byte) []byte {
 	if f.needsRewrite(raw) {
 		return append(dst, fields.Number(string(raw)).Exact().Num().String()...)
@@ -175,13 +167,11 @@ func (f *field) appendValue(dst, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// needsRewrite reports whether appendValue appends something else than raw.
 func (f *field) needsRewrite(raw []byte) bool {
 	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || string(raw) == "-0" &&
 		f.target != nil && strings.HasPrefix(f.target.Kind().String(), "uint"))
 }
 
-// checkDefinition returns what is wrong with the definition of the field, or "".
 func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
@@ -205,8 +195,7 @@ func (f *field) checkDefinition() string {
 	return ""
 }
 
-// secretWord returns the word that makes the field look like a request for a credential, or "". A
-// boolean or a choice cannot hold one.
+// secretWord returns the word that suggests a credential, or "".
 func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""

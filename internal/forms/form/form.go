@@ -12,43 +12,35 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Limits of a form. They hold for authors and peers alike; a person fills it in.
+// Limits of a form, for handlers and peers alike.
 const (
-	// MaxSchema is the largest schema that is parsed, in bytes: the 100 KiB that the elicitation
-	// router lets through.
-	MaxSchema = 100 << 10
-	// MaxFields is the largest number of properties.
-	MaxFields = 100
-	// MaxValues is the largest number of values to choose from in one field.
-	MaxValues = 2000
+	MaxSchema = 100 << 10 // bytes, the 100 KiB of the elicitation router
+	MaxFields = 100       // properties
+	MaxValues = 2000      // choices of one field
 )
 
-// Options says how strict [Derive] and [Parse] are. The zero value is strict.
+// Options configures [Derive] and [Parse]. The zero value is strict.
 type Options struct {
-	// AllowSecrets lets fields through whose name or title looks like a password, token or card
-	// number. The specification forbids to ask for those with a form; URL elicitation is the way.
+	// AllowSecrets allows fields whose name or title suggests a password, token or card number. The
+	// specification forbids asking for those with a form; use URL elicitation.
 	AllowSecrets bool
-	// Omit names fields of a struct that its form leaves out.
-	Omit []string
+	Omit         []string // fields of a struct to leave out
 }
 
-// Form is a form's schema and the means to check answers against it. It is immutable; its methods
-// may be called at the same time.
+// Form is an immutable form to check answers against. Methods may be called concurrently.
 type Form struct {
 	fields []field
-	rules  []lazyRules    // of each field
-	byName map[string]int // nil for a short form, which is searched in order
+	rules  []lazyRules    // by field
+	byName map[string]int // nil for a short form
 	schema json.RawMessage
 	digest [32]byte
-	// extra is the whole schema, where a peer's uses keywords outside the grammar that may restrict
-	// the answer; else nil.
+	// extra is a peer's whole schema if it has restricting keywords outside the grammar, or nil.
 	extra *schema.Schema
 }
 
-// fewFields is up to how many fields a search in order beats a map.
+// fewFields is the largest number of fields for which linear search beats a map.
 const fewFields = 8
 
-// newForm completes a form whose wire form is raw.
 func newForm(fields []field, raw []byte) (*Form, error) {
 	canonical, err := jsonx.AppendCanonical(nil, raw)
 	if err != nil {
@@ -64,8 +56,7 @@ func newForm(fields []field, raw []byte) (*Form, error) {
 	return f, nil
 }
 
-// lazyRules is the schema of a field's value. It is compiled when the first answer is checked,
-// since most forms of peers are passed on and never answered here.
+// lazyRules compiles a field's schema when first needed: most forms of peers are only relayed.
 type lazyRules struct {
 	once   sync.Once
 	schema *schema.Schema
@@ -77,21 +68,18 @@ func (f *Form) rulesOf(i int) *schema.Schema {
 	return rules.schema
 }
 
-// Schema returns the requestedSchema as it goes on the wire: of a derived form written in the order
-// of the struct's fields, otherwise the bytes that were parsed. They must not be modified.
+// Schema returns the requestedSchema for the wire: of a derived form in field order, otherwise the
+// parsed bytes. It must not be modified.
 func (f *Form) Schema() json.RawMessage { return f.schema }
 
-// Digest returns the SHA-256 of the canonical schema. Two spellings of the same schema have the
-// same digest.
+// Digest returns the SHA-256 of the canonical schema, equal for all spellings of a schema.
 func (f *Form) Digest() [32]byte { return f.digest }
 
-// Error says why an answer does not fit a form, or a form not the grammar. About an answer it names
-// the field and the rule and never holds a value, so it may be logged and shown to the peer.
+// Error describes an answer that does not fit a form, or a form that does not fit the grammar. It
+// never holds a value of an answer, so it may be logged and sent to the peer.
 type Error struct {
-	// Field is the property's name, cut at 200 bytes; empty when the whole is at fault.
-	Field string
-	// Reason is the rule, such as "must be an integer, got string".
-	Reason string
+	Field  string // property name, cut at 200 bytes; empty for the whole
+	Reason string // such as "must be an integer, got string"
 }
 
 // Error returns `form: field "count": must be an integer, got string`.
@@ -106,11 +94,9 @@ func fieldError(name, reason string) *Error {
 	return &Error{Field: errtext.Mark(name, 200), Reason: reason}
 }
 
-// findField returns the field of that name, or -1.
 func (f *Form) findField(name []byte) int { return searchFields(f.fields, f.byName, name) }
 
-// indexByName returns the index of each field by its name, nil for a short list, which is searched
-// in order.
+// indexByName returns the index of each field by name, nil for a short list.
 func indexByName(fields []field) map[string]int {
 	if len(fields) <= fewFields {
 		return nil
@@ -122,7 +108,7 @@ func indexByName(fields []field) map[string]int {
 	return byName
 }
 
-// searchFields returns the index of the field of that name, or -1. byName is that of the fields.
+// searchFields returns the index of the field, or -1. byName is from indexByName.
 func searchFields(fields []field, byName map[string]int, name []byte) int {
 	if byName != nil {
 		if i, ok := byName[string(name)]; ok {
@@ -138,7 +124,7 @@ func searchFields(fields []field, byName map[string]int, name []byte) int {
 	return -1
 }
 
-// checkFields checks the fields of a form together. Each has passed checkDefinition.
+// checkFields checks the fields of a form together, after checkDefinition for each.
 func checkFields(fields []field, allowSecrets bool) error {
 	if len(fields) > MaxFields {
 		return &Error{

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// fields makes a form of so many fields that it is about as large as size.
+// fields makes a form of about size bytes.
 func fields(property, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		var b strings.Builder
@@ -77,14 +77,13 @@ func TestGrowth(t *testing.T) {
 				_, err := f.Accept(input)
 				return err == nil
 			},
-			// what is refused is decoded
+			// refused content is decoded
 			BytesPerByte: 60, ObjectsPerByte: 0.6,
 		}, append(inputs, wrapped("{\"unknown\":", "}")...)...)
 	})
 }
 
-// TestGrowthOfItemsTimesValues: to look each item up among the values must not take the product of
-// both. Ten times the answer is ten times the items of ten times the values.
+// Looking up each item must not take the product of items and values: both grow tenfold.
 func TestGrowthOfItemsTimesValues(t *testing.T) {
 	forms, contents := map[int]*form.Form{}, map[int][]byte{}
 	for _, size := range []int{testkit.Small, testkit.Medium, testkit.Large} {
@@ -105,8 +104,7 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 		Make: func(size int) []byte { return contents[size] }})
 }
 
-// wrapped are values of all shapes for a member that no field has. Broken ones are refused by who
-// receives an answer.
+// wrapped are values of all shapes for an unknown member. Recipients refuse invalid ones.
 func wrapped(head, tail string) (inputs []testkit.GrowthInput) {
 	for _, in := range testkit.GrowthValues(head, tail) {
 		if !in.Refused {

@@ -18,18 +18,15 @@ import (
 )
 
 const (
-	// maxNesting is the depth of references and unions inside each other.
-	maxNesting = 16
-	// maxKeywords is the number of keywords of one schema.
-	maxKeywords = 64
-	// maxResolved is the number of bytes read of a schema, repeated references included.
-	maxResolved = 4 * MaxSchema
+	maxNesting  = 16            // references and unions within each other
+	maxKeywords = 64            // of one schema
+	maxResolved = 4 * MaxSchema // bytes read of a schema, including repeated references
 )
 
 // normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
 // reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
-// choice. Other rules stay as keywords, and are added to the description if the person needs them.
-// No property accepts more than before.
+// choice. Other rules stay as keywords, and are described if the person needs them. No property
+// accepts more.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form, err := n.readRoot()
@@ -42,10 +39,10 @@ func normalize(raw []byte) ([]byte, error) {
 	form.dropBrokenTexts()
 	dialect := form.textOf("$schema")
 	if !strings.Contains(dialect, "json-schema.org/draft") ||
-		strings.Contains(dialect, "draft-04") { // which spells bounds differently
+		strings.Contains(dialect, "draft-04") { // spells bounds differently
 		delete(form, "$schema")
 	}
-	if p := form["properties"]; p == nil || string(p) == "[]" { // an empty map of PHP
+	if p := form["properties"]; p == nil || string(p) == "[]" { // an empty map in PHP
 		form["properties"] = []byte("{}")
 	}
 	if jsonx.KindOf(form["properties"]) == jsonx.Object {
@@ -76,14 +73,12 @@ func normalize(raw []byte) ([]byte, error) {
 
 var errNesting = errors.New("refers to itself, or is too large with what it refers to")
 
-// normalizer reads the schemas of the properties of a form.
 type normalizer struct {
 	root   []byte
 	left   int               // of maxResolved
 	places map[string][]byte // by reference
 }
 
-// readRoot returns the keywords of the form itself.
 func (n *normalizer) readRoot() (members, error) {
 	form := readMembers(n.root)
 	for range maxNesting + 1 {
@@ -103,7 +98,6 @@ func (n *normalizer) readRoot() (members, error) {
 	return nil, errNesting
 }
 
-// resolveReference returns the schema that a reference leads to.
 func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	ref, err := jsonx.Text(raw)
 	if err != nil || !strings.HasPrefix(ref, "#/") {
@@ -131,7 +125,7 @@ func (n *normalizer) resolveReference(raw []byte) ([]byte, error) {
 	return place, nil
 }
 
-// partOf returns the member of an object or the element of an array that a step leads to.
+// partOf returns the member or element that a step of a reference names.
 func partOf(raw []byte, step string) []byte {
 	for key, value := range membersOf(raw) {
 		if key == step {
@@ -146,11 +140,10 @@ func partOf(raw []byte, step string) []byte {
 	return nil
 }
 
-// combining are the keywords that hold further schemas for the same value.
+// combining are the keywords with further schemas for the same value.
 var combining = [...]string{"$ref", "allOf", "anyOf", "oneOf"}
 
-// flattenSchema returns the keywords of a schema and of those that it combines. The type is one
-// name, or absent if any value is allowed.
+// flattenSchema returns the keywords of a schema and those that it combines, with at most one type.
 func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	n.left -= len(raw)
 	switch {
@@ -171,7 +164,7 @@ func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	for _, keyword := range combining {
 		delete(own, keyword)
 	}
-	delete(own, "nullable") // of OpenAPI
+	delete(own, "nullable") // OpenAPI
 	err := own.settleKeywords()
 	for _, keyword := range combining {
 		if part := parts[keyword]; part != nil && err == nil {
@@ -181,7 +174,6 @@ func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	return own, err
 }
 
-// addPart adds the keywords of the schemas in one of the combining keywords.
 func (n *normalizer) addPart(own members, keyword string, part []byte, depth int) error {
 	schemas := elementsOf(part)
 	switch {
@@ -193,7 +185,7 @@ func (n *normalizer) addPart(own members, keyword string, part []byte, depth int
 		schemas = [][]byte{place}
 	case jsonx.KindOf(part) != jsonx.Array:
 		return fmt.Errorf("%s must be an array", keyword)
-	case keyword != "allOf" && own["enum"] != nil: // which has the values already
+	case keyword != "allOf" && own["enum"] != nil: // enum already has the values
 		return own.addKeywords(members{keyword: part})
 	case keyword != "allOf":
 		return n.addUnion(own, keyword, schemas, depth)
@@ -210,8 +202,7 @@ func (n *normalizer) addPart(own members, keyword string, part []byte, depth int
 	return nil
 }
 
-// addUnion adds the only schema of a union besides null, the constants of a union as a choice, or a
-// union within one type as it is.
+// addUnion adds the only non-null schema of a union, its constants, or a union within one type.
 func (n *normalizer) addUnion(own members, keyword string, union [][]byte, depth int) error {
 	var branches []members
 	var types []string
@@ -257,8 +248,7 @@ func (n *normalizer) addUnion(own members, keyword string, union [][]byte, depth
 	return own.addKeywords(added)
 }
 
-// onlyType returns the one type of a list, in which an integer is a number. of begins the list in
-// an error.
+// onlyType returns the one type of a list, in which an integer is a number. of begins an error.
 func onlyType(of string, types []string) (string, error) {
 	only := types[0]
 	for _, typ := range types {
@@ -282,7 +272,6 @@ func readingsError(of string, types []string) error {
 var constantKeywords = [...]string{"type", "title", "description", "const", "enum", "default",
 	"deprecated", "examples", "$comment"}
 
-// isConstant reports whether a schema allows some constants and has no other rule.
 func (m members) isConstant() bool {
 	for key := range m {
 		if !slices.Contains(constantKeywords[:], key) {
@@ -292,8 +281,7 @@ func (m members) isConstant() bool {
 	return (m["enum"] != nil) != (m["const"] != nil)
 }
 
-// readOptions returns the keywords of a choice. In the grammar numbers have no titles: explainRules
-// adds them to the description.
+// readOptions returns the keywords of a choice. For numbers, explainRules describes the titles.
 func readOptions(typ string, branches []members) members {
 	var values, names, titled [][]byte
 	hasTitles := false
@@ -323,14 +311,13 @@ func readOptions(typ string, branches []members) members {
 	return members{"enum": encodeList(values), "enumNames": encodeList(names)}
 }
 
-// normalizeProperty returns the schema of one property.
 func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 	m, err := n.flattenSchema(raw, 0)
 	if err != nil {
 		return nil, err
 	}
 	fallback := typeOf(m["default"])
-	if m["type"] == nil { // any value: a text is one
+	if m["type"] == nil { // any value, such as a text
 		m.setText("type", cmp.Or(fallback, "string"))
 	}
 	m.dropBrokenTexts()
@@ -353,20 +340,20 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 	return m.encodeLike(raw), nil
 }
 
-// bounds are the keywords of bounds, and the words for an exclusive one.
+// bounds are the keywords of bounds, with words for exclusive ones.
 var bounds = [...]struct{ exclusive, inclusive, words string }{
 	{"exclusiveMinimum", "minimum", "more than "},
 	{"exclusiveMaximum", "maximum", "less than "},
 }
 
-// explainRules adds rules without a keyword in the grammar to the description.
+// explainRules describes rules that the grammar has no keyword for.
 func (m members) explainRules(typ string) {
 	notes := []string{}
 	numeric := typ == "integer" || typ == "number"
 	format := m.textOf("format")
 	if typ == "string" && format != "" && !isFormat(format) && m["enum"] == nil &&
 		m["oneOf"] == nil {
-		// Clients refuse a format that the grammar does not have.
+		// Clients refuse formats outside the grammar.
 		m["allOf"] = encodeList([][]byte{members{"format": m["format"]}.encode()})
 		delete(m, "format")
 		notes = append(notes, "format: "+errtext.Mark(format, 40))
@@ -403,7 +390,7 @@ func (m members) explainRules(typ string) {
 	}
 }
 
-// typeOf returns the type of a value in JSON Schema, "" for null and an absent one.
+// typeOf returns the JSON Schema type of a value, "" for null or none.
 func typeOf(raw []byte) string {
 	switch k := jsonx.KindOf(raw); k {
 	case jsonx.Number:
@@ -417,15 +404,12 @@ func typeOf(raw []byte) string {
 	return ""
 }
 
-// members are the keywords of a schema.
-type members map[string][]byte
+type members map[string][]byte // keywords of a schema
 
-// valueKeywords decide which values are allowed. There null differs from an absent keyword: any
-// text would become allowed, or an empty field would get another value.
+// valueKeywords restrict values: dropping null from them would allow more or change a default.
 var valueKeywords = [...]string{"const", "enum", "allOf", "anyOf", "oneOf", "items", "default"}
 
-// readMembers returns the members of an object. It drops nulls, which some encoders write for what
-// is absent.
+// readMembers returns the members of an object; some encoders write null for absent ones.
 func readMembers(raw []byte) members {
 	m := members{}
 	for key, value := range membersOf(raw) {
@@ -456,7 +440,7 @@ func (m members) dropBrokenTexts() {
 
 func (m members) encode() []byte { return m.encodeLike(nil) }
 
-// encodeLike encodes keywords in the order of a schema that they come from, and others behind them.
+// encodeLike encodes keywords in the order of raw, then the others.
 func (m members) encodeLike(raw []byte) []byte {
 	b, written := []byte{'{'}, 0
 	for key := range membersOf(raw) {
@@ -481,11 +465,11 @@ func encodeList(values [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')
 }
 
-// annotations are the keywords that restrict nothing: the one nearest to the property counts.
+// annotations restrict nothing: the one nearest to the property counts.
 var annotations = [...]string{"title", "description", "default", "examples", "deprecated",
 	"readOnly", "writeOnly", "$comment", "$id", "$schema"}
 
-// addKeywords adds the keywords of a schema that has to hold, too.
+// addKeywords adds the keywords of a schema that must hold too.
 func (m members) addKeywords(other members) error {
 	for _, key := range slices.Sorted(maps.Keys(other)) {
 		switch own, added := m[key], other[key]; {
@@ -498,7 +482,7 @@ func (m members) addKeywords(other members) error {
 				return fmt.Errorf("is of type %s and of type %s at once", quote([]byte(types[0])),
 					quote([]byte(types[1])))
 			}
-			m.setText("type", "integer") // the narrower of the two
+			m.setText("type", "integer") // the narrower one
 		default:
 			return fmt.Errorf("has the keyword %s twice, with different values",
 				quote([]byte(key)))
@@ -507,7 +491,6 @@ func (m members) addKeywords(other members) error {
 	return nil
 }
 
-// settleType makes one name of a list of types.
 func (m members) settleType() error {
 	if jsonx.KindOf(m["type"]) != jsonx.Array {
 		return nil
@@ -527,14 +510,14 @@ func (m members) settleType() error {
 	return err
 }
 
-// settleKeywords spells type, enum, const and bounds in one way, and infers an absent type.
+// settleKeywords normalizes type, enum, const and bounds, and infers an absent type.
 func (m members) settleKeywords() error {
 	if err := m.settleType(); err != nil {
 		return err
 	}
 	if values := elementsOf(m["enum"]); slices.ContainsFunc(values, isNull) {
 		values = slices.DeleteFunc(values, isNull)
-		delete(m, "enumNames") // which counted null
+		delete(m, "enumNames") // counted null
 		m["enum"] = encodeList(values)
 		if len(values) == 0 {
 			m.setText("type", "null")
@@ -549,7 +532,7 @@ func (m members) settleKeywords() error {
 		m["enum"] = encodeList([][]byte{constant})
 	}
 	for _, bound := range bounds {
-		if raw := m[bound.exclusive]; jsonx.KindOf(raw) == jsonx.Bool { // as in draft 4
+		if raw := m[bound.exclusive]; jsonx.KindOf(raw) == jsonx.Bool { // draft 4
 			delete(m, bound.exclusive)
 			if limit := m[bound.inclusive]; string(raw) == "true" && limit != nil {
 				m[bound.exclusive] = limit
@@ -567,7 +550,6 @@ func (m members) settleKeywords() error {
 	return err
 }
 
-// typeOfKeyword returns the type of the values that a keyword restricts, or "".
 func typeOfKeyword(keyword string) string {
 	switch keyword {
 	case "minLength", "maxLength", "pattern", "format":
@@ -582,7 +564,7 @@ func typeOfKeyword(keyword string) string {
 	return ""
 }
 
-// inferTypes returns the types of the values, sorted, or those that the keywords are for.
+// inferTypes returns the sorted types of the values, or else those of the keywords.
 func (m members) inferTypes() (types []string) {
 	if constant := m["const"]; constant != nil {
 		types = append(types, typeOf(constant))
@@ -601,8 +583,7 @@ func (m members) inferTypes() (types []string) {
 	return slices.Compact(types)
 }
 
-// dropUncheckable returns a schema without the patterns that cannot be compiled here, and without
-// examples, which may be anything. Where a weaker schema would accept less, it stays as it is.
+// dropUncheckable removes examples and invalid patterns, except where that would accept less.
 func dropUncheckable(raw []byte) []byte {
 	switch jsonx.KindOf(raw) {
 	case jsonx.Array:

@@ -15,8 +15,8 @@ import (
 
 const lookahead = `"^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z.]+$"`
 
-// normalCases are the shapes of forms that makers of schemas write. asked is the normal form, and
-// refused the text where there is more than one reading, or none.
+// normalCases are forms as schema generators write them. asked is the normal form, refused the
+// error without exactly one reading.
 var normalCases = []struct {
 	name, schema   string
 	asked, refused string
@@ -138,8 +138,7 @@ func TestNormalForm(t *testing.T) {
 	}
 }
 
-// checkNormal checks that a form keeps to the published schemas of its revisions, and that what is
-// made of it is itself.
+// checkNormal checks a form against the published schemas, and that normalizing it changes nothing.
 func checkNormal(t *testing.T, f *form.Form, published []*schema.Schema) {
 	t.Helper()
 	for _, p := range published {
@@ -151,7 +150,6 @@ func checkNormal(t *testing.T, f *form.Form, published []*schema.Schema) {
 	if err != nil {
 		t.Fatalf("%s is refused: %v", f.Schema(), err)
 	}
-	// The order of keywords may change.
 	if canonical(t, again.Schema()) != canonical(t, f.Schema()) || again.Digest() != f.Digest() {
 		t.Errorf("%s becomes %s", f.Schema(), again.Schema())
 	}
@@ -163,8 +161,7 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
-// publishedForms returns what the revisions with all kinds of fields say a requestedSchema is, none
-// where their schemas are not at hand.
+// publishedForms returns the published schemas of requestedSchema, none if they are unavailable.
 func publishedForms(t testing.TB) (forms []*schema.Schema) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "spec", revision,
@@ -198,7 +195,7 @@ func publishedForms(t testing.TB) (forms []*schema.Schema) {
 	return forms
 }
 
-// TestNormalFormIsBounded holds references that lead to themselves, and schemas that grow.
+// Cyclic references and growing schemas are refused.
 func TestNormalFormIsBounded(t *testing.T) {
 	defs := `"$defs":{"a":{"$ref":"#/$defs/a"},"e":{"enum":[` + manyValues(1900) + `]}`
 	for i := range 20 {
@@ -234,8 +231,7 @@ func manyRefs(n int) string {
 	return strings.Join(list, ",")
 }
 
-// checkNotWeaker checks that what a form makes of content keeps to the schema as it came, if that
-// can be compiled.
+// checkNotWeaker checks accepted content against the original schema, if that compiles.
 func checkNotWeaker(t *testing.T, raw []byte, f *form.Form, content []byte) {
 	t.Helper()
 	out, err := f.Accept(content)
@@ -251,8 +247,7 @@ func checkNotWeaker(t *testing.T, raw []byte, f *form.Form, content []byte) {
 	}
 }
 
-// FuzzNormalForm: no schema makes the reader panic, a normal form stays what it is, and takes no
-// answer that the schema refuses.
+// No schema panics; a normal form is stable, and accepts no more than the schema.
 func FuzzNormalForm(f *testing.F) {
 	for _, test := range normalCases {
 		f.Add([]byte(test.schema), []byte(test.takes))
@@ -272,7 +267,6 @@ func FuzzNormalForm(f *testing.F) {
 	})
 }
 
-// TestNormalFormTakesNoMore holds what a person may enter against the schema that was asked with.
 func TestNormalFormTakesNoMore(t *testing.T) {
 	ab := `[{"const":"a","title":"A"},{"const":"c","title":"C"}]`
 	for name, test := range map[string]struct{ property, takes, breaks string }{
@@ -285,7 +279,7 @@ func TestNormalFormTakesNoMore(t *testing.T) {
 		f, err := form.ParsePeer([]byte(`{"type":"object","properties":{"x":` + test.property +
 			`},"$defs":{"L":{"enum":[1,2,3]}}}`))
 		if err != nil {
-			continue // refused, which takes nothing
+			continue // nothing is accepted
 		}
 		if _, err := f.Accept([]byte(`{"x":` + test.takes + `}`)); err != nil {
 			t.Errorf("%s: %v", name, err)

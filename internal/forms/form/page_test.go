@@ -21,8 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/visit"
 )
 
-// TestEveryShapeIsAnsweredOnAPage: whatever form can be asked with can be rendered as HTML, with an
-// input for each property, and what is entered there is the same answer.
+// Every form that can be asked is rendered with an input for each property, and submits the same
+// answer.
 func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 	mux := http.NewServeMux()
 	site := httptest.NewServer(mux)
@@ -37,7 +37,7 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 	answer := func(t *testing.T, schema, takes string) {
 		parsed, err := form.ParsePeer([]byte(schema))
 		if err != nil || len(schema) > 30<<10 {
-			return // it is not asked
+			return // not asked
 		}
 		want, err := parsed.Accept([]byte(takes))
 		if err != nil {
@@ -59,7 +59,7 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 		if err := json.Unmarshal(got.Answer, &result); err != nil {
 			t.Fatalf("%s: %v", got.Answer, err)
 		}
-		content, err := parsed.Accept(result.Content) // as of a client
+		content, err := parsed.Accept(result.Content) // like a client's
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 	}
 }
 
-// fillIn enters content in the form of a page, as a browser would, and sends it.
+// fillIn submits content in a form's page like a browser.
 func fillIn(t *testing.T, link string, parsed *form.Form, content string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -175,7 +175,7 @@ func fillIn(t *testing.T, link string, parsed *form.Form, content string) {
 		sent[field] = entered
 	}
 	sent.Set("action", "accept")
-	crlf := url.Values{} // as browsers write the ends of lines
+	crlf := url.Values{} // as browsers write line ends
 	lines := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 	for name, list := range sent {
 		for _, value := range list {

@@ -13,11 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Parse reads a schema that an author wrote. It must keep to the grammar of
-// PrimitiveSchemaDefinition to the letter, as clients are free to refuse or misread anything else.
-// The error is an *[Error] that names the field and the keyword.
-//
-// schema is copied.
+// Parse reads a handler's schema, which it copies. It must follow the grammar of
+// PrimitiveSchemaDefinition exactly, because clients may refuse or misread anything else. The error
+// is an *[Error] that names the field and the keyword.
 func Parse(schema []byte, o Options) (*Form, error) {
 	if len(o.Omit) > 0 {
 		return nil, fieldError(o.Omit[0], "is to be left out: leave it out of the schema")
@@ -32,13 +30,11 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. One outside the grammar is normalized first, if
-// it has one plain reading; [Form.Schema] returns the result. Other keywords are allowed in a flat
-// form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
+// ParsePeer reads the requestedSchema of a server, which it copies. One outside the grammar is
+// normalized if it has one plain reading; [Form.Schema] returns the result. Other keywords are
+// allowed in a flat form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
 // "additionalProperties"), except patterns that cannot be compiled here. An invalid default is
 // ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
-//
-// schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
 	p := parser{}
 	if p.parseForm(schema) == nil && checkFields(p.fields, true) == nil {
@@ -70,9 +66,9 @@ func ParsePeer(schema []byte) (*Form, error) {
 	return f, nil
 }
 
-// compileExtra compiles a peer's schema as a whole, for keywords that the grammar does not have.
+// compileExtra compiles a peer's whole schema, for keywords outside the grammar.
 func compileExtra(raw []byte) (*schema.Schema, error) {
-	// A field takes up to MaxValues subschemas where its values have titles.
+	// Titled values take a subschema each.
 	limits := schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues}
 	s, err := schema.Compile(raw, limits)
 	if err != nil && (bytes.Contains(raw, []byte(`"pattern"`)) ||
@@ -87,7 +83,6 @@ func compileExtra(raw []byte) (*schema.Schema, error) {
 	return s, nil
 }
 
-// extraError turns an error of the compiled schema into one of the form.
 func extraError(err error) *Error {
 	var fault *schema.Error
 	if errors.As(err, &fault) {
@@ -96,10 +91,9 @@ func extraError(err error) *Error {
 	return &Error{Reason: "the answer does not match the schema"}
 }
 
-// parser reads one form.
 type parser struct {
 	loose  bool
-	beyond bool // the schema has a keyword outside the grammar
+	beyond bool // there is a keyword outside the grammar
 	fields []field
 }
 
@@ -154,8 +148,7 @@ func (p *parser) parseForm(raw []byte) error {
 	return p.parseRequired(required)
 }
 
-// refuseUnknown refuses a keyword outside the grammar. For a peer's form it records that there is
-// one and returns nil.
+// refuseUnknown refuses a keyword outside the grammar, or records it in a peer's form.
 func (p *parser) refuseUnknown(name string, keyword []byte) error {
 	if p.loose {
 		p.beyond = true
@@ -184,7 +177,6 @@ func (p *parser) parseRequired(raw []byte) error {
 	return nil
 }
 
-// parseProperty reads one property and adds its field.
 func (p *parser) parseProperty(key, raw []byte) error {
 	if len(p.fields) == MaxFields {
 		return &Error{Reason: fmt.Sprintf("has more than %d fields", MaxFields)}
@@ -217,13 +209,13 @@ func (p *parser) parseProperty(key, raw []byte) error {
 	return nil
 }
 
-// keywordNames are the keywords that some kind of field has, title and description left out.
+// keywordNames are the keywords of fields, except title and description.
 var keywordNames = [...]string{
 	"type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
 	"items", "enum", "enumNames", "oneOf", "default",
 }
 
-// readKeywords reads the raw keywords of a property into read, its title and description into f.
+// readKeywords reads a property's keywords into read, its title and description into f.
 func (p *parser) readKeywords(f *field, read members, raw []byte) error {
 	return jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
@@ -236,7 +228,7 @@ func (p *parser) readKeywords(f *field, read members, raw []byte) error {
 			if i < 0 {
 				return p.refuseUnknown(f.name, key)
 			}
-			read[keywordNames[i]] = value // without a copy of the key
+			read[keywordNames[i]] = value // does not copy the key
 		}
 		return err
 	})
@@ -250,8 +242,7 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	return s, nil
 }
 
-// setKind decides what the field holds from its type and from whether there is a list to choose
-// from.
+// setKind sets the kind by type and the presence of choices.
 func (f *field) setKind(read members) error {
 	name, err := jsonx.Text(read["type"])
 	if err != nil {
@@ -279,14 +270,13 @@ func (f *field) setKind(read members) error {
 	return nil
 }
 
-// keyword is one that a field may have: where it belongs, and how to read it.
 type keyword struct {
 	name string
 	fits bool
 	read func(raw []byte) error
 }
 
-// parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
+// parseKeywords reads the keywords of the field's kind. Others are outside the grammar.
 func (p *parser) parseKeywords(f *field, read members) error {
 	numeric := f.kind == integer || f.kind == number
 	listed := f.kind == choice && read["enum"] != nil
@@ -330,8 +320,8 @@ func (p *parser) parseKeywords(f *field, read members) error {
 	return nil
 }
 
-// withKeyword adds the keyword to an error that does not name one. From an *[Error], which does, it
-// removes the name of the field, which the caller adds.
+// withKeyword adds the keyword to an error. From an *[Error], which names one, it removes the
+// field, which the caller adds.
 func withKeyword(err error, keyword string) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -376,8 +366,7 @@ func readBound(to **fields.Number, raw []byte) error {
 	return nil
 }
 
-// setDefault checks and sets the default. An invalid default of a peer is ignored, since filling it
-// in would make the answer invalid.
+// setDefault checks and sets the default. An invalid one of a peer is ignored.
 func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil
@@ -392,5 +381,4 @@ func (p *parser) setDefault(f *field, raw []byte) error {
 	return nil
 }
 
-// quote quotes a peer's or author's word for an error.
 func quote(word []byte) string { return errtext.Quote(string(word), 64) }

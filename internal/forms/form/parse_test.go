@@ -185,8 +185,6 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestSpecificationExamples reads the examples that the specification publishes for each kind of
-// field.
 func TestSpecificationExamples(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "..", "shared", "spec", "2026-07-28", "examples")
 	if _, err := os.Stat(root); err != nil {
@@ -232,7 +230,6 @@ func TestSpecificationExamples(t *testing.T) {
 	}
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -240,7 +237,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantEqual reports a value that is not the wanted one.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {

@@ -10,15 +10,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Secret is a field of a form that looks like a request for a credential. The zero Secret is
-// none.
+// A Secret is a field that seems to ask for a credential. The zero Secret means none.
 type Secret struct {
 	Field string // its name
-	Word  string // in its name or title
+	Word  string // found in its name or title
 }
 
-// FindSecret returns the first field of the form that looks like a request for a credential. Where
-// a peer's schema uses keywords outside the grammar, those are searched, too.
+// FindSecret returns the first field that seems to ask for a credential, also within keywords of a
+// peer's schema that are outside the grammar.
 func (f *Form) FindSecret() Secret {
 	for i := range f.fields {
 		if word := f.fields[i].secretWord(); word != "" {
@@ -31,8 +30,8 @@ func (f *Form) FindSecret() Secret {
 	return Secret{}
 }
 
-// FindPeerSecret is [Form.FindSecret] for a schema that [ParsePeer] refuses: the properties of all
-// schemas in it count, at any depth. raw is JSON that has been checked.
+// FindPeerSecret is [Form.FindSecret] for checked JSON of a schema that [ParsePeer] refuses: it
+// searches the properties of all schemas in it.
 func FindPeerSecret(raw []byte) (found Secret) {
 	for key, value := range membersOf(raw) {
 		if key == "properties" {
@@ -53,7 +52,6 @@ func FindPeerSecret(raw []byte) (found Secret) {
 	return found
 }
 
-// secretOfProperties searches the names and titles of the properties of one schema.
 func secretOfProperties(properties []byte) Secret {
 	for name, property := range membersOf(properties) {
 		if isChoice(property) {
@@ -67,7 +65,7 @@ func secretOfProperties(properties []byte) Secret {
 	return Secret{}
 }
 
-// secretOfTitles searches the titles of a property and of its parts, except its own properties.
+// secretOfTitles searches the titles of a property and its parts, except its own properties.
 func secretOfTitles(raw []byte) (word string) {
 	for key, value := range membersOf(raw) {
 		if title, err := jsonx.Text(value); key == "title" && err == nil {
@@ -83,8 +81,8 @@ func secretOfTitles(raw []byte) (word string) {
 	return word
 }
 
-// isChoice reports whether the schema of a property allows no free text: it is a boolean or a list
-// of values. An empty list does not count, since clients may show a text field for it.
+// isChoice reports whether a property is a boolean or a non-empty list of values. Clients may show
+// a text field for an empty list.
 func isChoice(property []byte) bool {
 	m := readMembers(property)
 	free := func(option []byte) bool { return !jsonx.HasMember(option, "const") }
@@ -99,7 +97,6 @@ func isChoice(property []byte) bool {
 		typ == `"array"` && isChoice(m["items"])
 }
 
-// membersOf returns the members of an object, and nothing for other JSON.
 func membersOf(raw []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		if jsonx.KindOf(raw) != jsonx.Object {
@@ -116,7 +113,6 @@ func membersOf(raw []byte) iter.Seq2[string, []byte] {
 
 var errStop = errors.New("stop")
 
-// eachElement yields the elements of an array, and nothing of other JSON.
 func eachElement(raw []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		if jsonx.KindOf(raw) != jsonx.Array {
@@ -131,7 +127,6 @@ func eachElement(raw []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// elementsOf returns the elements of an array, and nil for other JSON.
 func elementsOf(raw []byte) (list [][]byte) {
 	for _, value := range eachElement(raw) {
 		list = append(list, value)

@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/form"
 )
 
-// What a peer's form looks like is found in its names and titles, whatever else the schema has.
+// Names and titles of any peer's schema are searched.
 func TestSecretsOfPeersAreFound(t *testing.T) {
 	for _, test := range []struct{ name, schema, field, word string }{
 		{"none", `{"type":"object","properties":{"city":{"type":"string"}}}`, "", ""},

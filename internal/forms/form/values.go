@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// parseEnumNames reads the titles as they were written before they had a place in JSON Schema
-// (LegacyTitledEnumSchema).
+// parseEnumNames checks titles in the older spelling (LegacyTitledEnumSchema).
 func (p *parser) parseEnumNames(f *field, raw []byte) error {
 	titles, err := parseTexts(raw)
 	if err == nil && len(titles) != len(f.values) {
@@ -29,7 +28,7 @@ func (p *parser) parseItems(f *field, raw []byte) error {
 	typed := ""
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
 		if string(key) == "anyOf" && jsonx.HasMember(raw, "enum") {
-			return p.refuseUnknown(f.name, key) // both hold
+			return p.refuseUnknown(f.name, key) // both apply
 		}
 		switch string(key) {
 		case "type":
@@ -54,7 +53,6 @@ func (p *parser) parseItems(f *field, raw []byte) error {
 	return nil
 }
 
-// parseTitledValues reads a list of {"const": value, "title": title}.
 func (p *parser) parseTitledValues(raw []byte) (values, titles []string, err error) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil, nil, errors.New("must be an array")
@@ -106,7 +104,6 @@ func parseValues(raw []byte) ([]string, error) {
 	return list, err
 }
 
-// parseTexts reads an array of strings.
 func parseTexts(raw []byte) ([]string, error) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil, errors.New("must be an array of strings")

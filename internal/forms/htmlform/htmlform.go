@@ -1,5 +1,4 @@
-// Package htmlform turns forms into the inputs of an HTML page, and what a browser sends back into
-// answers.
+// Package htmlform turns forms into HTML inputs, and a browser's submission into answers.
 package htmlform
 
 import (
@@ -16,56 +15,49 @@ import (
 )
 
 const (
-	// prefix keeps the names of fields apart from those of the page.
-	prefix = "field."
-	// maxLabel is how much of a label or a description is shown, in bytes.
-	maxLabel = 4 << 10
-	// maxRadios is up to how many values to choose from are shown at once.
-	maxRadios = 7
+	prefix    = "field." // separates fields from the page's own inputs
+	maxLabel  = 4 << 10  // bytes of a label or description
+	maxRadios = 7        // above this, a select is used
 )
 
-// A Form is a form as a page shows it.
+// A Form is a form for a page.
 type Form struct {
 	Fields []Field
-	// Fault is what is wrong with the answer as a whole.
-	Fault string
+	Fault  string // of the whole answer
 
 	form  *form.Form
 	given url.Values
 }
 
-// A Field is an input of a page. Its texts are marked by [Text], its values are not.
+// A Field is an input of a page. Its texts have passed [Text], its values have not.
 type Field struct {
-	// ID is unique on the page.
-	ID          string
+	ID          string // unique on the page
 	Name        string // of the input
 	Label, Help string
-	// Input is radio, checkbox (of which several may be checked), select, textarea, or else the
-	// type of an input: text, number, email, url or date.
-	Input    string
-	Value    string
-	Min, Max string // of a number, empty for none
-	Required bool
-	// Enforced means that the browser can check Required.
-	Enforced bool
-	// Clearable means that one of the options must be that there is no answer.
-	Clearable bool
-	Chosen    bool // one of the options is selected
+	// Input is radio, checkbox (of which several may be checked), select, textarea, or an input
+	// type: text, number, email, url or date.
+	Input     string
+	Value     string
+	Min, Max  string // of a number; may be empty
+	Required  bool
+	Enforced  bool // the browser can check Required
+	Clearable bool // needs an option for no answer
+	Chosen    bool // an option is selected
 	Multiple  bool
-	Options   []Option // nil: a text is entered
-	Fault     string   // what is wrong with what was entered
+	Options   []Option // nil: text input
+	Fault     string   // the error in the input
 
 	property
 	name string // of the property
 }
 
-// An Option is a value to choose from.
+// An Option is a choice of a field.
 type Option struct {
 	Value, Label string
 	Selected     bool
 }
 
-// Described returns the ids of what describes the input.
+// Described returns the ids of the input's descriptions, for aria-describedby.
 func (f Field) Described() string {
 	var ids []string
 	if f.Help != "" {
@@ -77,7 +69,7 @@ func (f Field) Described() string {
 	return strings.Join(ids, " ")
 }
 
-// A property is what of the schema of a form's field is rendered.
+// A property is the rendered part of a field's schema.
 type property struct {
 	Type        string            `json:"type"`
 	Title       string            `json:"title"`
@@ -104,7 +96,7 @@ type choice struct {
 	Title string          `json:"title"`
 }
 
-// New returns a form filled in with what was given before, or else with the defaults.
+// New returns a form filled in with given, or with the defaults if that is empty.
 func New(f *form.Form, given url.Values) (*Form, error) {
 	var parsed struct {
 		Properties json.RawMessage `json:"properties"`
@@ -147,7 +139,7 @@ func (f *Field) fill(given url.Values) {
 	f.Help = Text(strings.TrimSpace(f.Description+" "+f.hint()), maxLabel)
 }
 
-// sent returns what a browser has sent for the field. Browsers write all ends of lines as CRLF.
+// sent returns a field's submitted values. Browsers send line ends as CRLF.
 func (f *Field) sent(given url.Values) (values []string, present bool) {
 	if values, present = given[f.Name]; !present {
 		values, present = given[strings.ReplaceAll(toLF(f.Name), "\n", "\r\n")]
@@ -155,12 +147,10 @@ func (f *Field) sent(given url.Values) (values []string, present bool) {
 	return values, present
 }
 
-// toLF writes all ends of lines alike.
 func toLF(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
 }
 
-// readTexts returns the texts of a value or of a list.
 func readTexts(raw json.RawMessage) (texts []string) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return []string{readText(raw)}
@@ -172,7 +162,7 @@ func readTexts(raw json.RawMessage) (texts []string) {
 	return texts
 }
 
-// readText returns what a person enters for a value.
+// readText returns the input for a value.
 func readText(raw []byte) string {
 	if text, err := jsonx.Text(raw); err == nil {
 		return text
@@ -233,7 +223,6 @@ func (f *Field) chooseInput() string {
 	return "text"
 }
 
-// hint says in words what may be entered.
 func (f *Field) hint() string {
 	if f.Options != nil && !f.Multiple {
 		return ""
@@ -263,7 +252,6 @@ func (f *Field) hint() string {
 	return "(" + strings.Join(hints, ", ") + ")"
 }
 
-// countOf writes a limit, empty for none.
 func countOf(limit *int) string {
 	if limit == nil || *limit == 0 {
 		return ""
@@ -271,18 +259,15 @@ func countOf(limit *int) string {
 	return strconv.Itoa(*limit)
 }
 
-// Content returns the answer that was entered, as [form.Form.Accept] returns it. Where that refuses
-// it, the fields have faults.
-//
-// What the browser did not send is absent, and gets its default. What it sent empty is an emptied
-// field, which gets none: that fits no field that is required.
+// Content returns the answer as [form.Form.Accept] returns it. On error the fields have faults. A
+// field that was not sent gets its default. One that was sent empty is an emptied field without
+// default, and an error if required.
 func (h *Form) Content() (json.RawMessage, error) {
 	content, _, err := h.accept()
 	return content, err
 }
 
-// Answer is [Form.Content] as clients send it, for whom to call Accept again gives the same: an
-// emptied field that has a default is null.
+// Answer is [Form.Content] for another Accept: an emptied field with a default is null.
 func (h *Form) Answer() (json.RawMessage, error) {
 	content, entered, err := h.accept()
 	if err != nil {
@@ -295,7 +280,7 @@ func (h *Form) Answer() (json.RawMessage, error) {
 	return content, nil
 }
 
-// accept returns what [form.Form.Accept] makes of what was entered, and that itself.
+// accept returns the result of [form.Form.Accept], and its input.
 func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 	content, missing := map[string]any{}, error(nil)
 	for i := range h.Fields {
@@ -338,7 +323,7 @@ func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 
 func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }
 
-// read returns what was entered, nil for nothing.
+// read returns the entered value; may be nil.
 func (f *Field) read(given url.Values) (value any, entered bool) {
 	values, present := f.sent(given)
 	if !present {
@@ -360,7 +345,6 @@ func (f *Field) read(given url.Values) (value any, entered bool) {
 	return text, true
 }
 
-// findOption returns the value of the option that was sent, or else the text.
 func (f *Field) findOption(sent string) (text string, found bool) {
 	text = toLF(sent)
 	for _, o := range f.Options {
@@ -371,8 +355,7 @@ func (f *Field) findOption(sent string) (text string, found bool) {
 	return text, false
 }
 
-// readChoices returns the values that were checked. The first that is empty is not one of them: the
-// page sends it so that a field in which nothing is checked can be told from one that is absent.
+// readChoices returns the checked values without the empty one that marks the field as present.
 func (f *Field) readChoices(values []string) any {
 	if len(values) > 0 && values[0] == "" {
 		values = values[1:]

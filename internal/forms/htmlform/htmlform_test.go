@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/htmlform"
 )
 
-// FuzzContent: whatever a browser sends becomes an answer that fits the form, or faults that the
-// page can show.
+// Any submission is a valid answer, or has faults to show.
 func FuzzContent(f *testing.F) {
 	for _, property := range []string{`{"type":"string","minLength":2,"default":"ab"}`,
 		`{"type":"integer","minimum":1}`, `{"type":"number","exclusiveMaximum":2}`,
@@ -53,7 +52,7 @@ func TestTextsOfStrangersAreMarked(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\tc":                  "a\nb\tc",
 		"\u202ea\x1b[31m\r\a":      `\u202ea\x1b[31m\r\a`,
-		"\u0645\u06cc\u200c\u062e": "\u0645\u06cc\u200c\u062e", // as Persian is written
+		"\u0645\u06cc\u200c\u062e": "\u0645\u06cc\u200c\u062e", // valid Persian
 		"\xff":                     "\uFFFD",
 	} {
 		if got := htmlform.Text(text, 100); got != want {

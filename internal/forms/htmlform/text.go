@@ -7,9 +7,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// Text makes a text that strangers may have chosen safe to look at, once it is escaped for HTML:
-// characters that control the terminal or the direction of writing are spelled out. The result is
-// made of at most limit bytes; an ellipsis follows what was cut.
+// Text makes untrusted text safe to display after HTML escaping: it spells out control characters
+// of terminals and writing direction. It uses at most limit bytes of s and marks a cut with an
+// ellipsis.
 func Text(s string, limit int) string {
 	s = errtext.Mark(s, limit)
 	var b strings.Builder

@@ -11,16 +11,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A checker looks at every subschema that a compiled schema reaches: for keywords that the walk
-// does not implement, for references in place that lead back, and for enumerations.
+// A checker finds unsupported keywords, in-place reference cycles, and enumerations.
 type checker struct {
-	found  []*jsonschema.Schema       // to look at
-	depths map[*jsonschema.Schema]int // of the applicators in place; inProgress while it is found
+	found  []*jsonschema.Schema       // to be checked
+	depths map[*jsonschema.Schema]int // of in-place applicators, or inProgress
 	sets   valueSets
 }
 
-// inProgress is the depth of a subschema whose own subschemas in place are being looked at.
-const inProgress = -1
+const inProgress = -1 // marks a subschema being checked
 
 var (
 	errLeadsBack = errors.New("a reference leads back to itself without going into the value")
@@ -28,7 +26,6 @@ var (
 		maxInPlaceDepth)
 )
 
-// checkAll checks s and all that it reaches.
 func (c *checker) checkAll(s *jsonschema.Schema) error {
 	for c.found = []*jsonschema.Schema{s}; len(c.found) > 0; {
 		next := c.found[len(c.found)-1]
@@ -40,7 +37,7 @@ func (c *checker) checkAll(s *jsonschema.Schema) error {
 	return nil
 }
 
-// checkSchema returns the depth of the applicators in place, such as $ref and allOf, below s.
+// checkSchema returns the depth of in-place applicators, such as $ref and allOf, below s.
 func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 	if depth, ok := c.depths[s]; ok {
 		if depth == inProgress {
@@ -58,7 +55,7 @@ func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 	for name, value := range keywordsOf(s) {
 		switch name {
 		case "Ref", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else", "Dependencies",
-			"DependentSchemas": // of the same value
+			"DependentSchemas": // for the same value
 			for _, sub := range subschemas(value) {
 				below, err := c.checkSchema(sub)
 				if err != nil {
@@ -70,7 +67,7 @@ func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 			}
 		case "PropertyNames", "Properties", "PatternProperties", "AdditionalProperties",
 			"UnevaluatedProperties", "Contains", "Items", "AdditionalItems", "PrefixItems",
-			"Items2020", "UnevaluatedItems": // of what is in the value
+			"Items2020", "UnevaluatedItems": // for parts of the value
 			c.found = append(c.found, subschemas(value)...)
 		case "Bool", "Types", "Enum", "Const", "Format", "MaxProperties", "MinProperties",
 			"Required", "DependentRequired", "MinItems", "MaxItems", "UniqueItems", "MinContains",
@@ -86,7 +83,6 @@ func (c *checker) checkSchema(s *jsonschema.Schema) (depth int, err error) {
 	return depth, nil
 }
 
-// subschemas returns the subschemas in a field of the compiler's type.
 func subschemas(v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:
@@ -97,7 +93,7 @@ func subschemas(v any) []*jsonschema.Schema {
 		return slices.Collect(maps.Values(v))
 	case map[jsonschema.Regexp]*jsonschema.Schema:
 		return slices.Collect(maps.Values(v))
-	case map[string]any: // of dependencies, which are schemas or lists of names
+	case map[string]any: // dependencies: schemas or lists of names
 		var list []*jsonschema.Schema
 		for _, either := range v {
 			list = append(list, subschemas(either)...)
@@ -107,13 +103,12 @@ func subschemas(v any) []*jsonschema.Schema {
 	return nil
 }
 
-// annotations are the fields of the compiler's type that check nothing.
+// annotations are fields of the compiler's type that check nothing.
 var annotations = [...]string{"DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor",
 	"RecursiveAnchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
 	"Examples", "Deprecated"}
 
-// keywordsOf returns the keywords that a subschema has, by the names of their fields. One that a
-// later version of the compiler adds is among them.
+// keywordsOf yields the keywords of a subschema by field name, also those of later compilers.
 func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(s).Elem()
@@ -130,7 +125,6 @@ func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	}
 }
 
-// hasOnly reports whether a subschema has no other keywords than these.
 func hasOnly(s *jsonschema.Schema, names ...string) bool {
 	for name := range keywordsOf(s) {
 		if !slices.Contains(names, name) {

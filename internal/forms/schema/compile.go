@@ -15,22 +15,19 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// base is where a schema is said to live. It is a hierarchical URL so that a relative reference
-// resolves to something other than the schema itself, and is then refused.
+// base is the URL that relative references resolve against. It is hierarchical, so that they do not
+// resolve to the schema itself, and are refused.
 const base = "schema:///"
 
-// location is the schema's own URL. No reference can name it by chance.
-const location = base + "_"
+const location = base + "_" // the schema's URL, which no reference names by chance
 
-// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a
-// schema, is over limits, or refers to something outside itself. The error names the place in the
-// schema and may quote the schema.
-//
-// schema is copied.
+// Compile compiles a JSON Schema, which it copies. It returns an error, and never panics, for
+// anything that is not a schema, exceeds limits, or refers to something outside itself. The error
+// names the place in the schema and may quote the schema.
 func Compile(schema []byte, limits Limits) (s *Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			// The compiler is a third party's and the schema a stranger's.
+			// The compiler is third-party code and the schema untrusted.
 			s, err = nil, fmt.Errorf("schema: cannot be compiled: %s",
 				errtext.Mark(fmt.Sprint(r), 200))
 		}
@@ -76,18 +73,17 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	}, nil
 }
 
-// build runs the compiler on the schema and on each of its definitions. The compiler visits only
-// definitions that are referenced, and an unused definition must not hide a reference that leaves
-// the schema.
+// build compiles the schema and each of its definitions. The compiler visits only referenced
+// definitions, and an unused one must not hide a reference that leaves the schema.
 func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // has none
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // no loaders
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
-	for _, name := range formatNames { // in place of the compiler's own, so that forms agree
+	for _, name := range formatNames { // replaces the compiler's formats by those of forms
 		c.RegisterFormat(newFormat(name))
 	}
 	if err := c.AddResource(location, doc); err != nil {
@@ -111,7 +107,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
-// explain turns an error of the compiler into one for the author of the schema.
+// explain turns an error of the compiler into one for the schema's author.
 func explain(err error) error {
 	var load *jsonschema.LoadURLError
 	var anchor *jsonschema.AnchorNotFoundError
@@ -132,7 +128,7 @@ func explain(err error) error {
 	return errors.New(errtext.Mark(local(err.Error()), 200))
 }
 
-// local removes from a URL or message the base that this package added.
+// local removes this package's base from a URL or message.
 func local(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, location, ""), base, "")
 }

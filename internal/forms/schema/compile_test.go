@@ -99,10 +99,10 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// preservation uses most of what tools use.
+// preservation uses most keywords that tools use.
 const preservation = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},"contactMethod":{"type":"string","enum":["phone","email"]},"phone":{"type":"string"},"email":{"type":"string"}},"allOf":[{"anyOf":[{"required":["phone"]},{"required":["email"]}]}],"if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},"then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`
 
-// fanOut is a chain of definitions that each apply the next one twice to the same value.
+// fanOut is a chain of definitions that each apply the next one twice.
 func fanOut(n int, keyword string) string {
 	var b strings.Builder
 	b.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
@@ -113,7 +113,7 @@ func fanOut(n int, keyword string) string {
 	return b.String()
 }
 
-// within fails the test if f takes long. The bound is generous: what it guards against takes hours.
+// within fails if f is slow. The bound is generous: failures take hours.
 func within(t *testing.T, limit time.Duration, f func()) {
 	t.Helper()
 	start := time.Now()
@@ -123,8 +123,7 @@ func within(t *testing.T, limit time.Duration, f func()) {
 	}
 }
 
-// TestRefusesFanOut: where many references in place lead to the same value, either the schema is
-// refused or the document, by the budget.
+// Fan-out is refused in the schema, or by the budget of the document.
 func TestRefusesFanOut(t *testing.T) {
 	var flat, chain, pairs strings.Builder
 	for i := range 30000 {

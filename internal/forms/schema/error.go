@@ -15,18 +15,15 @@ import (
 	"github.com/rondo-mcp/rondo/internal/errtext"
 )
 
-// Error says which member of a document breaks which rule. It may hold values of the schema, never
-// one of the document.
+// Error names the member of a document that breaks a rule, but never a value of the document.
 type Error struct {
-	// Field is the path of the first offending member, its steps joined by dots ("items.0.name"),
-	// cut at 200 bytes. It is empty when the document itself is at fault.
-	Field string
-	// Reason is the rule, such as "must be an integer, got string".
-	Reason string
+	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; empty for the
+	// document itself.
+	Field  string
+	Reason string // such as "must be an integer, got string"
 }
 
-// Error returns `field "count": must be an integer, got string`, or the reason alone where the
-// document itself is at fault.
+// Error returns `field "count": must be an integer, got string`, or only the reason.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Reason
@@ -34,15 +31,14 @@ func (e *Error) Error() string {
 	return "field " + strconv.Quote(e.Field) + ": " + e.Reason
 }
 
-// A fault is a broken rule. Only the one that is reported gets a text.
+// A fault is a broken rule. Only the reported one gets a text.
 type fault struct {
 	schema  *jsonschema.Schema // the subschema with the rule
 	keyword string
-	detail  string   // the type of the value, how many items are too many, …
-	path    []string // from the value that was checked to the offending one, innermost first
+	detail  string   // such as the type of the value, or the number of extra items
+	path    []string // to the value with the fault, innermost first
 }
 
-// toError returns the error with the text of the fault.
 func (f *fault) toError() *Error {
 	slices.Reverse(f.path)
 	return newError(f.path, f.reason())
@@ -52,11 +48,9 @@ func newError(path []string, reason string) *Error {
 	return &Error{Field: errtext.Mark(strings.Join(path, "."), maxField), Reason: reason}
 }
 
-// maxField is the longest Field, in bytes. Member names are the peer's, and an error is no place to
-// carry them at length.
-const maxField = 200
+const maxField = 200 // bytes: member names are the peer's
 
-// plainReasons are those that do not depend on the schema, by keyword.
+// plainReasons are independent of the schema, by keyword.
 var plainReasons = [...][2]string{
 	{"false", "is not allowed"},
 	{"const", "must be the one allowed value"},
@@ -80,8 +74,7 @@ func plainReason(keyword string) string {
 	return "is not what the schema allows"
 }
 
-// reason words the fault. Bounds and formats are the schema's and may be quoted, what the document
-// holds may not.
+// reason may quote the schema's bounds and formats, but not the document.
 func (f *fault) reason() string {
 	s := f.schema
 	switch f.keyword {
@@ -129,9 +122,8 @@ func patternFault(err error) string {
 	return string(broken)
 }
 
-// firstFault turns the error tree of the compiler's own check of a schema into the one fault to
-// report. The compiler ranges over maps, so its order is random; the first by path is the same
-// every time.
+// firstFault picks one fault of a schema from the compiler's error tree. The compiler ranges over
+// maps in random order; the first by path is always the same.
 func firstFault(err *jsonschema.ValidationError) *Error {
 	leaves := appendLeaves(nil, err)
 	return slices.MinFunc(leaves, func(a, b *Error) int {
@@ -139,8 +131,7 @@ func firstFault(err *jsonschema.ValidationError) *Error {
 	})
 }
 
-// appendLeaves appends the faults of err. A choice is one: which of its branches was meant is
-// unknown.
+// appendLeaves appends the faults of err. A union counts as one, as the intended branch is unknown.
 func appendLeaves(leaves []*Error, err *jsonschema.ValidationError) []*Error {
 	reason := "is not what JSON Schema allows there"
 	switch k := err.ErrorKind.(type) {
@@ -167,8 +158,7 @@ func appendLeaves(leaves []*Error, err *jsonschema.ValidationError) []*Error {
 	return append(leaves, newError(err.InstanceLocation, reason))
 }
 
-// oneOf words an enumeration. It lists nothing if there are arrays or objects among what it would
-// list.
+// oneOf words an enumeration, without listing arrays or objects.
 func oneOf(values []any) string {
 	listed := values[:min(len(values), errtext.MaxValues)]
 	if len(listed) == 0 || slices.ContainsFunc(listed, isNested) {
@@ -181,7 +171,7 @@ func oneOf(values []any) string {
 		if values[i] == nil {
 			return "null"
 		}
-		return errtext.Mark(fmt.Sprint(values[i]), 40) // a number as it is written, or a boolean
+		return errtext.Mark(fmt.Sprint(values[i]), 40) // a number as spelled, or a boolean
 	})
 }
 
@@ -198,7 +188,6 @@ func amount(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// mustBe words a list of type names: "must be an integer, got string".
 func mustBe(types []string, got string) string {
 	words := make([]string, len(types))
 	for i, name := range types {
@@ -214,11 +203,10 @@ func mustBe(types []string, got string) string {
 	return "must be " + strings.Join(words, " or ") + ", got " + got
 }
 
-// decimal writes a bound of a schema the way people write numbers.
 func decimal(r *big.Rat) string {
 	digits, _ := r.FloatPrec()
 	return errtext.Mark(r.FloatString(digits), 40)
 }
 
-// quote quotes a peer's text for an error, cut short.
+// quote quotes and truncates a peer's text for an error.
 func quote(s string) string { return strconv.Quote(errtext.Mark(s, 100)) }

@@ -9,17 +9,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Accepts reports whether a document is found valid on its bytes alone.
 func (s *Schema) Accepts(doc []byte) bool { return s.acceptsBytes(doc) }
 
-// ValidateDecoded checks a document, which must be JSON, without looking at its bytes.
+// ValidateDecoded checks a JSON document without the check on its bytes.
 func (s *Schema) ValidateDecoded(doc []byte) error {
 	left := s.maxSteps
 	return s.validateDecoded(doc, &left)
 }
 
-// Walk walks a decoded document and returns what it takes of the budget, -1 if it is more than
-// there is. The fault is "" for a valid document, or a path and the keyword that is broken there.
+// Walk walks a decoded document. It returns the steps taken, -1 past the budget, and the fault as a
+// path and a keyword, "" if valid.
 func (s *Schema) Walk(v any) (steps int64, fault string) {
 	w := s.newWalker(s.maxSteps)
 	f := w.evaluate(s.root, v, false)
@@ -29,8 +28,7 @@ func (s *Schema) Walk(v any) (steps int64, fault string) {
 	return s.maxSteps - w.left, f.toError().Field + " " + f.keyword
 }
 
-// Reference returns the faults that the compiler's own validator finds in a decoded document, as
-// Walk does.
+// Reference returns the faults found by the compiler's own validator, like Walk.
 func (s *Schema) Reference(v any) (faults []string) {
 	err := s.root.Validate(v)
 	var tree *jsonschema.ValidationError

@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A flat schema is that of an object of scalars or lists of scalars, as nearly all tools and forms
-// have, or of such a member. The bytes of a document are checked against it without decoding. If
-// they are not accepted, the document is decoded and walked, so this need not be exact.
+// A flat schema describes an object of scalars or lists of scalars, as nearly all tools and forms
+// have, or a member of one. Documents are checked against it on their bytes, without decoding. If
+// they are not accepted, they are decoded and walked, so this check may be incomplete.
 
-// shape is what values of a schema hold at most.
+// shape is the deepest structure that a schema allows.
 type shape int
 
 const (
@@ -25,7 +25,7 @@ const (
 	object       // of lists and scalars
 )
 
-// isFlat reports whether acceptsBytes supports what s has.
+// isFlat reports whether acceptsBytes supports the keywords of s.
 func isFlat(s *jsonschema.Schema, most shape) bool {
 	for s.Ref != nil && hasOnly(s, "Ref") {
 		s = s.Ref
@@ -53,18 +53,15 @@ func isFlat(s *jsonschema.Schema, most shape) bool {
 	return true
 }
 
-// flatShare is the part of the budget that patterns may take before a document is decoded. One that
-// is not accepted is not matched twice at length.
+// flatShare limits the budget of patterns on bytes: a rejected document is matched again.
 const flatShare = 8
 
-// maxFlatRequired is how many members an object may require to be flat: each member of a document
-// is compared with each.
+// maxFlatRequired limits required members: each member of a document is compared with each.
 const maxFlatRequired = 32
 
-// errStop stops going over members or items.
 var errStop = errors.New("stop")
 
-// acceptsBytes reports whether a value is certain to be valid. s is nil for any value.
+// acceptsBytes reports whether a value is certainly valid. A nil s allows any value.
 func (w *walker) acceptsBytes(s *jsonschema.Schema, raw []byte) bool {
 	if s == nil {
 		return checkNumbers(raw) == nil
@@ -158,7 +155,7 @@ func (w *walker) acceptsMembers(s *jsonschema.Schema, raw []byte) bool {
 	return err == nil && required == len(s.Required)
 }
 
-// checkNumbers returns what is wrong with the first number in raw that fails [CheckNumber].
+// checkNumbers returns the first error of [CheckNumber] in raw.
 func checkNumbers(raw []byte) error {
 	return jsonx.Numbers(raw, func(number []byte) error { return CheckNumber(json.Number(number)) })
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckFormat reports whether s is of the named format: email, uri, date or date-time, the four
-// that a form may use. Another name is not checked here and reports true. The same rules apply
-// inside [Schema.Validate].
+// CheckFormat reports whether s has the format email, uri, date or date-time, those that forms
+// allow. For any other format it reports true. [Schema.Validate] uses the same rules.
 func CheckFormat(format, s string) bool {
 	switch format {
 	case "email":
@@ -31,10 +30,9 @@ func CheckFormat(format, s string) bool {
 
 var errFormat = errors.New("is not of that format")
 
-// formatNames are those that CheckFormat checks.
+// formatNames are the formats of CheckFormat.
 var formatNames = [...]string{"email", "uri", "date", "date-time"}
 
-// formatSteps returns what checking a text takes.
 func formatSteps(format, text string) int64 {
 	if format != "regex" {
 		return int64(1 + len(text)/8)
@@ -46,7 +44,7 @@ func formatSteps(format, text string) int64 {
 	return steps
 }
 
-// newFormat returns a format that CheckFormat checks, nil for no name.
+// newFormat returns a format for CheckFormat, nil for no name.
 func newFormat(name string) *jsonschema.Format {
 	if name == "" {
 		return nil
@@ -73,9 +71,8 @@ var (
 		`^.{10}[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 )
 
-// isEmail accepts the addr-spec of RFC 5321, section 4.1.2, with its length limits, in ASCII. A
-// quoted local part or an address literal for a domain is allowed; a domain without a dot too, as
-// the format says nothing about reachability.
+// isEmail accepts an ASCII addr-spec of RFC 5321, section 4.1.2, with its length limits, including
+// quoted local parts, address literals, and domains without a dot.
 func isEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if at > 64 || len(s) > 254 || !emailForm.MatchString(s) {
@@ -90,15 +87,14 @@ func isEmail(s string) bool {
 	return err == nil && address.Zone() == "" && address.Is4() != v6
 }
 
-// isURI accepts an absolute URI of RFC 3986: a scheme, only characters that RFC 3986 allows, and
-// whole percent escapes.
+// isURI accepts an absolute URI of RFC 3986.
 func isURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && uriForm.MatchString(s)
 }
 
-// isDateTime accepts the date-time of RFC 3339, section 5.6. Package time is lenient about what
-// clockForm asks for. A leap second is allowed where one could be: at 23:59:60 UTC.
+// isDateTime accepts the date-time of RFC 3339, section 5.6, where package time is too lenient. A
+// leap second is allowed only at 23:59:60 UTC.
 func isDateTime(s string) bool {
 	if !clockForm.MatchString(s) {
 		return false

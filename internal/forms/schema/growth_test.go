@@ -10,13 +10,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// TestGrowth holds documents of any size against schemas that do not fit them. What would have to
-// be collected to name every fault is above the bound.
+// TestGrowth checks documents against schemas that they break. Collecting every fault would exceed
+// the bound.
 func TestGrowth(t *testing.T) {
 	items := func(part string) func(int) []byte {
 		return testkit.Repeat(`{"items":[`, part, `0]}`)
 	}
-	const perByte = 100 // bytes for each byte of a document, to decode it
+	const perByte = 100 // to decode a document
 	for _, tt := range []struct {
 		name, schema string
 		input        testkit.GrowthInput
@@ -55,9 +55,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthOfWholeDocuments is for schemas that say something about the document itself.
 func TestGrowthOfWholeDocuments(t *testing.T) {
-	const regexes = 900 // for the smallest: the budget ends at 8 MB of what they parse to
+	const regexes = 900 // the budget ends at 8 MB of parsed expressions
 	for _, tt := range []struct {
 		name, schema string
 		perByte      float64
@@ -104,7 +103,7 @@ func TestGrowthOfWholeDocuments(t *testing.T) {
 	}
 }
 
-// list makes an array of n values, each a format with its number.
+// list makes an array of n values from format.
 func list(n int, format string) string {
 	values := make([]string, n)
 	for i := range values {
@@ -121,7 +120,7 @@ func object(size int) []byte {
 	return []byte("{" + b.String()[1:] + "}")
 }
 
-// TestCompileGrowth is for the schemas of peers: forms, and the tools of upstream servers.
+// TestCompileGrowth compiles peers' schemas: forms, and tools of upstream servers.
 func TestCompileGrowth(t *testing.T) {
 	classes := strings.Repeat(`\\pL`, 300)
 	testkit.CheckGrowth(t, testkit.GrowthReader{
@@ -129,7 +128,7 @@ func TestCompileGrowth(t *testing.T) {
 			_, err := schema.Compile(input, schema.Limits{})
 			return err == nil
 		},
-		// subschemas, of which there may be 2000, are what compiling takes most for
+		// compiling up to 2000 subschemas dominates
 		BytesPerByte: 300, ObjectsPerByte: 5,
 	},
 		testkit.GrowthInput{Name: "properties",
@@ -161,7 +160,7 @@ func TestCompileGrowth(t *testing.T) {
 	)
 }
 
-// alike makes an enumeration of arrays that one hash cannot tell apart.
+// alike makes an enumeration of arrays with the same hash.
 func alike(size int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < size-150; i++ {
@@ -178,8 +177,7 @@ func alike(size int) []byte {
 	return []byte(`{"$schema":"http://json-schema.org/draft-07/schema#","enum":[` + b.String() + `1]}`)
 }
 
-// TestStepsOfPatterns: what a heavy pattern takes is known before it is matched, and the budget
-// ends soon after a quarter of a second's worth.
+// The cost of a pattern is deducted before matching; the budget is about a quarter of a second.
 func TestStepsOfPatterns(t *testing.T) {
 	s := compile(t, `{"pattern":"^`+strings.Repeat(`(a?){200}`, 2)+`b$"}`)
 	text := func(n int) []byte { return []byte(`"` + strings.Repeat("a", n) + `"`) }
@@ -199,12 +197,12 @@ func TestStepsOfPatterns(t *testing.T) {
 	}
 }
 
-// TestStepsOfHonestDocuments: what people and models send is far from the budget.
+// Realistic documents are far from the budget.
 func TestStepsOfHonestDocuments(t *testing.T) {
 	const budget = 2_500_000
 	for _, tt := range []struct {
 		name, schema, doc string
-		share             float64 // of the budget, at most
+		share             float64 // of the budget
 	}{
 		{"a form", `{"type":"object","properties":{"mail":{"type":"string","format":"email"},"phone":{"type":"string","pattern":"^\\+?[0-9 ()-]{5,20}$"},"id":{"type":"string","pattern":"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},"when":{"type":"string","format":"date-time"},"note":{"type":"string","maxLength":4000}}}`,
 			`{"mail":"ada@example.com","phone":"+44 20 7946 0958","id":"123e4567-e89b-12d3-a456-426614174000","when":"2026-01-02T03:04:05Z","note":"` + strings.Repeat("a", 3000) + `"}`, 0.001},

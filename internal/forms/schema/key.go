@@ -13,15 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A valueSet is the values of an enumeration, or a constant. Whether one is among them takes as
-// long as encoding it, however many there are.
+// A valueSet holds the values of an enumeration or a constant, with lookup in constant time.
 type valueSet struct {
 	texts  map[string]bool  // the strings
-	others map[string]bool  // the rest, see appendKey
-	kinds  jsonschema.Types // of the rest
+	others map[string]bool  // see appendKey
+	kinds  jsonschema.Types // of others
 }
 
-// valueSets are those of a schema, by its *jsonschema.Enum and by its constants, which are *any.
+// valueSets are the sets of a schema, by *jsonschema.Enum and, for constants, by *any.
 type valueSets map[any]*valueSet
 
 func newValueSet(values []any) *valueSet {
@@ -38,7 +37,6 @@ func newValueSet(values []any) *valueSet {
 	return s
 }
 
-// isAmong reports whether v is one of the values.
 func (w *walker) isAmong(s *valueSet, v any) bool {
 	if text, ok := v.(string); ok {
 		w.left -= int64(len(text) / 64)
@@ -52,8 +50,7 @@ func (w *walker) isAmong(s *valueSet, v any) bool {
 }
 
 // hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does
-// not separate neighbouring values, items made to collide (["a", "b"] and ["a\u0004b"]) would take
-// quadratic time.
+// not separate values, items such as ["a", "b"] and ["a\u0004b"] could collide in quadratic time.
 func (w *walker) hasDuplicate(items []any) bool {
 	seen := map[string]struct{}{}
 	w.left -= 6 * int64(len(items))
@@ -67,9 +64,8 @@ func (w *walker) hasDuplicate(items []any) bool {
 	return false
 }
 
-// appendKey appends an encoding of v that is the same for equal values and no others: numbers by
-// value, members sorted, everything of variable length counted. It pays for that, and leaves off
-// when the budget is used up.
+// appendKey appends an encoding of v that is equal only for equal values: numbers by value, members
+// sorted, with lengths. It costs steps, and stops when the budget is used up.
 func (w *walker) appendKey(b []byte, v any) []byte {
 	if w.left -= 3; w.left < 0 {
 		return b
@@ -100,16 +96,14 @@ func (w *walker) appendKey(b []byte, v any) []byte {
 	return b
 }
 
-// appendNumber appends the spelling that all spellings of a value have in common.
 func appendNumber(b []byte, text json.Number) []byte {
 	if n, ok := smallInt(text); ok {
 		return strconv.AppendInt(b, n, 10)
 	}
-	b, _ = jsonx.AppendNumber(b, []byte(text)) // a decoder returns numbers only
+	b, _ = jsonx.AppendNumber(b, []byte(text)) // decoders return valid numbers
 	return b
 }
 
-// isInteger reports whether a number has no fraction, however it is spelled.
 func (w *walker) isInteger(text json.Number) bool {
 	if _, ok := smallInt(text); ok {
 		return true

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// A maker makes schemas of a draft, and documents that have something to do with them, as there are
-// few names and values.
+// A maker makes schemas of a draft, and related documents from few names and values.
 type maker struct {
 	*rand.Rand
 	draft int
@@ -23,7 +22,6 @@ var dialects = map[int]string{
 	2020: "https://json-schema.org/draft/2020-12/schema",
 }
 
-// makers returns one for each draft.
 func makers(seed uint64) []maker {
 	var list []maker
 	for _, draft := range slices.Sorted(maps.Keys(dialects)) {
@@ -34,7 +32,7 @@ func makers(seed uint64) []maker {
 
 func (m maker) pick(from ...string) string { return from[m.IntN(len(from))] }
 
-// set makes one to three different texts, joined.
+// set joins one to three distinct texts.
 func (m maker) set(text func() string) string {
 	texts := map[string]bool{}
 	for range m.IntN(3) + 1 {
@@ -58,7 +56,6 @@ func (m maker) number() string {
 
 func (m maker) count() string { return m.pick("0", "1", "2") }
 
-// doc makes a value.
 func (m maker) doc(depth int) string {
 	if depth > 0 && m.IntN(2) == 0 {
 		var parts []string
@@ -80,7 +77,7 @@ func (m maker) doc(depth int) string {
 		"true", "false", "null", "1e401")
 }
 
-// value is doc without what no schema may hold.
+// value is doc without values not allowed in a schema.
 func (m maker) value(depth int) string { return strings.ReplaceAll(m.doc(depth), "1e401", "1e300") }
 
 func (m maker) subschema(depth int) string {
@@ -117,7 +114,7 @@ func (m maker) byName(depth int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// schema makes an object. What a draft does not know it ignores.
+// schema makes an object; a draft ignores unknown keywords.
 func (m maker) schema(depth int) string {
 	keywords := m.plain()
 	if depth > 0 {
@@ -126,7 +123,7 @@ func (m maker) schema(depth int) string {
 	return "{" + strings.Join(keywords, ",") + "}"
 }
 
-// adder returns a list and what adds a keyword to it, one time in so many.
+// adder returns a list, and a function that adds a keyword with a chance of one in chance.
 func (m maker) adder() (keywords *[]string, add func(chance int, keyword, value string)) {
 	keywords = &[]string{}
 	return keywords, func(chance int, keyword, value string) {
@@ -136,7 +133,7 @@ func (m maker) adder() (keywords *[]string, add func(chance int, keyword, value 
 	}
 }
 
-// plain makes the keywords that hold no schemas.
+// plain makes keywords without schemas.
 func (m maker) plain() []string {
 	keywords, add := m.adder()
 	add(3, "type", m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`,
@@ -177,7 +174,7 @@ func (m maker) plain() []string {
 	return *keywords
 }
 
-// nested makes the keywords that hold schemas.
+// nested makes keywords with schemas.
 func (m maker) nested(depth int) []string {
 	keywords, add := m.adder()
 	sub := func() string { return m.subschema(depth) }
@@ -209,8 +206,7 @@ func (m maker) nested(depth int) []string {
 	return *keywords
 }
 
-// root makes a whole schema. Its definitions refer to each other and to the root, some of them
-// without end.
+// root makes a whole schema, whose definitions refer to each other and to the root, also in cycles.
 func (m maker) root() string {
 	head := fmt.Sprintf(`{"$schema":%q,"$defs":{"d":%s,"e":%s,"f":%s}`, dialects[m.draft], m.schema(1), m.schema(2), m.schema(0))
 	rest := m.schema(2)

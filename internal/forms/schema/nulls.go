@@ -9,10 +9,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// DropNulls returns doc, which has passed jsonx.Check, without the members that are null and can
-// only mean that they are absent: those of a property that is not required and whose schema refuses
-// null, in the document and in objects to which nothing but properties leads. Elsewhere it is not
-// sure which schema a member is meant for. Without such members it returns doc itself.
+// DropNulls returns checked JSON without null members that can only mean absence: optional
+// properties whose schema refuses null, in the document and in objects reached through properties
+// alone. Elsewhere the applicable schema is uncertain. Without such members it returns doc itself.
 func (s *Schema) DropNulls(doc []byte) []byte {
 	if !bytes.Contains(doc, []byte("null")) {
 		return doc

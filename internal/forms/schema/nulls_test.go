@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
 )
 
-// TestDropNulls holds for which members null means absent.
 func TestDropNulls(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"type":"object","required":["must"],
 		"properties":{
@@ -21,7 +20,7 @@ func TestDropNulls(t *testing.T) {
 		"additionalProperties":{"properties":{"may":{"type":"string"}}},
 		"$defs":{"s":{"type":"string"}}}`), schema.Limits{})
 	noError(t, err)
-	for _, tt := range []struct{ name, doc, want string }{ // want: empty: the document itself
+	for _, tt := range []struct{ name, doc, want string }{ // want: empty: doc
 		{"optional", `{"must":"x","may":null}`, `{"must":"x"}`},
 		{"escaped name", `{"m\u0061y":null,"must":"x"}`, `{"must":"x"}`},
 		{"several, white space", ` { "may" : null , "must" : "x" , "picked" : null } `,

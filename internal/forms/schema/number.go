@@ -12,27 +12,23 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// arithmetic is how many steps exact arithmetic on one number of ordinary length takes.
-const arithmetic = 8
+const arithmetic = 8 // steps for exact arithmetic on a number of ordinary length
 
-// bitsPerStep is how many bits of the numbers cost one further step.
 const (
 	bitsPerStep  = 27
-	bitsPerDigit = 4 // from above
+	bitsPerDigit = 4 // rounded up
 )
 
-// maxSmall is how many bytes a number has at most that is sure to fit an int64.
-const maxSmall = 18
+const maxSmall = 18 // bytes that always fit an int64
 
-// A number is one of a document. Nearly all are small and have neither fraction nor exponent.
-// Others need exact arithmetic, which allocates.
+// A number is one of a document. Most are small integers; others need big arithmetic.
 type number struct {
 	text    json.Number
 	isSmall bool
 	small   int64
 }
 
-// smallInt returns text as an integer if it is small and spelled as one.
+// smallInt returns text if it is a small integer spelled as one.
 func smallInt(text json.Number) (n int64, ok bool) {
 	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
 		return 0, false
@@ -41,7 +37,7 @@ func smallInt(text json.Number) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// checkNumber applies the bounds of a number, of which each is paid for.
+// checkNumber applies the bounds of a number; each costs steps.
 func (w *walker) checkNumber(s *jsonschema.Schema, n number) *fault {
 	switch {
 	case s.MultipleOf != nil && !w.isMultiple(n, s.MultipleOf):
@@ -63,7 +59,7 @@ func (w *walker) isMultiple(n number, of *big.Rat) bool {
 	return exact != nil && exact.Quo(exact, of).IsInt()
 }
 
-// compare returns 0 for a number that the budget does not allow to compare.
+// compare returns 0 when the budget is used up.
 func (w *walker) compare(n number, bound *big.Rat) int {
 	if n.isSmall && bound.IsInt() && bound.Num().IsInt64() {
 		return cmp.Compare(n.small, bound.Num().Int64())
@@ -74,7 +70,7 @@ func (w *walker) compare(n number, bound *big.Rat) int {
 	return 0
 }
 
-// exact returns n for arithmetic with another number, nil if the budget does not allow it.
+// exact returns n for arithmetic with other, nil when the budget is used up.
 func (w *walker) exact(n number, other *big.Rat) *big.Rat {
 	size := other.Num().BitLen() + other.Denom().BitLen() + bitsPerDigit*len(n.text)
 	if strings.ContainsAny(string(n.text), "eE") {
@@ -87,13 +83,12 @@ func (w *walker) exact(n number, other *big.Rat) *big.Rat {
 		return new(big.Rat).SetInt64(n.small)
 	}
 	exact, ok := new(big.Rat).SetString(string(n.text))
-	if !ok { // no number that has passed CheckNumber: refused as if it took too long
+	if !ok { // has not passed CheckNumber: refused as too expensive
 		w.left = -1
 	}
 	return exact
 }
 
-// kindOf returns the kind of a decoded value.
 func kindOf(v any) jsonx.Kind {
 	switch v.(type) {
 	case nil:
@@ -112,7 +107,7 @@ func kindOf(v any) jsonx.Kind {
 
 var integerType = newTypes("integer")
 
-// kindTypes are the types that all values of a kind have.
+// kindTypes are the types of all values of a kind.
 var kindTypes = [128]jsonschema.Types{
 	jsonx.Null: newTypes("null"), jsonx.Bool: newTypes("boolean"),
 	jsonx.Number: newTypes("number"), jsonx.String: newTypes("string"),
@@ -124,7 +119,7 @@ func newTypes(name string) (types jsonschema.Types) {
 	return types
 }
 
-// hasKind reports whether all values of a kind are of one of the types, nil for any.
+// hasKind reports whether types, nil for any, include all values of a kind.
 func hasKind(types *jsonschema.Types, kind jsonx.Kind) bool {
 	return types == nil || *types&kindTypes[kind&127] != 0
 }

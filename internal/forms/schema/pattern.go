@@ -10,14 +10,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// pattern is a compiled regular expression that knows what it costs.
+// pattern is a compiled regular expression with its cost.
 type pattern struct {
 	*regexp.Regexp
-	program int // instructions, from above
+	program int // instructions, rounded up
 }
 
-// patternSteps returns what matching a text of n bytes takes. The engine does a little work for
-// each instruction at each byte, about 7 ns: sixteen of them make a step.
+// patternSteps returns the cost of matching n bytes. The engine works about 7 ns for each
+// instruction at each byte: sixteen of them make a step.
 func patternSteps(re jsonschema.Regexp, n int) int64 {
 	program := maxProgram
 	if p, ok := re.(*pattern); ok {
@@ -27,23 +27,21 @@ func patternSteps(re jsonschema.Regexp, n int) int64 {
 }
 
 const (
-	// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what
-	// each instruction's worth of [parseCost] does.
+	// regexSteps is the maximum for parsing 8 bytes of a regular expression, parseSteps for each
+	// instruction of [parseCost].
 	regexSteps, parseSteps = 128, 16
 
-	// classCost is what a class of Unicode takes: a table of hundreds of ranges is copied.
-	classCost = 256
+	classCost = 256 // for a Unicode class: hundreds of ranges are copied
 
-	// lastFold is the last character that has another case. The parser folds each character of a
-	// range, foldsPerInstruction of them in the time of an instruction.
+	// lastFold is the last character with another case. The parser folds each character of a range,
+	// foldsPerInstruction of them in the time of an instruction.
 	lastFold, foldsPerInstruction = 0x1e943, 16
 
-	// runesPerInstruction is the number of bounds of ranges in the memory of an instruction.
-	runesPerInstruction = 25
+	runesPerInstruction = 25 // range bounds in the memory of an instruction
 )
 
-// parseCost returns an upper bound, in instructions, of the cost of parsing s beyond its length. A
-// few bytes can describe a table of Unicode, or a case-folded range of 100,000 characters.
+// parseCost returns an upper bound, in instructions, of parsing s beyond its length. A few bytes
+// can describe a Unicode table, or a case-folded range of 100,000 characters.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
 	if !foldFlag.MatchString(s) {
@@ -52,18 +50,17 @@ func parseCost(s string) int {
 	for _, after, found := strings.Cut(s, "-"); found; _, after, found = strings.Cut(after, "-") {
 		last, _ := utf8.DecodeRuneInString(after)
 		if strings.HasPrefix(after, `\x{`) {
-			last = lastFold // which it is, is not worth reading
+			last = lastFold // upper bound, without parsing it
 		}
 		sum += int(min(last, lastFold) / foldsPerInstruction)
 	}
 	return sum
 }
 
-// foldFlag matches what sets the flag i.
-var foldFlag = regexp.MustCompile(`\(\?[imsU-]*i`)
+var foldFlag = regexp.MustCompile(`\(\?[imsU-]*i`) // matches the flag i
 
-// patternError is the rule that a regular expression breaks. It does not hold the expression, which
-// is the document's where a schema asks for the format regex.
+// patternError is the rule that a regular expression breaks, without the expression, which is the
+// document's in format regex.
 type patternError string
 
 func (e patternError) Error() string { return string(e) }
@@ -81,8 +78,7 @@ var (
 		" instructions, of which classes of characters count for many")
 )
 
-// engine is the compiler's regular expression engine, with a budget while a schema is compiled.
-// Afterwards, when ready is set, it checks the format regex, concurrently.
+// engine is the compiler's regular expression engine, with a budget until ready, then concurrent.
 type engine struct {
 	left  int // instructions
 	ready bool
@@ -104,7 +100,7 @@ func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 		return nil, errTooLarge
 	}
 	if e.ready {
-		return nil, nil // only the error is looked at
+		return nil, nil // only the error is used
 	}
 	if e.left -= size; e.left < 0 {
 		return nil, errTooMany
@@ -116,8 +112,8 @@ func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	return &pattern{re, size}, nil
 }
 
-// program returns an upper bound of how many instructions re compiles to, or a number above
-// maxProgram. The parser bounds the height of re, and with it this recursion, to 1000.
+// program returns an upper bound of the compiled size of re, or more than maxProgram. The parser
+// limits the height of re, and with it this recursion, to 1000.
 func program(re *syntax.Regexp) int {
 	sum := 2
 	for _, sub := range re.Sub {
@@ -130,14 +126,14 @@ func program(re *syntax.Regexp) int {
 	case syntax.OpLiteral:
 		sum += len(re.Rune)
 	case syntax.OpCharClass:
-		sum += len(re.Rune) / runesPerInstruction // the program holds the ranges
+		sum += len(re.Rune) / runesPerInstruction // ranges are part of the program
 	case syntax.OpRepeat:
 		sum *= max(re.Min, re.Max, 1)
 	}
 	return sum
 }
 
-// CheckPattern returns why a regular expression cannot be compiled here, nil if it can.
+// CheckPattern returns an error if a regular expression cannot be compiled here.
 func CheckPattern(s string) error {
 	_, err := (&engine{ready: true}).compilePattern(s)
 	return err

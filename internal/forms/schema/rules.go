@@ -6,15 +6,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Rules are the keywords that the grammar of forms has for one field. They are a schema that needs
-// no compiler: package form reads them from struct tags or a strict grammar and validates answers
-// with the same code that validates the arguments of tools.
+// Rules are the form grammar's keywords for one field: a schema without a compiler, so that package
+// form validates answers with the same code as tools' arguments.
 type Rules struct {
-	Type             string   // string, integer, number, boolean, or array, whose items are strings
-	MinSize, MaxSize *int     // characters of a string or items of an array; nil for no limit
-	Minimum, Maximum *big.Rat // of a number; nil for no limit
-	Format           string   // of a string, one of those of CheckFormat; empty for none
-	Values           []string // of a string, or of each item of an array; nil for any
+	Type             string   // string, integer, number, boolean, or array of strings
+	MinSize, MaxSize *int     // characters of a string or items of an array; nil: no limit
+	Minimum, Maximum *big.Rat // of a number; nil: no limit
+	Format           string   // of a string, for CheckFormat; may be empty
+	Values           []string // of a string or of array items; nil: any
 }
 
 // Compile returns the schema with these rules. Its Raw is nil.
@@ -45,8 +44,7 @@ func (r *Rules) Compile() *Schema {
 	return &rules.Schema
 }
 
-// A ruleSchema is all that a schema needs in one piece of memory: a form is often made for a single
-// answer.
+// A ruleSchema saves allocations: a form is often made for a single answer.
 type ruleSchema struct {
 	Schema
 	keywords jsonschema.Schema

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/schema"
 )
 
-// TestRulesAreTheirSchema holds that rules decide about a value, and word a fault, as the same
-// keywords of a compiled schema do.
+// Rules decide and word faults like the same keywords of a compiled schema.
 func TestRulesAreTheirSchema(t *testing.T) {
 	count := func(n int) *int { return &n }
 	for _, test := range []struct {

@@ -11,15 +11,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// scan looks at a schema before the compiler sees it, for everything that would make compiling it
-// expensive. It reads any object as a possible subschema, because a $ref may point anywhere.
+// scan looks for everything that makes a schema expensive to compile. It takes any object for a
+// possible subschema, because a $ref may point anywhere.
 type scan struct {
 	subschemas, most int
 }
 
-// checkPlace counts a value that is neither a schema nor a name, where the keyword asks for one, as
-// a subschema. The compiler takes a kilobyte for each such fault. They are not refused at once,
-// since an example may hold any value.
+// checkPlace counts a value that is invalid under a keyword as a subschema, because the compiler
+// takes a kilobyte for each such fault. It is not refused here, since examples may hold any value.
 func (s *scan) checkPlace(keyword string, value any) error {
 	ok := true
 	switch keyword {
@@ -56,16 +55,16 @@ func isSchema(v any) bool {
 	return false
 }
 
-// namedSchemas are the keywords whose object holds subschemas by name and is none itself.
+// namedSchemas are the keywords whose object holds subschemas by name.
 var namedSchemas = [...]string{"properties", "patternProperties", "$defs", "definitions",
 	"dependentSchemas", "dependencies", "dependentRequired"}
 
-// countKeyword matches the keywords whose value is a length or a count.
+// countKeyword matches the keywords of lengths and counts.
 var countKeyword = regexp.MustCompile("^(min|max)(Length|Items|Properties|Contains)$")
 
 var errLongPattern = fmt.Errorf("a pattern is longer than %d bytes", maxPattern)
 
-// check checks a value that stands under a keyword, or under "" in a list or by a name of its own.
+// check checks a value under a keyword, "" for list elements and named values.
 func (s *scan) check(keyword string, value any) error {
 	switch v := value.(type) {
 	case bool:
@@ -144,13 +143,11 @@ func (s *scan) countSubschema() error {
 	return nil
 }
 
-// dialects matches the values of $schema that are understood, whatever the scheme and with or
-// without an empty fragment.
+// dialects matches supported $schema values, with any scheme and with or without an empty fragment.
 var dialects = regexp.MustCompile(`^(https?://)?json-schema\.org/` +
 	`(draft/20(20-12|19-09)/|draft-0[467]/)?schema#?$`)
 
-// checkDialect refuses a $schema that is not understood. Only the root is looked at: elsewhere the
-// compiler either ignores the keyword or refuses to load what it names.
+// checkDialect refuses an unsupported $schema at the root; the compiler handles others.
 func checkDialect(doc any) error {
 	root, isObject := doc.(map[string]any)
 	if _, isBool := doc.(bool); !isObject && !isBool {
@@ -170,7 +167,7 @@ func checkDialect(doc any) error {
 	return nil
 }
 
-// CheckNumber refuses a number whose exact value would take long to compute with.
+// CheckNumber refuses a number that is expensive to compute with exactly.
 func CheckNumber(n json.Number) error {
 	digits := 0
 	for digits < len(n) && n[digits] != 'e' && n[digits] != 'E' {

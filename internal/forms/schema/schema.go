@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Schema is a compiled schema. It is immutable; its methods may be called at the same time.
+// Schema is a compiled schema. It is immutable; methods may be called concurrently.
 type Schema struct {
 	raw      json.RawMessage
 	root     *jsonschema.Schema
@@ -18,11 +18,11 @@ type Schema struct {
 	bounded  bool // see Limits.BoundIntegers
 }
 
-// Raw returns the bytes that were compiled, unchanged. They must not be modified.
+// Raw returns the compiled bytes, which must not be modified.
 func (s *Schema) Raw() json.RawMessage { return s.raw }
 
-// Validate checks a raw document. One of no bytes, an absent member, is validated as {}. The error
-// is an *[Error], also for a document that is not JSON or has a member twice.
+// Validate checks a document. An empty one, an absent member, counts as {}. The error is an
+// *[Error], also for invalid JSON and duplicate members.
 func (s *Schema) Validate(doc []byte) error {
 	left := s.maxSteps
 	return s.ValidateWithin(doc, &left)
@@ -31,8 +31,7 @@ func (s *Schema) Validate(doc []byte) error {
 // Steps is the budget of one document, for [Schema.ValidateWithin].
 func (s *Schema) Steps() int64 { return s.maxSteps }
 
-// ValidateWithin is [Schema.Validate] for one of several documents that share a budget, which it
-// takes its steps from.
+// ValidateWithin is [Schema.Validate] with a budget shared between documents.
 func (s *Schema) ValidateWithin(doc []byte, left *int64) error {
 	if len(doc) == 0 {
 		doc = []byte("{}")
@@ -46,9 +45,8 @@ func (s *Schema) ValidateWithin(doc []byte, left *int64) error {
 	return s.validateDecoded(doc, left)
 }
 
-// ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of
-// one that has, and is not empty. It decodes only documents that are not found valid on their
-// bytes.
+// ValidateChecked is [Schema.Validate] for a document that is not empty and has passed jsonx.Check,
+// or is part of checked JSON. It decodes only documents not found valid on their bytes.
 func (s *Schema) ValidateChecked(doc []byte) error {
 	if s.acceptsBytes(doc) {
 		return nil

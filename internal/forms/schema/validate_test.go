@@ -104,7 +104,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := compile(t, tt.schema)
-			for range 5 { // the same report every time
+			for range 5 { // a stable report
 				err := s.Validate([]byte(tt.doc))
 				got := ""
 				if err != nil {
@@ -130,7 +130,6 @@ func TestErrorIsShort(t *testing.T) {
 	}
 }
 
-// TestErrorNeverHoldsValue puts a marked value at every place where a rule can refuse it.
 func TestErrorNeverHoldsValue(t *testing.T) {
 	const mark = "hunter2"
 	schemas := []string{
@@ -153,8 +152,7 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 	}
 }
 
-// TestDeepRecursion validates against schemas that visit each child twice: 2^60 evaluations, had
-// nobody counted.
+// Schemas that visit each child twice make 2^60 evaluations without a budget.
 func TestDeepRecursion(t *testing.T) {
 	deep := func(open, shut string, n int) string {
 		return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
@@ -184,15 +182,14 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-// TestCostlyDocuments are large documents whose checking is not linear, or would not be in the
-// compiler's hands.
+// Large documents whose checking is not linear, or is not in the compiler's validator.
 func TestCostlyDocuments(t *testing.T) {
 	if testkit.Race {
 		t.Skip("it measures time")
 	}
 	var collide, props strings.Builder
 	for i := range 20000 {
-		// All of these had one hash: the bits of i decide where strings begin.
+		// These had one hash: the bits of i decide where strings begin.
 		collide.WriteString(`["`)
 		for bit := range 15 {
 			if i>>bit&1 == 1 {
@@ -312,7 +309,6 @@ func ExampleSchema_Validate() {
 	// field "count": must be an integer, got string
 }
 
-// wrongItems are schemas of large arrays of items, with the items.
 var wrongItems = []struct{ name, schema, item, last string }{
 	{"wrong type", `{"type":"string"}`, `1`, `1`},
 	{"last wrong", `{"type":"integer"}`, `1`, `"x"`},
@@ -328,7 +324,7 @@ func wrongDocument(item, last string) []byte {
 	return []byte("[" + strings.Repeat(item+",", (2<<20)/(len(item)+1)) + last + "]")
 }
 
-// TestWrongItems: to refuse a large document takes at most a fifth more memory than to decode it.
+// Refusing a large document takes at most a fifth more memory than decoding it.
 func TestWrongItems(t *testing.T) {
 	if testkit.Race {
 		t.Skip("it measures what is allocated")
@@ -356,7 +352,6 @@ func TestWrongItems(t *testing.T) {
 	}
 }
 
-// BenchmarkWrongItems has what TestWrongItems compares, with the time.
 func BenchmarkWrongItems(b *testing.B) {
 	for _, tt := range wrongItems {
 		s, doc := compile(b, `{"items":`+tt.schema+`}`), wrongDocument(tt.item, tt.last)
@@ -375,7 +370,7 @@ func BenchmarkWrongItems(b *testing.B) {
 	}
 }
 
-// BenchmarkFanOut is what the budget lets a document take that makes a schema fan out.
+// BenchmarkFanOut spends the budget of a document.
 func BenchmarkFanOut(b *testing.B) {
 	for _, tt := range []struct{ name, schema, doc string }{
 		{"anyOf", fanOut(30, "anyOf"), `1`},
@@ -412,7 +407,6 @@ func decode(t testing.TB, doc []byte) {
 	noError(t, jsonx.UnmarshalNumbers(doc, &v))
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 )
 
 // A walker checks one decoded value against a compiled schema. It deducts each step from its budget
-// before it takes the step, and stops at the first fault. Members are visited by name, so that the
-// fault and the steps do not depend on the order of a map.
+// first, and stops at the first fault. Members are visited by name, so that the fault and the steps
+// do not depend on map order.
 type walker struct {
 	left    int64     // steps
 	sets    valueSets // of the schema
 	bounded bool      // see Limits.BoundIntegers
-	quiet   int       // how many choices deep: the fault itself does not matter
-	key     []byte    // of the last value that was looked for, see appendKey
-	names   []string  // of the objects that the walk is in, each sorted
-	notes   []step    // what was evaluated of the values that the walk is in
+	quiet   int       // depth of choices: the fault itself is not needed
+	key     []byte    // latest key, see appendKey
+	names   []string  // sorted, of all objects being walked
+	notes   []step    // evaluated parts of all values being walked
 	bare    *fault    // see anyFault
 }
 
-// anyFault returns a fault without details, for choices and for the end of the budget.
+// anyFault returns a fault without details, for choices and the end of the budget.
 func (w *walker) anyFault() *fault {
 	if w.bare == nil {
 		w.bare = &fault{}
@@ -34,8 +34,7 @@ func (w *walker) anyFault() *fault {
 	return w.bare
 }
 
-// refuse returns the fault that a value, or its member of that name, breaks the keyword of s. In a
-// choice it takes no memory.
+// refuse returns the fault of a value or its member. In a choice it does not allocate.
 func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...string) *fault {
 	if w.quiet > 0 || w.left < 0 {
 		return w.anyFault()
@@ -43,7 +42,7 @@ func (w *walker) refuse(s *jsonschema.Schema, keyword, detail string, member ...
 	return &fault{schema: s, keyword: keyword, detail: detail, path: slices.Clone(member)}
 }
 
-// A step leads into an array by index, or into an object by name, when the index is negative.
+// A step leads into an array by index, or into an object by name if the index is negative.
 type step struct {
 	name  string
 	index int
@@ -56,7 +55,6 @@ func (s step) String() string {
 	return s.name
 }
 
-// evaluateChild checks a value inside of another.
 func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	f := w.evaluate(s, v, false)
 	if f != nil && f != w.bare {
@@ -65,7 +63,7 @@ func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	return f
 }
 
-// matches reports whether v has no fault. What it evaluated counts only then.
+// matches reports whether v has no fault; only then its notes are kept.
 func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	before := len(w.notes)
 	w.left--
@@ -78,8 +76,8 @@ func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	return f == nil
 }
 
-// evaluate returns the first fault of v, nil if there is none or no schema: of the value, then of
-// the schemas for the same value, then of its parts. With noted, w.notes keeps what was evaluated.
+// evaluate returns the first fault of v, or nil: of the value, then of in-place schemas, then of
+// its parts. With noted, w.notes keeps the evaluated parts. s may be nil.
 func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	if s == nil {
 		return nil
@@ -90,7 +88,7 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	if f := w.checkValue(s, v); f != nil {
 		return f
 	}
-	if s.Ref != nil && s.DraftVersion < 2019 { // the keywords beside it do not count
+	if s.Ref != nil && s.DraftVersion < 2019 { // siblings of $ref are ignored
 		return w.evaluate(s.Ref, v, noted)
 	}
 	before := len(w.notes)
@@ -131,7 +129,7 @@ func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	return f
 }
 
-// checkValue applies the rules after which nothing else is looked at.
+// checkValue applies the rules that end the evaluation of a value.
 func (w *walker) checkValue(s *jsonschema.Schema, v any) *fault {
 	text, isText := v.(string)
 	switch {
@@ -179,7 +177,6 @@ func (w *walker) checkText(s *jsonschema.Schema, text string) *fault {
 	return w.refuse(s, "pattern", "")
 }
 
-// checkSize applies bounds, nil for none, to how many characters, members or items there are.
 func (w *walker) checkSize(
 	s *jsonschema.Schema, n int, least *int, tooFew string, most *int, tooMany string,
 ) *fault {
@@ -220,8 +217,7 @@ func (w *walker) checkItems(s *jsonschema.Schema, items []any, noted bool) *faul
 	return w.checkSize(s, matched, &least, "contains", &most, "maxContains")
 }
 
-// itemsOf returns the schemas of the first items and that of the others, nil for any, and whether
-// there may be no others.
+// itemsOf returns the schemas of the first and other items, and whether there may be no others.
 func itemsOf(s *jsonschema.Schema) (
 	prefix []*jsonschema.Schema, rest *jsonschema.Schema, none bool,
 ) {
@@ -236,7 +232,7 @@ func itemsOf(s *jsonschema.Schema) (
 	return prefix, rest, none
 }
 
-// checkInPlace applies the subschemas that are about the same value.
+// checkInPlace applies subschemas to the same value.
 func (w *walker) checkInPlace(s *jsonschema.Schema, v any, noted bool) *fault {
 	if f := w.evaluate(s.Ref, v, noted); f != nil {
 		return f
@@ -270,8 +266,7 @@ func (w *walker) checkInPlace(s *jsonschema.Schema, v any, noted bool) *fault {
 	return nil
 }
 
-// countMatches counts the schemas that v matches, no further than to enough. All are tried for the
-// first if what they evaluated is noted.
+// countMatches counts the schemas that v matches, up to enough (all if noted and enough is 1).
 func (w *walker) countMatches(list []*jsonschema.Schema, v any, noted bool, enough int) (n int) {
 	for _, sub := range list {
 		if w.left < 0 || n >= enough && (!noted || enough > 1) {
@@ -284,7 +279,7 @@ func (w *walker) countMatches(list []*jsonschema.Schema, v any, noted bool, enou
 	return n
 }
 
-// checkDependencies applies, by name, what has to hold where a member is.
+// checkDependencies applies the rules that depend on present members, by name.
 func (w *walker) checkDependencies(
 	s *jsonschema.Schema, members map[string]any, noted bool,
 ) *fault {
@@ -319,7 +314,6 @@ func (w *walker) checkDependencies(
 	return nil
 }
 
-// findMissing returns the first name that no member has, nil if there is none.
 func (w *walker) findMissing(names []string, members map[string]any) *string {
 	w.left -= int64(len(names) / 4)
 	for i := range names {
@@ -330,7 +324,7 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 	return nil
 }
 
-// checkMembers checks the members by name, including those that are missing or not allowed.
+// checkMembers checks the members by name, including missing and disallowed ones.
 func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
 	w.left -= 3
 	if w.payForNames(members); w.left < 0 {
@@ -354,7 +348,6 @@ func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, note
 	return nil
 }
 
-// payForNames deducts what it takes to look the members of an object up by their names.
 func (w *walker) payForNames(members map[string]any) {
 	for name := range members {
 		if w.left -= 1 + int64(len(name)/64); w.left < 0 {
@@ -363,8 +356,8 @@ func (w *walker) payForNames(members map[string]any) {
 	}
 }
 
-// collectNames adds to w.names, sorted, the members that checkMember has to check. Of those that
-// are not allowed it adds the first only: sorting all would take longer than decoding them.
+// collectNames adds the members for checkMember to w.names, sorted. Of disallowed ones it adds only
+// the first: sorting all would take longer than decoding.
 func (w *walker) collectNames(s *jsonschema.Schema, members map[string]any, noted bool) {
 	allowed, isBool := s.AdditionalProperties.(bool)
 	all := len(s.PatternProperties) > 0 || s.PropertyNames != nil ||
@@ -426,7 +419,6 @@ func (w *walker) checkMember(s *jsonschema.Schema, name string, value any, noted
 	return nil
 }
 
-// sortPatterns returns the patterns of the names of members.
 func (w *walker) sortPatterns(s *jsonschema.Schema) []jsonschema.Regexp {
 	if len(s.PatternProperties) == 0 {
 		return nil
@@ -458,7 +450,7 @@ func (w *walker) checkEachItem(s *jsonschema.Schema, items []any, noted bool) *f
 	return nil
 }
 
-// checkLeft applies unevaluatedProperties and unevaluatedItems to what is not among the notes.
+// checkLeft applies unevaluatedProperties and unevaluatedItems to parts without a note.
 func (w *walker) checkLeft(s *jsonschema.Schema, v any, notes []step) *fault {
 	members, _ := v.(map[string]any)
 	items, isArray := v.([]any)
@@ -497,14 +489,11 @@ func (w *walker) checkLeft(s *jsonschema.Schema, v any, notes []step) *fault {
 	return nil
 }
 
-// everything is the note that all members or items were evaluated.
-var everything = step{index: -2}
+var everything = step{index: -2} // all members or items were evaluated
 
-// noteSteps is what a note costs.
 const noteSteps = 3
 
-// note records, if noted, an evaluated member or item for unevaluatedProperties and
-// unevaluatedItems.
+// note records an evaluated part for unevaluatedProperties and unevaluatedItems.
 func (w *walker) note(noted bool, in step) {
 	if !noted {
 		return

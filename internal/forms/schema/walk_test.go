@@ -19,7 +19,7 @@ func TestAccepts(t *testing.T) {
 		"required":["env"],"additionalProperties":false,"$defs":{"n":{"type":"string","enum":["high","low"]}}}`
 	tests := []struct {
 		doc      string
-		accepted bool // on the bytes; otherwise the walk decides
+		accepted bool // on its bytes, without a walk
 		valid    bool
 	}{
 		{`{"env":"prod"}`, true, true},
@@ -75,8 +75,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// What is inferred from Go types, and what other languages' libraries write, is found valid on the
-// bytes.
+// Schemas of Go types and other languages' libraries are accepted on the bytes.
 func TestAcceptsUsualSchemas(t *testing.T) {
 	for _, tt := range []struct{ name, schema, doc string }{
 		{"inferred",
@@ -97,9 +96,8 @@ func TestAcceptsUsualSchemas(t *testing.T) {
 	}
 }
 
-// agreed checks that a document, which must be JSON, is judged alike on its bytes, decoded, and by
-// the compiler's own validator, and returns the judgement. The fault of the walk is one of those
-// that the compiler's validator finds.
+// agreed checks that the check on bytes, the walk and the compiler's validator agree on a JSON
+// document, and returns the error. The walk's fault must be among the validator's.
 func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	t.Helper()
 	onBytes, decoded := s.Validate(doc), s.ValidateDecoded(doc)
@@ -115,8 +113,8 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	noError(t, jsonx.UnmarshalNumbers(doc, &v))
 	_, fault := s.Walk(v)
 	reference := s.Reference(v)
-	// Beside another fault, what the schema does not evaluate for it is no fault of its own. The
-	// compiler's validator shares the memory of paths between faults of propertyNames.
+	// The compiler's validator also reports unevaluated parts beside another fault, and shares the
+	// memory of propertyNames paths.
 	exact := !strings.Contains(string(s.Raw()), "unevaluated") &&
 		!strings.Contains(string(s.Raw()), "propertyNames")
 	if (reference == nil) != (decoded == nil) ||
@@ -127,8 +125,6 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	return decoded
 }
 
-// TestWalkAgrees holds the check on the bytes against that of decoded values and against the
-// compiler's own validator, in each draft.
 func TestWalkAgrees(t *testing.T) {
 	rounds := 50
 	if testkit.Slow {
@@ -165,8 +161,7 @@ func TestWalkAgrees(t *testing.T) {
 		refused)
 }
 
-// FuzzWalk is TestWalkAgrees for schemas in which references do not multiply: the compiler's
-// validator has no budget.
+// FuzzWalk is TestWalkAgrees without multiplying references: the validator has no budget.
 func FuzzWalk(f *testing.F) {
 	for seed := range uint64(8) {
 		for _, m := range makers(seed) {

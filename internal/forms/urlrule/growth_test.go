@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestGrowthOfRequiredVisits: a gateway's upstream may name the visits of its error as those
-// without an id would be.
+// An upstream may name its visits like the generated keys.
 func TestGrowthOfRequiredVisits(t *testing.T) {
 	visits := func(last string) func(int) []byte {
 		return func(size int) []byte {

@@ -11,13 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Refusal means that the URL of a question may not be sent.
+// A Refusal means that the URL of a question must not be sent.
 type Refusal struct {
 	Key string // of the question
 	Err error
 }
 
-// Error names the question and what is wrong, for the operator.
+// Error names the question and the reason, for the operator.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("question %q: its URL must not be sent: %v", r.Key, r.Err)
 }
@@ -25,19 +25,17 @@ func (r *Refusal) Error() string {
 // Unwrap returns Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Wire returns the response: an internal error that names the question. What is wrong is the
-// server's affair.
+// Wire returns the client's internal error, which names the question but not the reason.
 func (r *Refusal) Wire() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError,
 		"internal error: the URL of question %q is not allowed, so nothing was asked",
 		errtext.Mark(r.Key, 200))
 }
 
-// A Hook decides about a URL that has passed [Check]. Nil allows it.
+// A Hook decides about a URL that has passed [Check]; nil allows it.
 type Hook func(*url.URL) error
 
-// Refuse returns the refusal of a question that asks for a visit to text, nil where it may be
-// asked.
+// Refuse returns the refusal of a question's URL, nil if it is allowed.
 func (h Hook) Refuse(key, text string) *Refusal {
 	u, err := Check(text)
 	if err == nil && h != nil {
@@ -51,8 +49,8 @@ func (h Hook) Refuse(key, text string) *Refusal {
 	return nil
 }
 
-// RefuseRequired is [Hook.Refuse] for all visits of an error that says what the person must visit
-// first (code -32042 of revision 2025-11-25). Any other error passes.
+// RefuseRequired is [Hook.Refuse] for all visits of a [protocol.CodeURLElicitationRequired] error
+// (-32042 of revision 2025-11-25). Other errors pass.
 func (h Hook) RefuseRequired(e *protocol.Error) *Refusal {
 	if e == nil || e.Code != protocol.CodeURLElicitationRequired {
 		return nil
@@ -66,7 +64,7 @@ func (h Hook) RefuseRequired(e *protocol.Error) *Refusal {
 	return h.RefuseAny(visits)
 }
 
-// RefuseAny is [Hook.Refuse] for the first of visits that may not be asked for.
+// RefuseAny is [Hook.Refuse] for the first refused visit.
 func (h Hook) RefuseAny(visits []*protocol.ElicitURL) *Refusal {
 	for i, visit := range visits {
 		if visit == nil {
@@ -80,9 +78,9 @@ func (h Hook) RefuseAny(visits []*protocol.ElicitURL) *Refusal {
 	return nil
 }
 
-// listsNothing reports whether there is nothing in data that a client could open.
+// listsNothing reports whether data has nothing that a client could open.
 func listsNothing(data []byte) bool {
-	// what is not JSON is not sent
+	// invalid JSON is not sent
 	if jsonx.Check(data) != nil || jsonx.KindOf(data) != jsonx.Object {
 		return true
 	}
@@ -97,11 +95,10 @@ func listsNothing(data []byte) bool {
 	return err == nil && nothing
 }
 
-// Keys returns the keys that n visits have as questions: the elicitation's id where there is one
-// and it is free, otherwise url-elicitation-N with the first free N from its position on.
+// Keys returns the keys of n visits as questions: the elicitation's id if present and unused,
+// otherwise url-elicitation-N with the first free N from its position on.
 func Keys(visits []*protocol.ElicitURL, n int) []string {
-	// Ids that authors chose keep their keys even when a fallback, earlier in the list, would have
-	// liked one.
+	// First the ids, so that a fallback earlier in the list does not take one.
 	taken := map[string]bool{}
 	keys := make([]string, n)
 	for i, visit := range visits {
@@ -112,7 +109,7 @@ func Keys(visits []*protocol.ElicitURL, n int) []string {
 			keys[i], taken[id] = id, true
 		}
 	}
-	next := 0 // the least N that may be free: all from a position up to it are taken
+	next := 0 // all N from a position up to it are taken
 	for i := range keys {
 		for next = max(next, i+1); keys[i] == ""; next++ {
 			if key := "url-elicitation-" + strconv.Itoa(next); !taken[key] {

@@ -1,6 +1,6 @@
-// Package urlrule checks the URLs that a person is asked to visit (client/elicitation of the
-// specification, "Safe URL Handling"), with the same rule for servers, gateways and clients.
-// [Parse] applies always, [CheckSecure] by default: https, or http to the machine of the person.
+// Package urlrule checks URLs before a person is asked to visit them (client/elicitation of the
+// specification, "Safe URL Handling"), with one rule for servers, gateways and clients. [Parse]
+// always applies, [CheckSecure] by default: https, or http to the person's own machine.
 //
 // Errors never repeat the URL, which often holds a secret.
 package urlrule
@@ -15,11 +15,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes is the longest URL, in bytes. Common servers and proxies read request lines of up to 8
-// KiB, so a longer one would lead to an error page.
+// MaxBytes limits a URL: common servers and proxies read request lines of up to 8 KiB.
 const MaxBytes = 8 << 10
 
-// Check is [Parse] and then [CheckSecure].
+// Check combines [Parse] and [CheckSecure].
 func Check(text string) (*url.URL, error) {
 	u, err := Parse(text)
 	if err == nil {
@@ -31,9 +30,8 @@ func Check(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Parse reads an absolute URL. It refuses one that people and programs may read differently, that
-// carries credentials, that runs code or reads files instead of opening a page, or that is too
-// long.
+// Parse reads an absolute URL. It refuses one that people and programs may read differently, has
+// credentials, runs code or reads files instead of opening a page, or is longer than MaxBytes.
 func Parse(text string) (*url.URL, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("URL is longer than %d bytes", MaxBytes)
@@ -41,18 +39,17 @@ func Parse(text string) (*url.URL, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("URL is not UTF-8")
 	}
-	// Text that a person or a terminal would read differently from a parser is refused before
-	// anything looks at its meaning: control characters, white space of all kinds, and format
-	// characters, which reorder text or cannot be seen.
+	// First refuse characters that a person or terminal reads differently from a parser: control
+	// characters, all white space, and format characters, which reorder text or are invisible.
 	for _, r := range text {
 		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' ||
 			unicode.In(r, unicode.Cf, unicode.Z) {
-			return nil, fmt.Errorf("URL has a character that may not stand in one: %U", r)
+			return nil, fmt.Errorf("URL has a character that is not allowed: %U", r)
 		}
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		// The error of net/url repeats the URL.
+		// the error of net/url repeats the URL
 		return nil, errors.New("URL cannot be parsed")
 	}
 	switch strings.ToLower(u.Scheme) {
@@ -62,12 +59,12 @@ func Parse(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("URL scheme %s is never opened", u.Scheme)
 	}
 	if u.User != nil {
-		return nil, errors.New("URL carries credentials: take the user name out")
+		return nil, errors.New("URL carries credentials: remove the user name")
 	}
 	return u, nil
 }
 
-// CheckSecure refuses what is neither https nor http to a loopback host. u must come from [Parse].
+// CheckSecure refuses URLs other than https and http to a loopback host. u must come from [Parse].
 func CheckSecure(u *url.URL) error {
 	switch {
 	case u.Hostname() == "":

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// refused are URLs that nobody is to be sent to, each with a word of the reason.
+// refused are URLs with a word of the reason.
 var refused = [...]struct{ url, why string }{
 	{"", "absolute"}, {"/relative", "absolute"}, {"relative", "absolute"},
 	{"//host.example/", "absolute"}, {"?a=b", "absolute"},
@@ -40,7 +40,6 @@ var refused = [...]struct{ url, why string }{
 	{"https://a.example/" + strings.Repeat("a", urlrule.MaxBytes), "longer"},
 }
 
-// allowed are URLs that every part of the rule lets through.
 var allowed = [...]string{
 	"https://a.example", "https://a.example/", "https://a.example:8443/a/b?c=d&e=%20#f",
 	"HTTPS://A.EXAMPLE/", "https://ä.example/ö", "https://10.0.0.1/",
@@ -66,7 +65,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestHookRefusesMore, and is not asked about what is refused anyway.
+// The hook is called only for allowed URLs.
 func TestHookRefusesMore(t *testing.T) {
 	no := errors.New("not on the list")
 	seen := 0
@@ -94,7 +93,6 @@ func TestHookRefusesMore(t *testing.T) {
 	}
 }
 
-// TestRequiredVisitsAreChecked, unless there is nothing that could be opened.
 func TestRequiredVisitsAreChecked(t *testing.T) {
 	one := func(url, id string) string {
 		return `{"mode":"url","message":"m","url":"` + url + `","elicitationId":"` + id + `"}`
@@ -114,7 +112,7 @@ func TestRequiredVisitsAreChecked(t *testing.T) {
 		{"object for a list", `{"elicitations":{"url":"javascript:x"}}`, "url-elicitation-1"},
 		{"number in the list", `{"elicitations":[1]}`, "url-elicitation-1"},
 		{"cut off", `{"elicitations":`, ""},
-		{"name twice", `{"elicitations":[],"elicitations":[{"url":"javascript:x"}]}`, ""}, // not JSON, so it is not sent
+		{"name twice", `{"elicitations":[],"elicitations":[{"url":"javascript:x"}]}`, ""}, // not JSON, so not sent
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := urlrule.Hook(nil).RefuseRequired(&protocol.Error{
@@ -156,7 +154,6 @@ func FuzzCheck(f *testing.F) {
 			func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '\\' }):
 			t.Errorf("%q: a control character", text)
 		}
-		// What a client reads, the server has read.
 		authority, _, _ := strings.Cut(text[strings.Index(text, "://")+3:], "/")
 		authority, _, _ = strings.Cut(authority, "?")
 		authority, _, _ = strings.Cut(authority, "#")

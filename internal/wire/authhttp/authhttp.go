@@ -1,6 +1,6 @@
-// Package authhttp sends requests to authorization servers, for OAuth clients and for resource
-// servers. Responses are bounded, redirects are not followed, and errors have no URL: its query may
-// hold a secret.
+// Package authhttp sends requests to authorization servers, for OAuth clients and resource servers.
+// Responses are bounded, redirects are not followed, and errors omit the URL, whose query may hold
+// a secret.
 package authhttp
 
 import (
@@ -17,13 +17,11 @@ import (
 	"time"
 )
 
-// requestTimeout bounds a request whose client has no timeout.
-const requestTimeout = 5 * time.Second
+const requestTimeout = 5 * time.Second // if the client has none
 
-// MaxBytes bounds metadata and the responses of endpoints.
-const MaxBytes = 256 << 10
+const MaxBytes = 256 << 10 // of metadata and of endpoint responses
 
-// NewClient returns a client like base that follows no redirects: their hosts are not checked.
+// NewClient returns a copy of base that follows no redirects and has a timeout, default 5 seconds.
 func NewClient(base http.Client) *http.Client {
 	if base.Timeout == 0 {
 		base.Timeout = requestTimeout
@@ -34,8 +32,7 @@ func NewClient(base http.Client) *http.Client {
 	return &base
 }
 
-// CloneTransport returns a copy of http.DefaultTransport, or a transport like it if the host has
-// replaced that.
+// CloneTransport clones http.DefaultTransport, or makes a similar one if the program replaced it.
 func CloneTransport() *http.Transport {
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		return t.Clone()
@@ -47,12 +44,12 @@ func CloneTransport() *http.Transport {
 // A StatusError reports a response with an unexpected status.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // 0: the response has none
+	RetryAfter time.Duration // 0: absent or a date
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
 
-// IsMissing reports whether err means that there is no such document.
+// IsMissing reports whether err means that the document does not exist.
 func IsMissing(err error) bool {
 	e := (*StatusError)(nil)
 	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500 &&
@@ -60,7 +57,7 @@ func IsMissing(err error) bool {
 }
 
 // Send sends a request and returns the body, of at most limit bytes, and the header of the
-// response, also with the StatusError of a status that is not in want; the body is cut then.
+// response. A status not in want is a StatusError, returned with them; the body is truncated then.
 func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
 	[]byte, http.Header, error) {
 	response, err := client.Do(r)
@@ -83,7 +80,7 @@ func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
 	return body, response.Header, err
 }
 
-// readRetryAfter returns the Retry-After of a response, at most a day; 0: it has none, or a date.
+// readRetryAfter returns the Retry-After in seconds, at most a day; 0 if absent or a date.
 func readRetryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -102,14 +99,13 @@ func NewForm(ctx context.Context, at string, form url.Values) (*http.Request, er
 	return r, nil
 }
 
-// SetBasicAuth authenticates a client by HTTP Basic. Both are form-encoded before they are joined
-// (RFC 6749, section 2.3.1).
+// SetBasicAuth sets HTTP Basic authentication with form-encoded parts (RFC 6749, section 2.3.1).
 func SetBasicAuth(r *http.Request, id, secret string) {
 	r.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
 }
 
-// MetadataURLs returns the URLs at which the metadata of an issuer may be, in the order that the
-// specification prescribes (basic/authorization, "Authorization Server Metadata Discovery").
+// MetadataURLs returns the possible metadata URLs of an issuer, in the specified order
+// (basic/authorization, "Authorization Server Metadata Discovery").
 func MetadataURLs(issuer *url.URL) []string {
 	const openID = "/.well-known/openid-configuration"
 	origin := issuer.Scheme + "://" + issuer.Host
@@ -121,13 +117,13 @@ func MetadataURLs(issuer *url.URL) []string {
 	return all
 }
 
-// ErrMissing is the error of [FetchMetadata] where there is no document.
+// ErrMissing is the error of [FetchMetadata] if no document exists.
 var ErrMissing = errors.New("there is no metadata")
 
 // FetchMetadata returns the metadata of an issuer and its URL. fetch returns the document of a URL.
-// After a missing document, a redirect, an error of the server and a page the next place is tried:
-// servers answer so for places that they do not know. If none has a document, FetchMetadata returns
-// the first of these responses, or else ErrMissing.
+// After any error status, a redirect or a body that is not an object, the next URL is tried,
+// because servers answer unknown URLs like that. If all fail, FetchMetadata returns the first of
+// these responses other than "missing", or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {
@@ -147,7 +143,7 @@ func FetchMetadata(ctx context.Context, issuer *url.URL,
 	return at, body, err
 }
 
-// IsToken reports whether text is a b64token, as which tokens are sent (RFC 6750, section 2.1).
+// IsToken reports whether text is a b64token, the syntax of bearer tokens (RFC 6750, section 2.1).
 func IsToken(text string) bool {
 	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/"
 	text = strings.TrimRight(text, "=")

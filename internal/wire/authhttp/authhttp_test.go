@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// TestMetadataURLs: a slash at the end of the issuer is left out before the well-known part is
-// inserted (RFC 8414, 3.1), and the root of an issuer with a path is never asked.
+// A trailing slash of the issuer is removed (RFC 8414, 3.1); the root of a path is never used.
 func TestMetadataURLs(t *testing.T) {
 	const origin = "https://as.example"
 	root := []string{origin + "/.well-known/oauth-authorization-server",

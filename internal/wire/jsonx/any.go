@@ -2,26 +2,23 @@ package jsonx
 
 import "strconv"
 
-// decodeAny decodes raw, which has passed [Check], into what encoding/json puts into an empty
-// interface. It reports false when it cannot: a number is out of range, or raw has not been
-// checked.
+// decodeAny decodes checked JSON like encoding/json. It reports false if a number is out of range.
 func decodeAny(raw []byte) (any, bool) {
 	r := anyReader{data: raw}
 	v, ok := r.readValue(0)
 	return v, ok && r.at == len(raw)
 }
 
-// anyReader goes over a document once. Elements and members are gathered at the ends of its slices,
-// for as many arrays and objects as are open, and then copied to where there is just room for them.
+// anyReader decodes a document in one pass. Elements and members of all open arrays and objects are
+// collected at the ends of its slices, then copied to memory of the exact size.
 type anyReader struct {
 	data   []byte
 	at     int
 	values []any
 	keys   []string
-	names  [64]string // that have been seen, for documents that repeat them
+	names  [64]string // seen names, for reuse
 }
 
-// readValue reads the value at r.at and leaves r.at behind it.
 func (r *anyReader) readValue(depth int) (any, bool) {
 	if r.at >= len(r.data) {
 		return nil, false
@@ -84,7 +81,7 @@ func (r *anyReader) readNumber() (any, bool) {
 	return f, err == nil
 }
 
-// shortInteger reads a positive integer that a float64 holds exactly.
+// shortInteger reads a non-negative integer that a float64 represents exactly.
 func shortInteger(raw []byte) (n int64, ok bool) {
 	if len(raw) > 15 {
 		return 0, false
@@ -149,8 +146,7 @@ func (r *anyReader) readObject(depth int) (any, bool) {
 	return members, true
 }
 
-// nextValue steps over the opening bracket, or the comma, before r.at's next value. It reports
-// false, and steps over it, when the closing bracket comes instead.
+// nextValue skips the bracket or comma before the next value, or the closing one (false).
 func (r *anyReader) nextValue(closing byte) bool {
 	if r.data[r.at] != closing {
 		r.at = skipSpace(r.data, r.at+1)
@@ -162,13 +158,12 @@ func (r *anyReader) nextValue(closing byte) bool {
 	return true
 }
 
-// skipToSeparator steps to the comma or the closing bracket behind a value.
 func (r *anyReader) skipToSeparator(closing byte) bool {
 	r.at = skipSpace(r.data, r.at)
 	return r.at < len(r.data) && (r.data[r.at] == ',' || r.data[r.at] == closing)
 }
 
-// internName returns name as a string, if possible one that it has returned before.
+// internName returns name as a string, reusing earlier ones.
 func (r *anyReader) internName(name []byte) string {
 	const longest = 32
 	if len(name) == 0 || len(name) > longest {

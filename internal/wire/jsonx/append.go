@@ -7,13 +7,11 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendText appends s as a JSON string. Control characters, quotes, backslashes and U+2028 and
-// U+2029 (which end lines in JavaScript) are escaped, invalid UTF-8 becomes U+FFFD; HTML is left
-// alone.
+// AppendText appends s as a JSON string. It escapes control characters, quotes, backslashes and the
+// JavaScript line ends U+2028 and U+2029, but not HTML. Invalid UTF-8 becomes U+FFFD.
 func AppendText(dst []byte, s string) []byte { return appendText(dst, s, true) }
 
-// AppendName appends what precedes the value of a member: a comma, unless dst ends with the brace
-// that opens the object, the name and a colon.
+// AppendName appends a member's name and colon, preceded by a comma unless dst ends with "{".
 func AppendName(dst []byte, name string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
@@ -24,7 +22,7 @@ func AppendName(dst []byte, name string) []byte {
 // AppendTextBytes is [AppendText] for bytes. s must not overlap the spare capacity of dst.
 func AppendTextBytes(dst, s []byte) []byte { return appendText(dst, s, true) }
 
-// appendText appends s quoted, with the JavaScript line ends escaped if lines.
+// appendText appends s quoted; lines says whether to escape JavaScript line ends.
 func appendText[T string | []byte](dst []byte, s T, lines bool) []byte {
 	dst = append(dst, '"')
 	for i, done := 0, 0; ; {
@@ -58,7 +56,6 @@ func appendText[T string | []byte](dst []byte, s T, lines bool) []byte {
 	return append(dst, '"')
 }
 
-// appendEscape appends the escape of an ASCII character, short where there is one.
 func appendEscape(dst []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -77,7 +74,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
 }
 
-// plainIn is [plain] for strings as well.
+// plainIn is [plain] for strings and bytes.
 func plainIn[T string | []byte](s T, i int) int {
 	for i >= 0 && i <= len(s)-8 {
 		w := s[i : i+8]
@@ -94,8 +91,7 @@ func plainIn[T string | []byte](s T, i int) int {
 	return i
 }
 
-// AppendCompact appends raw, which has passed [Check], without its insignificant white space. Where
-// there is none, as a rule, it is one copy.
+// AppendCompact appends raw, which has passed [Check], without insignificant white space.
 func AppendCompact(dst, raw []byte) []byte {
 	done := 0
 	for i := 0; i < len(raw); {

@@ -11,17 +11,16 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// The options are built once and never change: the codec caches per type what it finds in them.
+// The options are built once: the codec caches its work per type in them.
 var (
-	// authorDecoding is the semantics of encoding/json without the habits that let a peer smuggle
-	// members past a gateway.
+	// authorDecoding is encoding/json without leniencies that hide members from a gateway.
 	authorDecoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.MatchCaseInsensitiveNames(false),
 		jsontext.AllowDuplicateNames(false),
 		jsontext.AllowInvalidUTF8(false),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
 
-	// integerDecoding is apart: a function for any type allocates for each value.
+	// integerDecoding is separate because a function for any type allocates for each value.
 	integerDecoding = json.JoinOptions(authorDecoding,
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeInteger))))
@@ -30,13 +29,12 @@ var (
 		json.WithUnmarshalers(json.JoinUnmarshalers(
 			json.UnmarshalFromFunc(decodeNumber), json.UnmarshalFromFunc(decodeAnyNumber))))
 
-	// protocolDecoding drops line breaks within base64, which common encoders write.
+	// protocolDecoding accepts line breaks in base64, which common encoders write.
 	protocolDecoding = json.JoinOptions(json.DefaultOptionsV2(),
 		jsonv1.ParseBytesWithLooseRFC4648(true),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
 
-	// authorEncoding lets strings be repaired but not names repeated. What a RawMessage contributes
-	// is repaired as well, hence no PreserveRawStrings.
+	// authorEncoding repairs strings, also of a RawMessage, but rejects duplicate names.
 	authorEncoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.Deterministic(true),
 		jsontext.EscapeForHTML(false),
@@ -45,10 +43,9 @@ var (
 		json.WithMarshalers(json.MarshalToFunc(encodeNumber)))
 )
 
-// Unmarshal decodes data into v, which is a pointer to an author's type, as encoding/json does,
-// with these differences: member names match by exact case, integers by their value, so that 5.0 is
-// one (JSON Schema 2020-12, 4.2.3), and data must pass [Check]. Numbers decoded into any are
-// float64. On error v may have been filled in part.
+// Unmarshal decodes data into v, a pointer to a handler's type, as encoding/json does, except that
+// member names match by exact case, integers by value, so that 5.0 is one (JSON Schema 2020-12,
+// 4.2.3), and data must pass [Check]. Into any it decodes float64. On error v may be partly filled.
 func Unmarshal(data []byte, v any) error {
 	err := decode(data, v, authorDecoding)
 	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&
@@ -58,22 +55,20 @@ func Unmarshal(data []byte, v any) error {
 	return err
 }
 
-// UnmarshalNumbers is [Unmarshal], except that numbers decoded into any are json.Number of
-// encoding/json with their text kept, as schema validation needs.
+// UnmarshalNumbers is [Unmarshal], but numbers decoded into any keep their text as a json.Number of
+// encoding/json, as schema validation needs.
 func UnmarshalNumbers(data []byte, v any) error { return decode(data, v, numberDecoding) }
 
-// Marshal encodes an author's value as encoding/json does, with map members sorted, but does not
-// escape HTML and fails on duplicate members in what a json.RawMessage or a MarshalJSON method
-// contributes.
+// Marshal encodes a handler's value as encoding/json does, with sorted map members, but does not
+// escape HTML and rejects duplicate members from a json.RawMessage or a MarshalJSON method.
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, authorEncoding) }
 
-// Decode decodes data into v, a pointer to a protocol struct off the hot path, by the conventions
-// of encoding/json/v2, and an int64 by its value, as [Int] does. data must pass [Check]. Members
-// that v does not know are dropped unless it has an embedded fallback field for them: a map or a
-// jsontext.Value tagged `json:",embed"`. On error v may have been filled in part.
+// Decode decodes data into v, a pointer to a protocol struct off the hot path, as encoding/json/v2
+// does, and an int64 as [Int] does. data must pass [Check]. Unknown members need an embedded
+// fallback: a map or a jsontext.Value tagged `json:",embed"`. On error v may be partly filled.
 func Decode(data []byte, v any) error { return decode(data, v, protocolDecoding) }
 
-// decode checks first: the codec's own limit on depth is 10000 and fixed.
+// decode checks first, because the codec's own depth limit is fixed at 10000.
 func decode(data []byte, v any, options json.Options) error {
 	if err := Check(data); err != nil {
 		return err
@@ -81,23 +76,21 @@ func decode(data []byte, v any, options json.Options) error {
 	return json.Unmarshal(data, v, options)
 }
 
-// Encode encodes a protocol struct by the conventions of encoding/json/v2 with map members sorted.
-// Invalid UTF-8 and duplicate members are errors. Raw JSON within v keeps the spelling of its
-// strings and numbers.
+// Encode encodes a protocol struct as encoding/json/v2 does, with sorted map members. Invalid UTF-8
+// and duplicate members are errors. Raw JSON within v keeps the spelling of strings and numbers.
 func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 }
 
-// AppendEncode appends what [Encode] returns to dst. On error it returns dst.
+// AppendEncode appends the result of [Encode] to dst, or returns dst on error.
 func AppendEncode(dst []byte, v any) ([]byte, error) {
 	b, err := Encode(v)
 	return append(dst, b...), err
 }
 
-// decodeInt decodes an integer by its value.
 func decodeInt(d *jsontext.Decoder, v *int64) error {
 	if d.PeekKind() != '0' {
-		return errors.ErrUnsupported // null is 0, the rest fails
+		return errors.ErrUnsupported // null is 0, other kinds fail
 	}
 	raw, err := d.ReadValue()
 	if err == nil {
@@ -106,7 +99,6 @@ func decodeInt(d *jsontext.Decoder, v *int64) error {
 	return err
 }
 
-// decodeAnyNumber decodes a number into any as its text.
 func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 	if d.PeekKind() != '0' {
 		return errors.ErrUnsupported
@@ -119,8 +111,8 @@ func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 	return nil
 }
 
-// decodeInteger decodes a number into any type of integer that does not decode itself. The
-// canonical form of an integer that fits has neither point nor exponent.
+// decodeInteger decodes a number into any integer type without own decoding. The canonical form of
+// an integer that fits has neither point nor exponent.
 func decodeInteger(d *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	set := setInt
@@ -136,17 +128,17 @@ func decodeInteger(d *jsontext.Decoder, v any) error {
 		return err
 	}
 	if plain, err := AppendNumber(nil, raw); err != nil || !set(target, plain) {
-		return rangeError(raw, "is no value of the integer type")
+		return rangeError(raw, "is not a value of the integer type")
 	}
 	return nil
 }
 
-// decodeNumber decodes a json.Number, which the codec takes for any string type. Like encoding/json
-// it also accepts a number in quotes.
+// decodeNumber decodes a json.Number, which the codec mistakes for a plain string type. Like
+// encoding/json it also accepts a number in quotes.
 func decodeNumber(d *jsontext.Decoder, v *stdjson.Number) error {
 	kind := d.PeekKind()
 	if kind != '0' && kind != '"' {
-		return errors.ErrUnsupported // null leaves v alone, the rest fails
+		return errors.ErrUnsupported // null leaves v unchanged, other kinds fail
 	}
 	raw, err := d.ReadValue()
 	if err != nil {
@@ -163,8 +155,7 @@ func decodeNumber(d *jsontext.Decoder, v *stdjson.Number) error {
 	return nil
 }
 
-// encodeNumber encodes a json.Number of encoding/json as the number it is, but as the key of a map
-// as a string, which names are.
+// encodeNumber encodes a json.Number as a number, but as a string if it is a map key.
 func encodeNumber(e *jsontext.Encoder, v stdjson.Number) error {
 	if kind, n := e.StackIndex(e.StackDepth()); kind == '{' && n%2 == 0 {
 		return errors.ErrUnsupported

@@ -28,7 +28,6 @@ type author struct {
 	When    time.Time          `json:"when"`
 }
 
-// Authors know encoding/json; where both accept, both agree.
 func TestMarshalAgreesWithEncodingJSON(t *testing.T) {
 	in := author{
 		Name: "a\u2028b\x00\"", Blob: []byte{1, 2, 255}, Wait: time.Second, Number: "1.50",
@@ -168,12 +167,11 @@ func TestEncodeKeepsUnknownMembers(t *testing.T) {
 	}
 }
 
-// TestIntegersByValue holds that integers are read by their value wherever the codec finds them,
-// decided on the text.
+// Integers are read by value everywhere.
 func TestIntegersByValue(t *testing.T) {
 	type count int16
 	type mixed struct {
-		embedded                // which the decoder leaves to Unmarshal
+		embedded                // the decoder leaves it to Unmarshal
 		N        count          `json:"n"`
 		U        *uint64        `json:"u"`
 		M        map[string]int `json:"m"`

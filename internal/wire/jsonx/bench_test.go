@@ -13,7 +13,6 @@ const call = `{"jsonrpc":"2.0","id":1000000000,"method":"tools/call","params":{"
 	`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},` +
 	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`
 
-// documents returns the bodies that the benchmarks and allocation tests use.
 func documents() map[string][]byte {
 	var items strings.Builder
 	for i := 0; items.Len() < 64<<10; i++ {
@@ -29,7 +28,7 @@ func documents() map[string][]byte {
 	}
 }
 
-// BenchmarkDocuments measures each pass over a document. Reading an envelope is walking its members.
+// BenchmarkDocuments measures each pass over a document.
 func BenchmarkDocuments(b *testing.B) {
 	type args struct {
 		Params struct {

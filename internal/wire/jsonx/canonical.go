@@ -7,24 +7,22 @@ import (
 	"sync"
 )
 
-// keepMoved is the largest buffer for sorting, in bytes, that goes back to the pool, enough for
-// messages of 64 KiB with room to have grown.
+// keepMoved limits the sort buffers returned to the pool, in bytes; a message of 64 KiB fits.
 const keepMoved = 256 << 10
 
-// AppendCanonical appends a form of raw, itself JSON, that is the same for all spellings of a value
-// and different for different values: no white space, members sorted by the bytes of their
-// unescaped names, strings with only those escapes that RFC 8259 demands, and numbers as exact
-// decimals, so that 1, 1.0 and 10e-1 agree while 2^53 and 2^53+1 do not. Digests are taken over it.
+// AppendCanonical appends a canonical form of raw for digests, itself JSON, which differs for
+// different values: no white space, members sorted by the bytes of their unescaped names, only the
+// escapes that RFC 8259 requires, and numbers as exact decimals, so that 1, 1.0 and 10e-1 agree
+// while 2^53 and 2^53+1 differ.
 //
-// raw has passed [Check]; what has not gives an error or a meaningless form, but never a panic.
-// Numbers beyond [MaxExponent] give a *[RangeError]. On error the result is dst as it was.
+// raw must have passed [Check]; otherwise the result is an error or meaningless, but never a panic.
+// Numbers beyond [MaxExponent] are a *[RangeError]. On error the result is dst.
 func AppendCanonical(dst, raw []byte) ([]byte, error) {
 	return appendCanonical(dst, raw, false)
 }
 
-// AppendCanonicalSpelled is like [AppendCanonical], but numbers stay as they are spelled, so that
-// 1, 1.0 and 1e0 differ, and -0 is not 0. It is for values that somebody reads as text, and has no
-// range of numbers.
+// AppendCanonicalSpelled is like [AppendCanonical], but keeps numbers as spelled: 1, 1.0 and 1e0
+// differ, and so do 0 and -0. It is for text that people read, and accepts any exponent.
 func AppendCanonicalSpelled(dst, raw []byte) ([]byte, error) {
 	return appendCanonical(dst, raw, true)
 }
@@ -41,23 +39,20 @@ func appendCanonical(dst, raw []byte, spelled bool) ([]byte, error) {
 	return out, err
 }
 
-// canonicals holds idle scratch memory of AppendCanonical.
 var canonicals = sync.Pool{New: func() any { return new(canonical) }}
 
 // canonical is the scratch memory of one AppendCanonical.
 type canonical struct {
 	members []member // of all open objects
-	moved   []byte   // an object's members before sorting
-	spelled bool     // numbers stay as they are
+	moved   []byte   // members before sorting
+	spelled bool     // keep numbers as spelled
 }
 
-// member is one that has been appended.
 type member struct {
-	name       []byte // without escapes
-	start, end int    // of name, colon and value, from the object's start
+	name       []byte // unescaped
+	start, end int    // of name, colon and value, relative to the object
 }
 
-// releaseMemory drops the memory that a huge document has taken.
 func (c *canonical) releaseMemory() {
 	if cap(c.members) > keepSlots {
 		c.members = nil
@@ -67,7 +62,7 @@ func (c *canonical) releaseMemory() {
 	}
 }
 
-// appendValue appends the value raw, which has no white space around it and is depth brackets deep.
+// appendValue appends the trimmed value raw at the given depth.
 func (c *canonical) appendValue(dst, raw []byte, depth int) ([]byte, error) {
 	switch kind := KindOf(raw); kind {
 	case Object, Array:
@@ -97,7 +92,6 @@ func (c *canonical) appendValue(dst, raw []byte, depth int) ([]byte, error) {
 	return dst, syntaxError(0, "malformed value")
 }
 
-// appendArray appends an array.
 func (c *canonical) appendArray(dst, raw []byte, depth int) ([]byte, error) {
 	dst = append(dst, '[')
 	err := Elements(raw, func(i int, value []byte) (err error) {
@@ -110,9 +104,8 @@ func (c *canonical) appendArray(dst, raw []byte, depth int) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// appendObject appends an object: its members as they come, and then, if they came in another
-// order, once more sorted. Sorting what has been written rather than what is to be written visits
-// each value once however deep it lies.
+// appendObject appends the members in order and then, if they were not sorted, sorts the output:
+// sorting the output visits each value once, however deep.
 func (c *canonical) appendObject(dst, raw []byte, depth int) ([]byte, error) {
 	start, base, sorted := len(dst), len(c.members), true
 	dst = append(dst, '{')
@@ -132,7 +125,7 @@ func (c *canonical) appendObject(dst, raw []byte, depth int) ([]byte, error) {
 	if err == nil && !sorted {
 		dst, err = c.sortMembers(dst, start, c.members[base:])
 	}
-	clear(c.members[base:]) // idle memory must not hold the document
+	clear(c.members[base:]) // idle memory must not retain the document
 	c.members = c.members[:base]
 	return append(dst, '}'), err
 }

@@ -82,7 +82,7 @@ func TestAppendCanonicalRefuses(t *testing.T) {
 func TestAppendCanonicalSpelled(t *testing.T) {
 	for doc, want := range map[string]string{
 		` { "b" : [ 1.0 , 1e0 , 1 ,-0, 1E+05 ], "\u0061" : "\/" } `: `{"a":"/","b":[1.0,1e0,1,-0,1E+05]}`,
-		`1e99999999999`: `1e99999999999`, // nothing expands it
+		`1e99999999999`: `1e99999999999`, // not expanded
 		`"1.0"`:         `"1.0"`,
 	} {
 		if got, err := jsonx.AppendCanonicalSpelled([]byte("x"), []byte(doc)); err != nil ||
@@ -97,12 +97,12 @@ func TestAppendCanonicalSpelled(t *testing.T) {
 			t.Errorf("AppendCanonicalSpelled(%.40s) = %.40s, %v, want an error", doc, got, err)
 		}
 	}
-	if got := canonical(t, `[1.0,-0]`); got != `[1,0]` { // the scratch memory is shared
+	if got := canonical(t, `[1.0,-0]`); got != `[1,0]` { // shared scratch memory
 		t.Errorf("AppendCanonical([1.0,-0]) = %s", got)
 	}
 }
 
-// Were unsorted objects rendered anew at each level, this would double the work 64 times.
+// Sorting at each level would double the work 64 times.
 func TestAppendCanonicalUnsortedAtEachLevel(t *testing.T) {
 	doc := "1"
 	for range jsonx.MaxDepth {

@@ -6,23 +6,20 @@ import (
 	"sync"
 )
 
-// Check reports whether data is exactly one JSON value by the grammar of RFC 8259, in valid UTF-8
-// (an escape may not be a lone surrogate either), with no two members of an object having the same
-// name after unescaping, and nesting no deeper than [MaxDepth]. White space around the value is
-// allowed. The error is a *[SyntaxError].
+// Check returns a *[SyntaxError] unless data is exactly one JSON value of RFC 8259, with optional
+// white space around it, in valid UTF-8 without escaped lone surrogates, without duplicate member
+// names (compared after unescaping), nested no deeper than [MaxDepth].
 //
-// Check is one pass without recursion. Its time is linear in len(data) whatever the document looks
-// like. It allocates only where an object has more than sixteen members or an escape in a name, and
-// then mostly from a pool.
+// Check makes one pass in linear time for any input, without recursion. It allocates only for
+// objects with more than 16 members or an escaped name, and then mostly from a pool.
 func Check(data []byte) error {
 	s := scanners.Get().(*scanner)
 	defer s.returnToPool()
 	return s.checkDocument(data)
 }
 
-// CheckMembers is [Check], and then [Members] for a document that is an object. For any other
-// document it does not call f. Check records where the members of a small object are, so that they
-// need not be searched again.
+// CheckMembers combines [Check] with [Members], without searching the members of a small object
+// again. If the document is not an object it does not call f.
 func CheckMembers(data []byte, f func(key, value []byte) error) error {
 	s := scanners.Get().(*scanner)
 	defer s.returnToPool()
@@ -41,11 +38,9 @@ func CheckMembers(data []byte, f func(key, value []byte) error) error {
 	return nil
 }
 
-// scanners holds idle scanners. A scanner is too large for the stack of a goroutine that has just
-// been started.
+// A scanner is too large for the initial stack of a goroutine.
 var scanners = sync.Pool{New: func() any { return &scanner{names: newNameSet()} }}
 
-// scanner is the state of one Check.
 type scanner struct {
 	data   []byte
 	depth  int
@@ -54,16 +49,15 @@ type scanner struct {
 	top    topMembers
 }
 
-// topMembers are the places of the document's own members, if it is an object.
+// topMembers are the positions of the members of a top-level object.
 type topMembers struct {
 	members [8]topMember
 	count   int
-	more    bool // there are more, or one whose name has escapes
+	more    bool // further or escaped names: use Members
 }
 
 type topMember struct{ name, value span }
 
-// beginMember records the name of a member and where its value begins.
 func (t *topMembers) beginMember(name span, escaped bool, value int) {
 	if escaped || t.count == len(t.members) {
 		t.more = true
@@ -74,7 +68,6 @@ func (t *topMembers) beginMember(name span, escaped bool, value int) {
 	}
 }
 
-// endMember records where the value of the last member ends.
 func (t *topMembers) endMember(i int) {
 	if !t.more && t.count > 0 {
 		t.members[t.count-1].value.end = int32(i)
@@ -89,21 +82,18 @@ func (s *scanner) checkDocument(data []byte) error {
 	return s.scanDocument()
 }
 
-// returnToPool puts the scanner back for another document.
 func (s *scanner) returnToPool() {
 	s.data = nil
 	s.names.reset()
 	scanners.Put(s)
 }
 
-// frame is an open array or object.
 type frame struct {
 	object bool
 	names  scope
 }
 
-// scanDocument turns once for each value: its beginning, and if it is complete with that, the ends
-// and the separator that lead to the next one.
+// scanDocument reads one value in each iteration, then closing brackets and separators.
 func (s *scanner) scanDocument() error {
 	s.depth, s.top.count, s.top.more = 0, 0, false
 	i := skipSpace(s.data, 0)
@@ -122,9 +112,8 @@ func (s *scanner) scanDocument() error {
 	}
 }
 
-// beginValue reads the beginning of the value at i. If that opens an array or object that is not
-// empty, the result is the position of the first value in it; otherwise the position after the
-// value.
+// beginValue reads the value at i. If it opens a non-empty array or object, next is the position of
+// the first value in it; otherwise the position after the value.
 func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	data := s.data
 	if i >= len(data) {
@@ -171,8 +160,8 @@ func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	return end, false, nil
 }
 
-// finishValue reads what follows the value that ended before i: the brackets that close, and either
-// the comma before the next value, whose position it returns, or the end of the document.
+// finishValue reads what follows the value that ended before i: closing brackets, then the comma
+// before the next value, whose position it returns, or the end of the document.
 func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	data := s.data
 	for {
@@ -208,7 +197,6 @@ func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	}
 }
 
-// scanName reads a name and the colon, and returns the position of the value.
 func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	data := s.data
 	if i >= len(data) || data[i] != '"' {
@@ -234,7 +222,6 @@ func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	return i, nil
 }
 
-// scanLiteral reads true, false or null.
 func (s *scanner) scanLiteral(i int, want string) (next int, opened bool, err error) {
 	if len(s.data)-i < len(want) || string(s.data[i:i+len(want)]) != want {
 		return i, false, syntaxError(i, "malformed literal")

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// nested returns a document of n levels, alternating arrays and objects.
+// nested returns n levels of alternating arrays and objects.
 func nested(n int) string {
 	var open, closing strings.Builder
 	for i := range n {
@@ -26,7 +26,6 @@ func nested(n int) string {
 	return open.String() + "1" + closing.String()
 }
 
-// object returns an object of n members, the names made by name.
 func object(n int, name func(i int) string) string {
 	var b strings.Builder
 	for i := range n {
@@ -129,7 +128,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// The sixteenth and seventeenth names are on either side of a change of method.
+// The method changes between the sixteenth and seventeenth name.
 func TestCheckDuplicateAtEveryPosition(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		for of := range n {
@@ -155,8 +154,7 @@ func TestErrorsQuoteLittle(t *testing.T) {
 	}
 }
 
-// An object of 200,000 members would cost 20,000 million comparisons if each name were held against
-// all before it; that the test ends is the test.
+// With quadratic work 200,000 members would not finish.
 func TestCheckLargeObjects(t *testing.T) {
 	members, scopes := 20_000, 10_000
 	if testkit.Slow {
@@ -175,7 +173,7 @@ func TestCheckLargeObjects(t *testing.T) {
 			if err := jsonx.Check(doc); err != nil {
 				t.Errorf("%s: %v", test.name, err)
 			}
-			// The table doubles some twelve times from 64 slots and nothing else is allocated.
+			// Only the table is allocated, doubling some twelve times.
 			if n := testing.AllocsPerRun(1, func() { _ = jsonx.Check(doc) }); n > 60 {
 				t.Errorf("%s: %v allocations, want at most 60", test.name, n)
 			}

@@ -7,19 +7,17 @@ import (
 )
 
 const (
-	// MaxExponent is how large the power of ten in the canonical form of a number may be in either
-	// direction, where the form is an integer without trailing zeros times that power. No quantity
-	// needs more, and whoever expands the number later cannot be made to allocate without bound.
+	// MaxExponent limits the power of ten in the canonical form of a number, in either direction.
+	// It protects code that expands the number from unbounded allocation.
 	MaxExponent = 10000
 
-	// plainDigits is up to how many digits integers are written without an exponent: those of 64
-	// bits, with room.
+	// plainDigits is the longest integer written without exponent; 64-bit integers fit.
 	plainDigits = 21
 )
 
-// AppendNumber appends the canonical form of the number raw, which is the same for all spellings of
-// a value: 0, an integer of at most plainDigits digits, or MeE with an integer M that has no
-// trailing zero and E not zero, or M alone if it is long.
+// AppendNumber appends the canonical form of the number raw, equal for equal values: 0, an integer
+// of at most plainDigits digits, or MeE, with M an integer without trailing zeros and E not zero,
+// or only M if it is long.
 func AppendNumber(dst, raw []byte) ([]byte, error) {
 	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 		return dst, syntaxError(end, "malformed number")
@@ -60,9 +58,9 @@ func AppendNumber(dst, raw []byte) ([]byte, error) {
 	return strconv.AppendInt(append(dst, 'e'), exponent, 10), nil
 }
 
-// PlainInteger returns the number raw as an integer without fraction and exponent, and whether it
-// is one. It decides on the text, without expanding it: an exponent by which the integer would have
-// more than plainDigits digits is refused. The result aliases raw where raw is spelled so.
+// PlainInteger returns the number raw spelled without fraction and exponent, and whether it is an
+// integer. An integer with an exponent must have at most 21 digits without it. The result aliases
+// raw if raw is already spelled so.
 func PlainInteger(raw []byte) ([]byte, bool) {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return raw, true
@@ -74,8 +72,7 @@ func PlainInteger(raw []byte) ([]byte, bool) {
 	return plain, true
 }
 
-// parseExponent reads what follows the e. Values beyond 32 bits, far more than a mantissa can make
-// up for, are as good as infinite.
+// parseExponent reads an exponent, clamped to 32 bits: no mantissa can make up for more.
 func parseExponent(b []byte) int64 {
 	n, err := strconv.ParseInt(string(bytes.TrimPrefix(b, []byte{'+'})), 10, 64)
 	if err == nil && n <= 2*math.MaxUint32 && n >= -2*math.MaxUint32 {

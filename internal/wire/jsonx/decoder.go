@@ -10,20 +10,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A Decoder decodes into values of type T as [Unmarshal] does. It looks at the type once and goes
-// over the document once, where Unmarshal does both anew, and leaves whatever is not plain to
-// Unmarshal: types that decode themselves, embedded fields, values that do not fit. It is
-// immutable. With Unmarshal alone a plain call takes 13 % more instructions, a sealed flow 10 %.
+// A Decoder decodes into values of type T as [Unmarshal] does, but inspects the type only once. It
+// leaves to Unmarshal types with own decoding, embedded fields and values that do not fit. It is
+// immutable. Without it a plain call executes 13 % more instructions, a sealed flow 10 %.
 type Decoder[T any] struct{ set setter }
 
-// NewDecoder returns a decoder, for every T.
+// NewDecoder returns a decoder, for any T.
 func NewDecoder[T any]() *Decoder[T] {
 	b := binder{open: map[reflect.Type]bool{}}
 	set, _ := b.setterFor(reflect.TypeFor[T]())
 	return &Decoder[T]{set}
 }
 
-// Decode decodes data, which has passed [Check] or is part of something that has. The value does
+// Decode decodes data, which must have passed [Check] or be part of checked JSON. The value does
 // not alias data. The error is that of [Unmarshal].
 func (d *Decoder[T]) Decode(data []byte) (T, error) {
 	if d.set != nil {
@@ -32,22 +31,20 @@ func (d *Decoder[T]) Decode(data []byte) (T, error) {
 			return *v, nil
 		}
 	}
-	v := new(T) // the other may have been filled in part
+	v := new(T) // the other may be partly filled
 	err := Unmarshal(data, v)
 	return *v, err
 }
 
-// binder makes the setters of one type.
 type binder struct{ open map[reflect.Type]bool }
 
-// setterFor returns the setter for t. It reports false, and returns nil, when t is left to
-// Unmarshal as a whole.
+// setterFor returns the setter for t, or nil and false if Unmarshal must decode all of t.
 func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 	switch t {
 	case reflect.TypeFor[stdjson.RawMessage]():
 		return setRaw, true
 	case reflect.TypeFor[stdjson.Number](), reflect.TypeFor[time.Duration]():
-		return nil, false // strings and integers that the codec treats as its own
+		return nil, false // the codec treats these strings and integers specially
 	}
 	if DecodesItself(t) || b.open[t] {
 		return nil, false
@@ -77,7 +74,7 @@ func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 	return nil, false
 }
 
-// DecodesItself reports whether t or a pointer to it has a method that decodes.
+// DecodesItself reports whether t or a pointer to it has a decoding method.
 func DecodesItself(t reflect.Type) bool {
 	for _, method := range []reflect.Type{
 		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
@@ -107,7 +104,7 @@ func (b *binder) pointerSetter(t reflect.Type) (setter, bool) {
 
 func (b *binder) sliceSetter(t reflect.Type) (setter, bool) {
 	set, ok := b.setterFor(t.Elem())
-	if !ok || t.Elem().Kind() == reflect.Uint8 { // bytes travel in base64
+	if !ok || t.Elem().Kind() == reflect.Uint8 { // bytes are base64
 		return nil, false
 	}
 	return func(v reflect.Value, raw []byte) bool {
@@ -129,7 +126,6 @@ func (b *binder) sliceSetter(t reflect.Type) (setter, bool) {
 	}, true
 }
 
-// A destination is the field that a member goes to.
 type destination struct {
 	name string
 	at   int
@@ -161,7 +157,7 @@ func (b *binder) structSetter(t reflect.Type) (setter, bool) {
 		at[name] = len(fields)
 		fields = append(fields, destination{name, i, set})
 	}
-	const few = 8 // a search in order beats a map
+	const few = 8 // linear search beats a map
 	find := func(name []byte) *destination {
 		for i := range fields {
 			if fields[i].name == string(name) {
@@ -193,8 +189,7 @@ func (b *binder) structSetter(t reflect.Type) (setter, bool) {
 	}, true
 }
 
-// fieldName returns the name of a field's member. It reports false for tags that say more than
-// that.
+// fieldName returns the member name of a field, false for tags with other options.
 func fieldName(field, tag string) (string, bool) {
 	name, options, _ := strings.Cut(tag, ",")
 	for option := range strings.SplitSeq(options, ",") {

@@ -24,7 +24,7 @@ func (t *textual) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// kitchen has a field of every sort that a decoder treats in its own way.
+// kitchen has a field of every kind that a decoder distinguishes.
 type kitchen struct {
 	S    string  `json:"s"`
 	N    named   `json:"n,omitempty"`
@@ -71,11 +71,11 @@ type withEmbedded struct {
 	S string
 }
 
-// same decodes doc both ways and wants to see no difference.
+// same decodes doc both ways.
 func same[T any](t *testing.T, doc string) {
 	t.Helper()
 	if jsonx.Check([]byte(doc)) != nil {
-		return // a name twice
+		return // a duplicate name
 	}
 	var want T
 	wantErr := jsonx.Unmarshal([]byte(doc), &want)
@@ -137,7 +137,7 @@ func TestDecoderAgrees(t *testing.T) {
 	_ = kitchen{}.priv
 }
 
-// The value must not share memory with the document, which may be overwritten.
+// The value must not alias the document.
 func TestDecoderCopies(t *testing.T) {
 	doc := []byte(`{"s":"abc","n":"abc","any":["abc",{"abc":"abc"}],"Raw":"abc","list":["abc"],"p":"abc"}`)
 	got, err := jsonx.NewDecoder[kitchen]().Decode(doc)
@@ -154,7 +154,7 @@ func TestDecoderCopies(t *testing.T) {
 	}
 }
 
-// What has not been checked gives an error or nonsense, but no panic.
+// Unchecked input must not panic.
 func TestDecoderUnchecked(t *testing.T) {
 	for _, doc := range []string{``, `{`, `[`, `"`, `{"s":`, `{"any":[1,`, `{"any":{"a"`,
 		`{"any":tru`, `{"any":{"a":1,}}`, `{"any":[1,]}`, `{"any":--1}`, `{"i":1x}`,

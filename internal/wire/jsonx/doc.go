@@ -1,25 +1,28 @@
-// Package jsonx is strict JSON for bytes that come from a hostile peer.
+// Package jsonx is strict JSON for input from hostile peers.
 //
-// [Check] is the gate: one pass that accepts exactly one value of RFC 8259 in valid UTF-8, with no
-// duplicate member names and at most [MaxDepth] levels. Behind the gate [Members], [Elements],
-// [TextBytes], [Int] and [Boolean] read values in place, without reflection; they do not validate
-// again, but they never panic, whatever they are given.
+// [Check] is the gate: one pass that accepts exactly one value of RFC 8259 in valid UTF-8, without
+// duplicate member names and at most [MaxDepth] levels deep. [Members], [Elements], [TextBytes],
+// [Int] and [Boolean] read checked values in place without reflection; they do not validate again,
+// but never panic on any input:
 //
-// [Unmarshal] and [Marshal] serve authors' Go types with the struct tags and conventions of
-// encoding/json; [Decode] and [Encode] serve protocol structs off the hot path. Both match member
-// names by exact case: a peer that sends "Action" next to "action" must not choose which of the two
-// is read. A [Decoder] is Unmarshal made for one type, for documents behind the gate.
+//	if err := jsonx.Check(data); err != nil {
+//		return err
+//	}
+//	err := jsonx.Members(data, func(key, value []byte) error { … })
 //
-// [AppendCanonical] spells equal values equally, for digests.
+// [Unmarshal] and [Marshal] serve handlers' Go types with the struct tags and conventions of
+// encoding/json, a [Decoder] is Unmarshal for one type and checked JSON, and [Decode] and [Encode]
+// serve protocol structs off the hot path. All match member names by exact case: a peer that sends
+// "Action" next to "action" must not choose which one is read. [AppendCanonical] encodes for
+// digests.
 //
-// All functions may be called from several goroutines at once. None keeps a reference to its
-// arguments, though results often alias the input, as each function says.
+// All functions may be called concurrently. None retains its arguments, but results may alias the
+// input, as documented for each.
 package jsonx
 
-// MaxDepth is how deep arrays and objects may nest, everywhere. No message of the protocol comes
-// near it; it bounds the recursion of whoever decodes next.
+// MaxDepth limits the nesting of arrays and objects, and so the recursion of decoders. No message
+// of the protocol comes near it.
 const MaxDepth = 64
 
-// MaxSize is the longest document in bytes, 2 GiB less one: positions are kept in 32 bits.
-// Transports set far lower limits of their own.
+// MaxSize limits documents to 2 GiB - 1: positions have 32 bits. Transports have lower limits.
 const MaxSize = 1<<31 - 1

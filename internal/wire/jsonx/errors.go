@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxQuote is how many bytes of input an error message repeats at most: a peer must not be able to
-// fill our logs.
+// maxQuote limits the input quoted in an error, so that a peer cannot flood logs.
 const maxQuote = 64
 
 // Reasons for which [SyntaxError.IsText] reports true.
@@ -17,18 +16,18 @@ const (
 
 const reasonDepth = "nesting too deep"
 
-// SyntaxError says why a document was refused.
+// SyntaxError is the reason for which a document is refused.
 type SyntaxError struct {
-	Offset int    // byte at which the trouble was seen
-	Reason string // without the place; repeats at most 64 bytes of input
+	Offset int    // of the byte where the error was found
+	Reason string // without the offset; quotes at most 64 bytes of input
 }
 
-// Error returns the reason and the place.
+// Error returns the reason and the offset.
 func (e *SyntaxError) Error() string {
 	return "json: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }
 
-// TypeError means that a value is of another kind than the caller asked for.
+// TypeError means that a value is of another kind than requested.
 type TypeError struct {
 	Want, Got Kind
 }
@@ -38,9 +37,9 @@ func (e *TypeError) Error() string {
 	return "json: want " + e.Want.String() + ", got " + e.Got.String()
 }
 
-// RangeError means that a number does not fit what the caller asked for.
+// RangeError means that a number does not fit the requested type.
 type RangeError struct {
-	Text   string // the number, cut to 64 bytes
+	Text   string // the number, truncated to 64 bytes
 	Reason string
 }
 
@@ -61,8 +60,7 @@ func rangeError(raw []byte, reason string) error {
 	return &RangeError{Text: clip(raw), Reason: reason}
 }
 
-// clip returns at most maxQuote bytes of b, not splitting a rune, as package errtext does with
-// strings. This package imports nothing of the module.
+// clip truncates b to maxQuote bytes at a rune. This package must not import errtext.
 func clip(b []byte) string {
 	if len(b) <= maxQuote {
 		return string(b)

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// seed adds documents of every shape, and fails when there are none.
 func seed(f *testing.F) {
 	seeds := []string{
 		call, nested(jsonx.MaxDepth), nested(jsonx.MaxDepth + 1), object(17, numbered),
@@ -31,7 +30,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// FuzzCheck holds Check against jsontext, and walks whatever comes.
+// FuzzCheck compares Check with jsontext, and walks any input.
 func FuzzCheck(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -82,8 +81,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// checkRepair checks that a repair leaves sound documents alone, repairs each text, is small and
-// needs no other.
+// checkRepair checks that a repair leaves valid documents unchanged, is complete and small.
 func checkRepair(t *testing.T, doc []byte, refused error) {
 	repair := func(doc []byte) []byte {
 		return jsonx.Repair(doc, func(jsonx.Care, int, []byte, byte) jsonx.Care { return 0 })
@@ -99,7 +97,6 @@ func checkRepair(t *testing.T, doc []byte, refused error) {
 	}
 }
 
-// spelled returns the members that a walk calls its function with.
 func spelled(doc []byte, walk func([]byte,
 	func(key, value []byte) error) error) (members string, err error) {
 	err = walk(doc, func(key, value []byte) error {
@@ -109,7 +106,7 @@ func spelled(doc []byte, walk func([]byte,
 	return members, err
 }
 
-// walk visits every value in doc by all readers.
+// walk visits every value in doc with all readers.
 func walk(doc []byte, depth int) error {
 	if depth > jsonx.MaxDepth {
 		return errors.New("deep")
@@ -147,8 +144,7 @@ func walk(doc []byte, depth int) error {
 	return nil
 }
 
-// FuzzCanonical checks that canonical forms are documents, are their own canonical form, and mean
-// what they were made from.
+// FuzzCanonical checks that canonical forms are stable and keep the meaning.
 func FuzzCanonical(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -173,7 +169,6 @@ func FuzzCanonical(f *testing.F) {
 		if a, b := decode(t, doc), decode(t, form); !equal(a, b) {
 			t.Errorf("%q became %q, which is another value", doc, form)
 		}
-		// Spelt in another way the value must have the same form.
 		respelt, err := stdjson.MarshalIndent(decode(t, doc), " ", "\t")
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +188,7 @@ func decode(t *testing.T, doc []byte) (v any) {
 	return v
 }
 
-// equal compares decoded values, numbers as exact rationals.
+// equal compares decoded values, with exact numbers.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case stdjson.Number:
@@ -227,7 +222,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// shorten spells a zero without an exponent: 0e999999999 is beyond big.Rat.
+// shorten removes the exponent of zero: 0e999999999 is beyond big.Rat.
 func shorten(n stdjson.Number) string {
 	mantissa, _, _ := strings.Cut(strings.ToLower(string(n)), "e")
 	if strings.Trim(mantissa, "-0.") == "" {

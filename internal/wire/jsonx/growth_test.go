@@ -12,7 +12,7 @@ func TestGrowth(t *testing.T) {
 	t.Run("check", func(t *testing.T) {
 		testkit.CheckGrowth(t, testkit.GrowthReader{
 			Read:         func(input []byte) bool { return jsonx.Check(input) == nil },
-			BytesPerByte: 10, ObjectsPerByte: 0.01, // the table of names of an object
+			BytesPerByte: 10, ObjectsPerByte: 0.01, // the names table of an object
 		}, values...)
 	})
 	t.Run("decode", func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestGrowth(t *testing.T) {
 				var v any
 				return jsonx.UnmarshalNumbers(input, &v) == nil
 			},
-			// a list of one-digit numbers: the most that two bytes can become
+			// a list of one-digit numbers: the most for two bytes
 			BytesPerByte: 80, ObjectsPerByte: 1.5,
 		}, values...)
 	})

@@ -1,9 +1,9 @@
 package jsonx
 
-// Kind is the kind of a raw value, told by its first byte.
+// Kind is the kind of a raw value, given by its first byte.
 type Kind byte
 
-// The kinds. Invalid is anything that starts no JSON value.
+// The kinds. Invalid means that no JSON value starts like this.
 const (
 	Invalid Kind = 0
 	Null    Kind = 'n'
@@ -14,8 +14,7 @@ const (
 	Object  Kind = '{'
 )
 
-// KindOf returns the kind of raw from its first byte that is not white space. It does not look
-// further: only [Check] can say that raw is a value at all.
+// KindOf returns the kind of raw from its first byte after white space, without checking the rest.
 func KindOf(raw []byte) Kind {
 	i := skipSpace(raw, 0)
 	if i == len(raw) {

@@ -6,30 +6,27 @@ import (
 )
 
 const (
-	// fewNames is up to how many names an object's duplicates are sought by comparing with each
-	// earlier name. It also bounds what a hostile object can make us compare to 120 pairs.
+	// fewNames is the number of names that are compared pairwise, at most 120 times an object.
 	fewNames = 16
 
-	// keepSlots is the largest table that goes back to the pool, 16 KiB: it must be cleared after
-	// use, and one huge document should not tie up memory for ever.
+	// keepSlots limits pooled tables to 16 KiB, which are cleared after each use.
 	keepSlots = 1024
 )
 
-// span is the place of a name between its quotes.
+// span is the position of a name between its quotes.
 type span struct{ start, end int32 }
 
 func (p span) bytesIn(data []byte) []byte { return data[p.start:p.end] }
 
-// scope is the names of one open object.
 type scope struct {
 	id    int32 // position of its bracket
-	base  int32 // height of the stack when it opened
-	table bool  // the names have moved to the table
+	base  int32 // stack height at its start
+	table bool  // names have moved to the table
 }
 
-// nameSet finds duplicate member names. An object with few plain names has them on a stack; one
-// with many, or with escapes, has them in a hash table that all objects of the document share. The
-// hash is seeded, so that a peer cannot choose names that collide.
+// nameSet finds duplicate member names. Few plain names of an object are on a stack; many, or those
+// with escapes, in a hash table shared by all objects of the document. The hash is seeded, so that
+// a peer cannot choose colliding names.
 type nameSet struct {
 	stack  [MaxDepth * fewNames]span
 	height int32
@@ -38,10 +35,10 @@ type nameSet struct {
 	spin  uint64 // random odd factor that spreads scope ids
 	slots []slot // length a power of two
 	used  int
-	text  [2][]byte // names without escapes: the sought and the found
+	text  [2][]byte // unescaped names: the new and the stored one
 }
 
-// slot is a name in the table; a free slot has end zero.
+// slot is a name in the table; end is zero in a free slot.
 type slot struct {
 	hash  uint32
 	scope int32
@@ -53,14 +50,11 @@ func newNameSet() nameSet {
 	return nameSet{seed: seed, spin: maphash.String(seed, "scope") | 1}
 }
 
-// openScope begins the scope of the object whose bracket is at i.
 func (n *nameSet) openScope(i int) scope { return scope{id: int32(i), base: n.height} }
 
-// closeScope ends the scope that was opened last. What it has in the table stays: no other scope
-// has its id.
+// closeScope ends the newest scope. Its table entries stay: no other scope has its id.
 func (n *nameSet) closeScope(s scope) { n.height = s.base }
 
-// reset readies the set for another document.
 func (n *nameSet) reset() {
 	n.height = 0
 	if n.used > 0 {
@@ -78,7 +72,6 @@ func (n *nameSet) reset() {
 	}
 }
 
-// addName puts a name into the scope and reports whether it is new there.
 func (n *nameSet) addName(data []byte, s *scope, name span, escaped bool) bool {
 	if !s.table {
 		earlier := n.stack[s.base:n.height]
@@ -102,7 +95,7 @@ func (n *nameSet) addName(data []byte, s *scope, name span, escaped bool) bool {
 	return n.insertName(data, s.id, name, escaped)
 }
 
-// insertName puts a name into the table and reports whether it is new in scope.
+// insertName adds a name to the table and reports whether it is new in scope.
 func (n *nameSet) insertName(data []byte, scope int32, name span, escaped bool) bool {
 	if 2*(n.used+1) > len(n.slots) {
 		n.growTable()
@@ -123,7 +116,7 @@ func (n *nameSet) insertName(data []byte, scope int32, name span, escaped bool) 
 	return true
 }
 
-// unescapeName returns the name without escapes, in scratch memory number k if there are any.
+// unescapeName returns the name without escapes, using scratch memory k if there are any.
 func (n *nameSet) unescapeName(data []byte, name span, escaped bool, k int) []byte {
 	if !escaped {
 		return name.bytesIn(data)
@@ -132,7 +125,6 @@ func (n *nameSet) unescapeName(data []byte, name span, escaped bool, k int) []by
 	return n.text[k]
 }
 
-// growTable doubles the table.
 func (n *nameSet) growTable() {
 	old := n.slots
 	n.slots = make([]slot, max(64, 2*len(old)))

@@ -8,9 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Plain returns an error of [Decode] in words that may go to a peer: which member has a value of
-// the wrong type, and nothing of the Go type that it was meant for. Other errors are returned as
-// they are.
+// Plain rewrites an error of [Decode] for peers: it names the member of the wrong type, but not the
+// Go type. Other errors are returned unchanged.
 func Plain(err error) error {
 	e, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {

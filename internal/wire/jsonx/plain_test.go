@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// TestPlain: what a peer reads names its members and kinds, and no type of Go.
+// Peers see members and kinds, not Go types.
 func TestPlain(t *testing.T) {
 	type inner struct {
 		N int8 `json:"n"`

@@ -2,42 +2,40 @@ package jsonx
 
 import "unicode/utf8"
 
-// A Care says which strings of a value [Repair] leaves as they are. The other bits are the
-// caller's.
+// A Care says which strings of a value [Repair] leaves unchanged. Unused bits are the caller's.
 type Care uint8
 
 const (
-	KeepText  Care = 1 << iota // the value, if it is a string, or the elements of a list
+	KeepText  Care = 1 << iota // the value, if a string, or the elements of a list
 	KeepNames                  // the names of its members
-	Entries                    // it is a list of entries that can do without each other
+	Entries                    // the value is a list of independent entries
 )
 
-// maxGrowth limits how much longer a message gets: U+FFFD takes three bytes, a broken one takes one.
+// maxGrowth limits the added length: U+FFFD takes three bytes, an invalid byte one.
 const maxGrowth = 1 << 20
 
-// TooDeep stands for an entry that nests too deep.
+// TooDeep replaces an entry that is nested too deep.
 const TooDeep = `"(left out: nests too deep)"`
 
-// IsText reports whether the document is refused for text that is not well-formed Unicode.
+// IsText reports whether the document is refused for invalid Unicode in text.
 func (e *SyntaxError) IsText() bool {
 	return e.Reason == reasonSurrogate || e.Reason == reasonUTF8
 }
 
-// IsDepth reports whether the document is refused for nesting too deep.
+// IsDepth reports whether the document is refused for its nesting.
 func (e *SyntaxError) IsDepth() bool { return e.Reason == reasonDepth }
 
-// Repair returns a copy of data with U+FFFD in place of each lone surrogate and each byte that is
-// not UTF-8 within a string, and [TooDeep] in place of each of the [Entries] that nests too deep.
-// Nothing else is changed: the result has to be checked. It is data itself if the copy would be
-// more than 1 MiB longer. careOf is called with each name, the care of its object, the number of
-// open brackets, and the first byte of its value.
+// Repair returns a copy of data with U+FFFD for each lone surrogate and each invalid UTF-8 byte in
+// a string, and [TooDeep] for each of the [Entries] nested too deep. The result has to be checked.
+// If it would grow by more than 1 MiB, data is returned. careOf is called with each name, the care
+// of its object, the number of open brackets, and the first byte of its value.
 func Repair(
 	data []byte, careOf func(parent Care, depth int, name []byte, first byte) Care,
 ) []byte {
 	out, most := make([]byte, 0, len(data)+len(data)/8), len(data)+maxGrowth
 	var open [MaxDepth]Care
 	var care Care                          // of the next value
-	var entry struct{ at, out, depth int } // of Entries, which the next value is in; 0 for none
+	var entry struct{ at, out, depth int } // the one of Entries being read; 0: none
 	for i, depth := 0, 0; i < len(data); {
 		if len(out) > most {
 			return data
@@ -93,7 +91,7 @@ func Repair(
 	return out
 }
 
-// appendRepaired appends the string value raw. It stops when dst is longer than most.
+// appendRepaired appends the string value raw, until dst is longer than most.
 func appendRepaired(dst, raw []byte, most int) []byte {
 	for i := 0; i < len(raw) && len(dst) <= most; {
 		n := 1
@@ -104,7 +102,7 @@ func appendRepaired(dst, raw []byte, most int) []byte {
 				dst, i = utf8.AppendRune(dst, utf8.RuneError), i+len(`\ud800`)
 				continue
 			}
-			n = min(max(n, 2), len(raw)-i) // a malformed one stays, to be refused
+			n = min(max(n, 2), len(raw)-i) // malformed escapes stay, to be refused
 		case raw[i] >= utf8.RuneSelf:
 			var r rune
 			if r, n = utf8.DecodeRune(raw[i:]); r == utf8.RuneError {
@@ -118,9 +116,8 @@ func appendRepaired(dst, raw []byte, most int) []byte {
 	return dst
 }
 
-// OuterMembers calls f for the members of a text that need not have passed [Check], as far as they
-// can be told apart, and reports whether that is to the end. The value is nil where it does not
-// end.
+// OuterMembers calls f for the members of unchecked JSON, as far as they can be parsed, and reports
+// whether it reached the end. The value is nil if it is truncated.
 func OuterMembers(data []byte, f func(key, value []byte)) (whole bool) {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != '{' {

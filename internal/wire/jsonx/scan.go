@@ -7,30 +7,25 @@ import (
 )
 
 // Eight bytes at a time: in a word with one byte of text per lane, the masks below set the top bit
-// of each lane of interest. A borrow can also set lanes above a true hit, so only the lowest set
-// bit means anything.
+// of each matching lane. A borrow can set higher lanes too, so only the lowest set bit counts.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// stops marks the bytes that end a plain run inside a string: the quote, the backslash, control
-// characters and everything beyond ASCII.
+// stops marks quotes, backslashes, control characters and bytes beyond ASCII.
 func stops(w uint64) uint64 {
 	return ((w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones) | w) & highs
 }
 
-// quotes marks the quote and the backslash alone. Bytes beyond ASCII, which have the top bit as
-// well, are masked out.
+// quotes marks quotes and backslashes, but not bytes beyond ASCII, whose top bit is set too.
 func quotes(w uint64) uint64 {
 	q, b := w^'"'*ones, w^'\\'*ones
 	return ((q - ones) | (b - ones)) &^ w & highs
 }
 
-// plain returns the first position from i on that [stops] marks, or len(data).
 func plain(data []byte, i int) int {
-	// That i is not negative is said for the compiler, which then leaves the bounds checks out:
-	// this loop and that of toQuote see every byte of a message several times.
+	// i >= 0 lets the compiler omit bounds checks in this hot loop, and in toQuote.
 	for i >= 0 && i <= len(data)-8 {
 		if m := stops(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
@@ -49,7 +44,6 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\
 
 func isDigit(c byte) bool { return c-'0' < 10 }
 
-// skipSpace returns the first position from i on that is not white space.
 func skipSpace(data []byte, i int) int {
 	for i < len(data) && data[i] <= ' ' && isSpace(data[i]) {
 		i++
@@ -57,9 +51,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// checkString validates the string whose opening quote is at i-1 and returns the position after the
-// closing quote and whether the string has escapes. On failure reason is not empty and end is the
-// place.
+// checkString validates the string whose opening quote is at i-1. It returns the position after the
+// closing quote and whether the string has escapes, or the position of an error and its reason.
 func checkString(data []byte, i int) (end int, escaped bool, reason string) {
 	for {
 		i = plain(data, i)
@@ -111,7 +104,7 @@ func checkEscape(b []byte) (n int, reason string) {
 	return n, ""
 }
 
-// unescaped returns what the short escape \c stands for, 0 for none.
+// unescaped returns the character for the short escape \c, 0 if there is none.
 func unescaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':
@@ -130,8 +123,8 @@ func unescaped(c byte) byte {
 	return 0
 }
 
-// decodeUnicode decodes the \uXXXX at the start of b, or the pair of them that makes one rune, and
-// returns the bytes used; 0 when there is none. A lone surrogate gives utf8.RuneError.
+// decodeUnicode decodes the \uXXXX or surrogate pair at the start of b and returns its length, 0 if
+// malformed. A lone surrogate is utf8.RuneError.
 func decodeUnicode(b []byte) (r rune, n int) {
 	if len(b) < 6 {
 		return 0, 0
@@ -153,7 +146,7 @@ func decodeUnicode(b []byte) (r rune, n int) {
 
 func isSurrogate(r rune) bool { return r >= 0xd800 && r <= 0xdfff }
 
-// hex4 reads four hexadecimal digits, which must be there; -1 if they are not digits.
+// hex4 reads the first four bytes as hexadecimal digits, -1 if they are not.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {
@@ -170,8 +163,7 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// checkNumber returns the end of the number at i, and false with the place of the trouble if it is
-// malformed.
+// checkNumber returns the end of the number at i, or the position of an error and false.
 func checkNumber(data []byte, i int) (end int, ok bool) {
 	if i < len(data) && data[i] == '-' {
 		i++
@@ -199,7 +191,6 @@ func checkNumber(data []byte, i int) (end int, ok bool) {
 	return i, true
 }
 
-// digits returns the first position from i on that is no digit.
 func digits(data []byte, i int) int {
 	for i < len(data) && isDigit(data[i]) {
 		i++

@@ -8,8 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A setter decodes raw, which has no white space around it, into v, which is zero. It reports false
-// when it cannot, also for what is in order but odd.
+// A setter decodes trimmed JSON into a zero v. It reports false for values it leaves to Unmarshal.
 type setter func(v reflect.Value, raw []byte) bool
 
 func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
@@ -17,7 +16,7 @@ func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
 func setString(v reflect.Value, raw []byte) bool {
 	text, err := TextBytes(raw)
 	if err != nil {
-		return isNull(raw) // which leaves v alone
+		return isNull(raw) // null leaves v unchanged
 	}
 	v.SetString(string(text))
 	return true
@@ -72,7 +71,6 @@ func setAny(v reflect.Value, raw []byte) bool {
 	return ok
 }
 
-// setSlowly decodes one field as Unmarshal does.
 func setSlowly(v reflect.Value, raw []byte) bool {
 	return json.Unmarshal(raw, v.Addr().Interface(), authorDecoding) == nil
 }

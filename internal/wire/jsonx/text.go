@@ -6,19 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// shortText is the length from which looking for quotes and backslashes one after the other, with
-// the vector instructions of package bytes, is faster.
+// shortText is the length from which two searches with the vector instructions of package bytes,
+// for quotes and for backslashes, are faster.
 const shortText = 128
 
-// Text returns the text of the string value raw. It returns a *[TypeError] if raw is another kind
-// of value and a *[SyntaxError] if it is malformed.
+// Text returns the string value raw. It returns a *[TypeError] for another kind of value and a
+// *[SyntaxError] if it is malformed.
 func Text(raw []byte) (string, error) {
 	b, err := TextBytes(raw)
 	return string(b), err
 }
 
-// TextBytes is like [Text], but the result aliases raw where raw has no escapes; it must not be
-// modified then.
+// TextBytes is like [Text], but if raw has no escapes the result aliases it and is read-only.
 func TextBytes(raw []byte) ([]byte, error) {
 	raw = trim(raw)
 	if len(raw) == 0 || raw[0] != '"' {
@@ -44,8 +43,7 @@ func TextBytes(raw []byte) ([]byte, error) {
 	return text, nil
 }
 
-// appendUnescaped appends the text between the quotes of a string value, without its escapes. bad
-// is the position of a malformed one, else -1.
+// appendUnescaped appends the unescaped body of a string. bad is the position of an error, or -1.
 func appendUnescaped(dst, body []byte) (text []byte, bad int) {
 	for i := 0; i < len(body); {
 		n := bytes.IndexByte(body[i:], '\\')
@@ -74,9 +72,8 @@ func appendUnescaped(dst, body []byte) (text []byte, bad int) {
 	return dst, -1
 }
 
-// Int returns the integer value raw, however it is spelled: 5, 5.0 and 50e-1 are one number. It
-// returns a *[TypeError] if raw is no number and a *[RangeError] if it is no integer or does not
-// fit.
+// Int returns the integer value raw in any spelling: 5, 5.0 and 50e-1 are equal. It returns a
+// *[TypeError] if raw is not a number and a *[RangeError] if it is not an integer of 64 bits.
 func Int(raw []byte) (int64, error) {
 	raw = trim(raw)
 	if KindOf(raw) != Number {
@@ -87,7 +84,7 @@ func Int(raw []byte) (int64, error) {
 	}
 	plain, ok := PlainInteger(raw)
 	if !ok {
-		return 0, rangeError(raw, "is no integer")
+		return 0, rangeError(raw, "is not an integer")
 	}
 	n, err := parseInt(plain)
 	if err != nil {
@@ -98,7 +95,7 @@ func Int(raw []byte) (int64, error) {
 
 func parseInt(raw []byte) (int64, error) { return strconv.ParseInt(string(raw), 10, 64) }
 
-// Boolean returns the value raw, true or false, or a *[TypeError].
+// Boolean returns the value raw, or a *[TypeError].
 func Boolean(raw []byte) (bool, error) {
 	switch string(trim(raw)) {
 	case "true":
@@ -112,7 +109,6 @@ func Boolean(raw []byte) (bool, error) {
 	return false, typeError(Bool, raw)
 }
 
-// trim returns raw without the white space around it.
 func trim(raw []byte) []byte {
 	raw = raw[skipSpace(raw, 0):]
 	for n := len(raw); n > 0 && isSpace(raw[n-1]); n-- {

@@ -5,20 +5,17 @@ import (
 	"math/bits"
 )
 
-// Members calls f for each member of the object data, in the order of the document. key is the name
-// without escapes and aliases data where it had none; value is the raw value without white space
-// around it and aliases data. Neither may be modified. Members returns a *[TypeError] if data is
-// not an object, a *[SyntaxError] if it is cut short or malformed where Members looks, or the error
-// of f, at which it stops.
+// Members calls f for each member of the object data, in order, with its unescaped name and trimmed
+// raw value. The value aliases data, and so does a name without escapes; neither may be modified.
+// Members returns a *[TypeError] if data is not an object, a *[SyntaxError] for an error it happens
+// to find, or the error of f, at which it stops.
 //
-// data must have passed [Check], or be part of something that has: Members steps over values
-// without validating them.
+// data must have passed [Check] or be part of checked JSON: Members does not validate the values.
 func Members(data []byte, f func(key, value []byte) error) error {
 	return PresentMembers(data, nil, f)
 }
 
-// PresentMembers is [Members] without the members whose value is null, except those that keepsNull
-// reports. Nil keeps all.
+// PresentMembers is [Members] without null members, except those of keepsNull; nil keeps all.
 func PresentMembers(
 	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
 ) error {
@@ -59,15 +56,13 @@ func PresentMembers(
 	}
 }
 
-// HasMember reports whether data is an object with a member of this name. data need not have passed
-// [Check], see [OuterMembers].
+// HasMember reports whether data, which may be unchecked, is an object with this member.
 func HasMember(data []byte, name string) (found bool) {
 	OuterMembers(data, func(key, _ []byte) { found = found || string(key) == name })
 	return found
 }
 
-// memberName returns the member name whose opening quote is at i, without escapes, and the position
-// after it.
+// memberName returns the unescaped name whose opening quote is at i, and the position after it.
 func memberName(data []byte, i int) (name []byte, end int, err error) {
 	if end = toQuote(data, i+1); end < len(data) && data[end] == '"' {
 		return data[i+1 : end : end], end + 1, nil
@@ -93,8 +88,7 @@ func toQuote(data []byte, i int) int {
 	return i
 }
 
-// Elements calls f for each element of the array data with its index and raw value. Otherwise it is
-// like [Members].
+// Elements is [Members] for arrays: it calls f with the index and raw value of each element.
 func Elements(data []byte, f func(i int, value []byte) error) error {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != '[' {
@@ -119,8 +113,8 @@ func Elements(data []byte, f func(i int, value []byte) error) error {
 	}
 }
 
-// Numbers calls f for each number in data, however deep it lies, and returns the error of f, at
-// which it stops. data must have passed [Check], or be part of something that has.
+// Numbers calls f for each number in data, at any depth, and returns the error of f, at which it
+// stops. data must have passed [Check] or be part of checked JSON.
 func Numbers(data []byte, f func(number []byte) error) error {
 	for i := 0; i < len(data); {
 		c := data[i]
@@ -145,8 +139,7 @@ func Numbers(data []byte, f func(number []byte) error) error {
 	return nil
 }
 
-// next reads what follows an element or member: a comma, and then it returns the position of what
-// comes after it, or the closing bracket and the end.
+// next reads a comma and returns the position after it, or the closing bracket and the end.
 func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
 	i = skipSpace(data, i)
 	switch {
@@ -160,7 +153,6 @@ func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
 	return i, false, syntaxError(i, "missing comma or closing bracket")
 }
 
-// atEnd fails unless only white space follows.
 func atEnd(data []byte, i int) error {
 	if i = skipSpace(data, i); i < len(data) {
 		return syntaxError(i, "text after the value")
@@ -168,9 +160,8 @@ func atEnd(data []byte, i int) error {
 	return nil
 }
 
-// skipValue returns the position after the value at i, or -1 if there is none. It matches brackets
-// by number only and takes any run of other characters for a literal or number: Check has been
-// there before.
+// skipValue returns the position after the value at i, or -1 if there is none. It counts brackets
+// and takes any run of other characters for a literal or number, relying on Check.
 func skipValue(data []byte, i int) int {
 	if i >= len(data) {
 		return -1
@@ -195,8 +186,7 @@ func endsScalar(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ':' || c == '"' || isSpace(c)
 }
 
-// skipString returns the position after the string whose opening quote is at i-1, or -1 if it does
-// not end.
+// skipString returns the position after the string whose opening quote is at i-1, or -1.
 func skipString(data []byte, i int) int {
 	for {
 		if i = toQuote(data, i); i >= len(data) {
@@ -205,11 +195,11 @@ func skipString(data []byte, i int) int {
 		if data[i] == '"' {
 			return i + 1
 		}
-		i += 2 // a backslash and what it escapes
+		i += 2 // a backslash and the escaped character
 	}
 }
 
-// skipBrackets returns the position after the bracket that closes the one at i, or -1 if none does.
+// skipBrackets returns the position after the bracket that closes the one at i, or -1.
 func skipBrackets(data []byte, i int) int {
 	for depth := 0; i < len(data); {
 		c := data[i]

@@ -9,9 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// receiveBatch handles a line that holds several messages, which revision
-// 2025-03-26 allows. The responses go out together when the last request has been
-// served. It reports false for a line that is no batch.
+// receiveBatch handles a line with several messages, allowed in revision 2025-03-26. The responses
+// are sent together after the last request. It reports false if line is not a batch.
 func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 	if !s.peer.AllowsBatches() {
 		return false
@@ -24,13 +23,13 @@ func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 	if !is || err != nil {
 		return is
 	}
-	replies := &batchReplies{server: s, outstanding: 1} // this call's own
-	broken := false                                     // a message was none
+	replies := &batchReplies{server: s, outstanding: 1} // including this call
+	broken := false                                     // a message was invalid
 	for _, text := range texts {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
 			response, answers := s.newUnreadableResponse(message, err)
-			if !broken { // the batch may hold a great many
+			if !broken { // report one: the batch may be large
 				s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
@@ -55,7 +54,6 @@ func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 	return true
 }
 
-// batchReplies collects the responses to one batch.
 type batchReplies struct {
 	server      *Server
 	mu          sync.Mutex
@@ -83,11 +81,9 @@ func (r *batchReplies) addReply(response *protocol.Response) {
 	}
 }
 
-// appendBatch appends the JSON text of the answer to a batch (2025-03-26 basic/index, "Batching")
-// to dst: an array of the responses in the order given, which need not be that of the requests. Nil
-// entries, for requests that are not answered, are left out. Without any response nothing is
-// appended, for such a batch is not answered. A response that cannot be written is replaced by an
-// internal error.
+// appendBatch appends the response to a batch (2025-03-26 basic/index, "Batching"): an array of the
+// responses in the order given. Nil entries are requests without an answer; if all are nil, nothing
+// is appended. A response that cannot be encoded becomes an internal error.
 func appendBatch(dst []byte, responses []*protocol.Response) []byte {
 	some := false
 	for _, r := range responses {

@@ -1,5 +1,5 @@
-// Package lineio passes messages as lines, one JSON value and one newline each
-// (basic/transports/stdio): what clients and servers have in common, and a server of one client.
+// Package lineio sends and receives messages as lines, one JSON value and one newline each
+// (basic/transports/stdio): the common part of clients and servers, and a server of one client.
 package lineio
 
 import (
@@ -9,8 +9,7 @@ import (
 	"io"
 )
 
-// ErrTooLong reports a line over the limit. The line has been skipped; the next
-// call returns the line after it.
+// ErrTooLong reports a line over the limit, which was skipped; the next call returns the next line.
 var ErrTooLong = errors.New("line: too long")
 
 // A Reader reads lines. It must not be used concurrently.
@@ -24,9 +23,9 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{bufio.NewReaderSize(r, 32<<10), max}
 }
 
-// Next returns the next line that is not blank, without its end (\n or \r\n). The caller may keep
-// the bytes. A last line without an end counts. It returns [ErrTooLong] for a line over the limit,
-// and io.EOF or the error of the stream at its end.
+// Next returns the next line that is not blank, trimmed; the caller owns it. A last line without
+// newline counts. Errors are [ErrTooLong] for a line over the limit, and io.EOF or that of the
+// stream.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.readLine()
@@ -41,11 +40,11 @@ func (r *Reader) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.buf.ReadSlice('\n')
-		if len(line)+len(part) > r.max+2 { // room for \r\n
+		if len(line)+len(part) > r.max+2 { // allow \r\n
 			return nil, r.skipLine(err)
 		}
 		if err == nil && len(line) == 0 && len(bytes.TrimSpace(part)) == 0 {
-			continue // do not allocate for a blank line
+			continue // no allocation for a blank line
 		}
 		line = append(line, part...)
 		switch {
@@ -56,11 +55,10 @@ func (r *Reader) readLine() ([]byte, error) {
 		case len(bytes.TrimRight(line, "\r\n")) > r.max:
 			return nil, ErrTooLong
 		}
-		return line, nil // after io.EOF the next call returns it again
+		return line, nil // the next call returns io.EOF again
 	}
 }
 
-// skipLine reads to the end of a line over the limit without keeping it.
 func (r *Reader) skipLine(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = r.buf.ReadSlice('\n')

@@ -107,7 +107,7 @@ func TestReaderCostIsLinear(t *testing.T) {
 				}
 			}
 		},
-		BytesPerByte: 8, ObjectsPerByte: 0.6, // a line of one byte is a piece of memory of its own
+		BytesPerByte: 8, ObjectsPerByte: 0.6, // each one-byte line is an allocation
 	}, testkit.GrowthInput{Name: "short lines", Make: testkit.Repeat("", "a\n", "")},
 		testkit.GrowthInput{Name: "empty lines", Make: testkit.Repeat("", "\n", "")},
 		testkit.GrowthInput{Name: "messages", Make: testkit.Repeat(
@@ -159,7 +159,7 @@ func TestStreamWritesLinesWhole(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWhenItCannotWrite: what follows a failed write would follow part of a line.
+// Nothing may follow a failed write, which may have written part of a line.
 func TestStreamEndsWhenItCannotWrite(t *testing.T) {
 	broken := errors.New("broken")
 	for _, test := range []struct {

@@ -16,23 +16,21 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A request is a request of a stream that is being served. It is told when it waits
-// for a person, and is the [protocol.Back] of its handler.
+// A request is a request being served, the [protocol.Back] of its handler.
 type request struct {
 	server *Server
 	task   inflight.Request
 
 	// Guarded by server.mu.
-	waiting  bool // for a person, and is counted in server.waitingCount
-	answered bool // a goroutine that its handler left behind may wait on
+	waiting  bool // for a person; counted in server.waitingCount
+	answered bool // later calls of SetWaiting are ignored
 
-	onWritten func() // is told when the response is out; nil: nobody
+	onWritten func() // called when the response is out; may be nil
 }
 
-// OnWritten has f called when the response was written. Who serves the request calls it.
+// OnWritten sets a function to call when the response was written. Only the serving code calls it.
 func (r *request) OnWritten(f func()) { r.onWritten = f }
 
-// SetWaiting implements [waiting.Listener].
 func (r *request) SetWaiting(waiting bool) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -51,7 +49,6 @@ func (s *Server) setWaitingLocked(r *request, waiting bool) {
 	r.waiting = waiting
 }
 
-// startRequest serves a request on a goroutine of its own, or refuses it.
 func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 	reply func(*protocol.Response)) {
 	r := &request{server: s}
@@ -65,15 +62,13 @@ func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 		reply(s.refuseLine(ctx, why, req.ID, refusal))
 		return
 	}
-	// The goroutine does not refer to req: the line need not be kept for as long as the
-	// handler runs.
+	// The goroutine does not refer to req, so that the line can be freed while the handler runs.
 	id, serve := req.ID, s.peer.Admit(req, r)
 	go func() {
 		inflight.GrowStack()
 		defer s.requests.End(id.Value(), &r.task)
 		defer r.task.Cancel(nil)
-		// The request is answered even if a handler ends its goroutine, as
-		// testing.T.FailNow does: nobody else would tell the client.
+		// The client gets a response even if a handler ends its goroutine.
 		response := &protocol.Response{ID: id, Error: rules.InternalError()}
 		defer func() { s.answerRequest(id, r, response, reply) }()
 		if served, err := serve(ctx); err == nil {
@@ -82,8 +77,7 @@ func (s *Server) startRequest(ctx context.Context, req *protocol.Request,
 	}()
 }
 
-// addRequest adds a request to those in flight, or says why not. It is called by the
-// goroutine that reads, and by no other.
+// addRequest adds a request to those in flight or refuses it. Only the reading goroutine calls it.
 func (s *Server) addRequest(id protocol.ID, r *request) (event.RefusalReason, *protocol.Error) {
 	switch err := s.requests.Begin(id.Value(), &r.task); {
 	case errors.Is(err, inflight.ErrDraining):
@@ -103,8 +97,8 @@ func (s *Server) addRequest(id protocol.ID, r *request) (event.RefusalReason, *p
 	return "", nil
 }
 
-// answerRequest ends a request with the response, unless the client cancelled it. The id is free
-// again before the response is out, for the client may use it at once.
+// answerRequest ends a request with the response, unless the client cancelled it. The id is freed
+// before the response is sent, because the client may then reuse it.
 func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Response,
 	reply func(*protocol.Response)) {
 	if !s.freeRequest(id, r) {
@@ -118,9 +112,8 @@ func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Re
 	}
 }
 
-// freeRequest frees the id of a request that has been served, and reports whether it
-// is to be answered: not when the client cancelled it. The mutex is not held around
-// the set, which holds its own while it calls SetWaiting.
+// freeRequest frees the id of a served request and reports whether to answer it: not if it was
+// cancelled. server.mu is not held during calls of the set, whose mutex is held around SetWaiting.
 func (s *Server) freeRequest(id protocol.ID, r *request) bool {
 	s.requests.Free(id.Value())
 	s.mu.Lock()
@@ -130,16 +123,14 @@ func (s *Server) freeRequest(id protocol.ID, r *request) bool {
 	return !r.task.IsCancelled()
 }
 
-// announceEnd announces the end of a subscription before the response to it, as
-// line streams require it (basic/patterns/cancellation).
+// announceEnd announces the end of a subscription, as required (basic/patterns/cancellation).
 func (s *Server) announceEnd(response *protocol.Response) {
 	params := []byte(`{"requestId":` + response.ID.String() + `}`)
 	_ = s.Send(context.Background(),
 		&protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
-// cancelRequest handles notifications/cancelled. Unknown ids are no error: the
-// request may just have been answered.
+// cancelRequest handles notifications/cancelled. It ignores ids not in flight.
 func (s *Server) cancelRequest(params []byte) {
 	var c protocol.Cancelled
 	if jsonx.Decode(params, &c) != nil {
@@ -148,15 +139,14 @@ func (s *Server) cancelRequest(params []byte) {
 	s.requests.Cancel(c.RequestID, inflight.ErrCancelled)
 }
 
-// Notify implements [protocol.Back]. Nothing is sent for a request that the
-// client cancelled. What is no message is an error and not sent either: it
-// comes from a handler, and must not cost the others their stream.
+// Notify implements [protocol.Back]. It sends nothing for a cancelled request. An invalid message
+// from a handler is an error, and must not break the stream for other requests.
 func (r *request) Notify(ctx context.Context, n *protocol.Notification) error {
 	return r.sendUnlessCancelled(ctx, n, r)
 }
 
-// Send sends a request to the client, or the notification that withdraws one, which
-// goes out even after the client has cancelled r.
+// Send sends a request to the client, or the notification that withdraws one, which is sent even if
+// the client has cancelled r.
 func (r *request) Send(ctx context.Context, m protocol.Message) error {
 	if _, withdraws := m.(*protocol.Notification); withdraws {
 		return r.sendUnlessCancelled(ctx, m, nil)
@@ -164,7 +154,7 @@ func (r *request) Send(ctx context.Context, m protocol.Message) error {
 	return r.sendUnlessCancelled(ctx, m, r)
 }
 
-// sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
+// sendUnlessCancelled sends m, unless the request unless, which may be nil, has been cancelled.
 func (r *request) sendUnlessCancelled(ctx context.Context, m protocol.Message,
 	unless *request) error {
 	if unless != nil && unless.task.IsCancelled() {

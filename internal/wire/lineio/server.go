@@ -1,10 +1,8 @@
 package lineio
 
-// This file serves one client: it reads lines, runs requests concurrently, cancels them,
-// orders what they send, and drains when the input ends. A [Peer] answers the requests; package
-// server builds ServeStdio and ServeStream on it.
-//
-// The errors begin with "server: ", since package server returns them as they are.
+// This file serves one client: it reads lines, runs requests concurrently, cancels them, orders
+// their output, and drains when the input ends. A [Peer] answers the requests; package server
+// builds ServeStdio and ServeStream on it, and so errors begin with "server: ".
 
 import (
 	"cmp"
@@ -24,49 +22,43 @@ import (
 
 // ServerOptions configure a [Server].
 type ServerOptions struct {
-	MaxLineBytes int           // of one message
-	MaxInFlight  int           // requests that run at once, without those that wait for people
-	Grace        time.Duration // for requests to go on after the input has ended; at most 0: none
-	// SubscriptionEnd is the cause with which subscriptions are cancelled when the input
-	// has ended. The peer answers them with a result then.
+	MaxLineBytes int           // per message
+	MaxInFlight  int           // concurrent requests, without those that wait for people
+	Grace        time.Duration // for requests in flight when the input ends; at most 0: none
+	// SubscriptionEnd is the cause with which subscriptions are cancelled at the end of input; the
+	// peer then answers them with a result.
 	SubscriptionEnd error
-	// Refused is called with each request or line that the peer does not see, and the
-	// error that the client gets. It may be nil.
+	// Refused is called with each refused request or line and the client's error. It may be nil.
 	Refused func(ctx context.Context, why event.RefusalReason, id protocol.ID, e *protocol.Error)
 }
 
 // A Peer answers the client of a [Server].
 type Peer interface {
-	// Admit is called with each request in the order of the stream, so that those behind
-	// initialize find the session open. The function that it returns serves the request
-	// on a goroutine of its own.
+	// Admit is called with each request in stream order, so that requests after initialize find the
+	// session open. The returned function serves the request on its own goroutine.
 	Admit(req *protocol.Request, back protocol.Back) ServeFunc
-	// Notify receives a notification other than that of a cancelled request.
+	// Notify receives notifications, except of cancelled requests.
 	Notify(ctx context.Context, n *protocol.Notification)
-	// Deliver receives an answer of the client. One that answers nothing is ignored:
-	// an answer to an answer helps nobody.
+	// Deliver receives a response of the client. It must ignore one without a matching question.
 	Deliver(r *protocol.Response)
-	// AllowsBatches reports whether a line may hold several messages now.
+	// AllowsBatches reports whether a line may now hold several messages.
 	AllowsBatches() bool
-	// FailQuestions fails what the client has been asked: the input has ended, so no
-	// answer can arrive.
+	// FailQuestions fails all pending questions at the end of input.
 	FailQuestions()
-	// Close ends the session of the client.
+	// Close ends the client's session.
 	Close()
 }
 
-// A ServeFunc serves one request. The client gets an internal error for an error.
+// A ServeFunc serves one request. For an error the client gets an internal error.
 type ServeFunc func(ctx context.Context) (*protocol.Response, error)
 
-var errStuck = errors.New("server: the stream ended with requests that do not stop or " +
-	"output that nobody reads")
+var errStuck = errors.New("server: the stream ended with requests that did not stop or " +
+	"output that was not read")
 
-// stopGrace is how long the end of a stream waits for handlers that have been told to stop, and for
-// a client that reads slowly. Who stops at all does so well within it.
+// stopGrace is how long Serve waits at the end for cancelled handlers, and for a slow client.
 const stopGrace = time.Second
 
-// A Server is the end of a stream of lines that serves one client. [NewServer] makes one, for one
-// call of Serve.
+// A Server serves one client over a stream of lines, in one call of Serve.
 //
 //	in ─▶ receiveLine ─▶ startRequest ─▶ a goroutine a request ─▶ lines ─▶ out
 type Server struct {
@@ -78,7 +70,7 @@ type Server struct {
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
-	waitingCount int // how many requests wait for a person
+	waitingCount int // requests that wait for a person
 }
 
 // NewServer returns a server that reads in and writes out.
@@ -86,18 +78,17 @@ func NewServer(in io.Reader, out io.Writer, opts ServerOptions) *Server {
 	return &Server{opts: opts, in: in, out: out, lines: NewStream()}
 }
 
-// Serve serves the client with peer, which it closes in the end. It returns nil when in
-// ends and an error when in or out fails or ctx ends. Nothing is written after it has
-// returned, and no request runs any more, unless a handler ignores the end of its
-// context: it is waited for a second and then given up, which is an error too. A read of
-// in or a write to out that is blocked is not waited for either.
+// Serve serves the client with peer, and finally closes peer. It returns nil when in ends, and an
+// error when in or out fails or ctx ends. After it returns, nothing is written and no request runs,
+// unless a handler ignores its cancelled context: Serve waits a second for it, then returns an
+// error. It does not wait for a blocked read of in or write to out.
 func (s *Server) Serve(ctx context.Context, peer Peer) error {
 	s.peer = peer
 	defer peer.Close()
-	// Requests outlive ctx for as long as it takes to end them in good order.
+	// Requests outlive ctx for an orderly end.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	go func() { _ = s.lines.Write(s.out) }() // Err has the error
+	go func() { _ = s.lines.Write(s.out) }() // Err returns the error
 	read := make(chan error, 1)
 	go func() {
 		read <- s.lines.Read(s.in, s.opts.MaxLineBytes, func(line []byte) error {
@@ -112,7 +103,7 @@ func (s *Server) Serve(ctx context.Context, peer Peer) error {
 		err = withPrefix("read", err)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		s.requests.Drain(false) // people are not waited for
+		s.requests.Drain(false) // do not wait for people
 	case <-s.lines.Done():
 	}
 	idle := s.requests.Drain(true)
@@ -127,7 +118,7 @@ func (s *Server) Serve(ctx context.Context, peer Peer) error {
 	return cmp.Or(withPrefix("write", s.lines.Err()), err, stuck)
 }
 
-// waitForGrace gives requests that run at the end of input time to be answered.
+// waitForGrace lets requests in flight finish after the end of input.
 func (s *Server) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
 	timer := time.NewTimer(max(s.opts.Grace, 0))
 	defer timer.Stop()
@@ -141,8 +132,7 @@ func (s *Server) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
 	return nil
 }
 
-// waitForEnd waits for the requests, which have been cancelled, and then for the
-// writer, each for at most stopGrace.
+// waitForEnd waits for the cancelled requests, then for the writer, at most stopGrace each.
 func (s *Server) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
 	s.lines.End()
@@ -160,7 +150,7 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// receiveLine handles a line, nil for one that was too long.
+// receiveLine handles a line; nil stands for one that was too long.
 func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	if line == nil {
 		s.sendResponse(s.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},
@@ -188,8 +178,8 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// newUnreadableResponse returns the response to a line that is no message, and whether it is to be
-// sent. message holds the part that could be read. An unreadable answer fails its question.
+// newUnreadableResponse returns the response to an invalid line, of which message holds the
+// readable part, and whether to send it. An unreadable answer fails its question.
 func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	response *protocol.Response, answers bool) {
 	response = &protocol.Response{Error: rules.PublicError(err)}
@@ -205,8 +195,7 @@ func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	return response, true
 }
 
-// receiveMessage handles one message. For a request reply is called once, with nil
-// when the request is not to be answered.
+// receiveMessage handles one message. For a request, reply is called once; nil means no answer.
 func (s *Server) receiveMessage(ctx context.Context, message protocol.Message,
 	reply func(*protocol.Response)) {
 	switch m := message.(type) {
@@ -223,7 +212,7 @@ func (s *Server) receiveMessage(ctx context.Context, message protocol.Message,
 	}
 }
 
-// refuseLine reports a line that is refused, and returns the response to it.
+// refuseLine reports a refused line and returns its response.
 func (s *Server) refuseLine(ctx context.Context, why event.RefusalReason, id protocol.ID,
 	e *protocol.Error) *protocol.Response {
 	if s.opts.Refused != nil {
@@ -232,7 +221,6 @@ func (s *Server) refuseLine(ctx context.Context, why event.RefusalReason, id pro
 	return &protocol.Response{ID: id, Error: e}
 }
 
-// withPrefix says that an error of the lines, nil for none, is one of the server.
 func withPrefix(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -240,7 +228,7 @@ func withPrefix(doing string, err error) error {
 	return fmt.Errorf("server: %s: %w", doing, err)
 }
 
-// Send sends a message that belongs to no request, so that no cancellation can stop it.
+// Send sends a message outside of requests, which cannot be cancelled.
 func (s *Server) Send(ctx context.Context, m protocol.Message) error {
 	line, err := protocol.AppendMessage(nil, m)
 	if err != nil {
@@ -253,8 +241,8 @@ func (s *Server) sendResponse(response *protocol.Response) {
 	_ = s.sendLine(context.Background(), rules.AppendResponse(nil, response), nil)
 }
 
-// sendLine hands a line to the writer, unless ctx or the stream ends first. The line is
-// dropped when unless, if it is not nil, is cancelled before it is written.
+// sendLine passes a line to the writer, unless ctx or the stream ends first. The line is dropped if
+// unless, which may be nil, is cancelled before it is written.
 func (s *Server) sendLine(ctx context.Context, line []byte, unless *request) error {
 	var task Cancellable
 	if unless != nil {

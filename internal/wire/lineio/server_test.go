@@ -23,8 +23,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A peer answers the methods "ok", "no message" and "error" at once, and "wait" when the context of
-// the request ends.
+// A peer answers "ok", "no message" and "error" at once, and "wait" when its context ends.
 type peer struct {
 	admitted, delivered []string // ids
 	failed              bool
@@ -64,7 +63,6 @@ func (p *peer) AllowsBatches() bool          { return true }
 func (p *peer) FailQuestions()               { p.failed = true }
 func (p *peer) Close()                       { p.closed++ }
 
-// refusals records which requests are refused and why.
 type refusals struct {
 	mu   sync.Mutex
 	list []event.RefusalReason
@@ -82,7 +80,7 @@ func options(r *refusals) lineio.ServerOptions {
 		Refused: r.add}
 }
 
-// serve has peer serve lines and returns what it writes, sorted.
+// serve serves lines and returns the sorted output.
 func serve(t *testing.T, peer lineio.Peer, opts lineio.ServerOptions, lines ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -135,7 +133,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// TestRequestsAreAdmittedInOrder: the requests behind initialize find the session open.
+// Requests after initialize find the session open.
 func TestRequestsAreAdmittedInOrder(t *testing.T) {
 	var p peer
 	var lines, want []string

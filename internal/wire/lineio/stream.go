@@ -11,12 +11,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrEnded is why nothing can be sent after [Stream.End].
+// ErrEnded is returned by sends after [Stream.End].
 var ErrEnded = errors.New("line: the stream has ended")
 
-// A Stream is one end of a stream of lines. One goroutine reads and one writes. Lines of
-// many goroutines pass to the one that writes, since a write blocks for as long as the peer
-// does not read. There is no buffer between them, for back-pressure.
+// A Stream is one end of a stream of lines. One goroutine reads and one writes, because a write
+// blocks while the peer does not read. Lines pass to the writer unbuffered, for back-pressure.
 type Stream struct {
 	lines   chan outgoing
 	ended   chan struct{} // closed by End
@@ -29,17 +28,17 @@ type outgoing struct {
 	unless Cancellable
 }
 
-// A Cancellable is what a line belongs to, as a request.
+// A Cancellable is the owner of a line, such as a request.
 type Cancellable interface{ IsCancelled() bool }
 
-// NewStream returns a stream that nobody reads and writes yet.
+// NewStream returns a stream; start Read and Write next.
 func NewStream() *Stream {
 	return &Stream{lines: make(chan outgoing), ended: make(chan struct{}),
 		written: make(chan struct{})}
 }
 
-// Read passes each line of r to receive, and nil in place of one of more than max bytes. It
-// returns nil at the end of r, and else why it could not read or go on.
+// Read passes each line of r to receive, nil for one of more than max bytes. It returns nil at the
+// end of r, otherwise the error of r or receive.
 func (s *Stream) Read(r io.Reader, max int, receive func(line []byte) error) error {
 	for lines := NewReader(r, max); ; {
 		line, err := lines.Next()
@@ -55,8 +54,8 @@ func (s *Stream) Read(r io.Reader, max int, receive func(line []byte) error) err
 	}
 }
 
-// Write writes to w what is sent, until [Stream.End], and then returns nil, or until a write
-// fails: nothing can follow what may be part of a line. It is called once.
+// Write writes lines to w until [Stream.End], then returns nil, or until a write fails, because it
+// may have written part of a line. It is called once.
 func (s *Stream) Write(w io.Writer) error {
 	defer close(s.written)
 	for s.failure == nil {
@@ -72,8 +71,7 @@ func (s *Stream) Write(w io.Writer) error {
 	return s.failure
 }
 
-// writeLine writes one line, with a single call of the writer. It refuses a line that
-// contains a newline, which would be two messages.
+// writeLine writes one line in a single call. It refuses a newline within.
 func writeLine(w io.Writer, line []byte) error {
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return errors.New("line: contains a newline")
@@ -82,8 +80,8 @@ func writeLine(w io.Writer, line []byte) error {
 	return err
 }
 
-// Send hands a line, which is the stream's from then on, to the writer, unless ctx or the stream
-// ends first. The line is dropped if unless, which may be nil, is cancelled before it is written.
+// Send passes a line, which the stream then owns, to the writer, unless ctx or the stream ends
+// first. The line is dropped if unless, which may be nil, is cancelled before it is written.
 func (s *Stream) Send(ctx context.Context, line []byte, unless Cancellable) error {
 	select {
 	case s.lines <- outgoing{line, unless}:
@@ -97,13 +95,13 @@ func (s *Stream) Send(ctx context.Context, line []byte, unless Cancellable) erro
 	}
 }
 
-// End ends the stream. It is called once. Done tells when the last line is out.
+// End ends the stream. It is called once. Done reports when the last line is out.
 func (s *Stream) End() { close(s.ended) }
 
 // Done returns a channel that is closed when [Stream.Write] has returned.
 func (s *Stream) Done() <-chan struct{} { return s.written }
 
-// Err returns why writing has failed, nil while it has not.
+// Err returns the write error, nil if there is none so far.
 func (s *Stream) Err() error {
 	select {
 	case <-s.written:
@@ -113,8 +111,7 @@ func (s *Stream) Err() error {
 	}
 }
 
-// Encode returns the line of a message whose parts come from others, such as handlers: what
-// is no message must not cost the rest their stream.
+// Encode returns the checked line of a message with foreign parts, which may be invalid.
 func Encode(m protocol.Message) ([]byte, error) {
 	line, err := protocol.AppendMessage(nil, m)
 	if err == nil {

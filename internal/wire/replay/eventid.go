@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// An eventID names an event: the log by a random tag, so that an id from an earlier session of the
-// same client is not mistaken for one of this session; the stream within the log; and the position
-// within the stream. Position 0 lies before the first event.
+// An eventID names an event by the log's random tag, so that ids of earlier sessions are not
+// mistaken for ours, the stream within the log, and the position within the stream, counted from 1:
 //
 //	k3x9q2-4-17
 type eventID struct {
@@ -24,7 +23,7 @@ func (id eventID) appendTo(b []byte) []byte {
 	return strconv.AppendUint(b, id.position, 10)
 }
 
-// parseEventID reads an id. It accepts the one spelling that String writes.
+// parseEventID accepts only the spelling of String.
 func parseEventID(s string) (id eventID, ok bool) {
 	tag, rest, _ := strings.Cut(s, "-")
 	stream, position, _ := strings.Cut(rest, "-")

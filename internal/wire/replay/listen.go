@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// SendUnrelated adds a message that relates to no request: to the newest GET stream that is open,
-// else to the newest there was, else to one that the first reader will get. It never waits, since
-// who calls it has other clients to notify. A repeatable message, which says only that something
-// changed, is not queued twice.
+// SendUnrelated adds a message that relates to no request to the newest open GET stream, or else to
+// the newest one, or else to one for the first reader. It never blocks, because the caller has
+// other clients to notify. A repeatable message, such as a change, is not queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	return l.applyChange(func() error {
 		if l.ended {
@@ -28,7 +27,7 @@ func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	})
 }
 
-// OpenListener returns the newest GET stream that is open, nil if there is none.
+// OpenListener returns the newest open GET stream, nil if there is none.
 func (l *Log) OpenListener() *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,15 +58,14 @@ func (l *Log) addListenerLocked() *Stream {
 	return s
 }
 
-// Listen makes r the reader of the newest GET stream. It gets the messages that no
-// other reader took. The error is [ErrLogEnded].
+// Listen makes r the reader of a new GET stream, with messages not taken yet. See [ErrLogEnded].
 func (l *Log) Listen(r *Reader) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return ErrLogEnded
 	}
-	if len(l.listeners) == 1 && !l.listeners[0].wasRead { // made by SendUnrelated
+	if len(l.listeners) == 1 && !l.listeners[0].wasRead { // created by SendUnrelated
 		s := l.listeners[0]
 		s.attachLocked(r)
 		s.rewindLocked(s.dropped)
@@ -96,8 +94,8 @@ func (s *Stream) isListener() bool {
 	return slices.Contains(s.log.listeners, s)
 }
 
-// endListenerLocked ends one GET stream: the oldest without a reader, else the
-// oldest, whose reader may send what is queued.
+// endListenerLocked ends the oldest GET stream without a reader, or else the oldest, whose reader
+// may still send queued events.
 func (l *Log) endListenerLocked() {
 	unread := func(s *Stream) bool { return s.reader == nil }
 	i := max(0, slices.IndexFunc(l.listeners, unread))
@@ -110,8 +108,8 @@ func (l *Log) endListenerLocked() {
 	s.endLocked()
 }
 
-// Resume makes r the reader of the stream to which an event belongs, from the
-// event that follows it. The error is [ErrLogEnded] or [ErrUnknownEvent].
+// Resume makes r the reader of the stream of an event, from the following event on. The error is
+// [ErrLogEnded] or [ErrUnknownEvent].
 func (l *Log) Resume(lastEventID string, r *Reader) error {
 	id, ok := parseEventID(lastEventID)
 	l.mu.Lock()
@@ -131,7 +129,7 @@ func (l *Log) Resume(lastEventID string, r *Reader) error {
 	return nil
 }
 
-// EndListeners ends all GET streams. Requests go on.
+// EndListeners ends all GET streams. Streams of requests continue.
 func (l *Log) EndListeners() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,35 +6,33 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 )
 
-// A Reader takes the messages of one stream for one HTTP response. One goroutine
-// calls Next, Release and Detach, and waits on Woken and LogEnded; Wake and
-// BeginEvents may be called by others.
+// A Reader takes the messages of one stream for one HTTP response. One goroutine uses it; Wake and
+// BeginEvents may be called from others.
 type Reader struct {
-	stream *Stream // since it was attached
+	stream *Stream // set when attached
 
-	wake  chan struct{} // holds a signal when Next has something new
-	taken [1][]byte     // room for what Next returns: one event, as a rule
+	wake  chan struct{} // has a signal when Next has something new
+	taken [1][]byte     // avoids an allocation for one event
 
 	// Guarded by the mutex of the log.
-	transient []byte        // to be sent once, nil: nothing
-	room      chan struct{} // closed when the stream takes more; nil: no sender waits
+	transient []byte        // to be sent once; may be nil
+	room      chan struct{} // closed when the stream has room; nil: no sender waits
 	replaced  bool          // another reader was attached
-	reconnect bool          // the response is to be closed
+	reconnect bool          // close the response
 	retry     time.Duration
 }
 
-// NewReader returns a reader that is attached to no stream yet: see
-// [Log.OpenStream], [Log.Listen] and [Log.Resume].
+// NewReader returns a detached reader, see [Log.OpenStream], [Log.Listen] and [Log.Resume].
 func NewReader() *Reader {
 	r := &Reader{}
 	r.Init()
 	return r
 }
 
-// Init is NewReader for a reader that is part of a larger struct.
+// Init initializes a reader within a larger struct.
 func (r *Reader) Init() { r.wake = make(chan struct{}, 1) }
 
-// Wake has a goroutine that waits for Woken look again.
+// Wake signals Woken.
 func (r *Reader) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -51,7 +49,7 @@ func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.endedSignal }
 // IsListener reports whether the stream carries messages that relate to no request.
 func (r *Reader) IsListener() bool { return r.stream.isListener() }
 
-// BeginEvents makes the response a stream of events although no message was added yet.
+// BeginEvents makes the response an event stream before its first message.
 func (r *Reader) BeginEvents() {
 	s := r.stream
 	s.log.mu.Lock()
@@ -62,27 +60,26 @@ func (r *Reader) BeginEvents() {
 	}
 }
 
-// A Batch is what a reader has to send next.
+// A Batch is the output that a reader sends next.
 type Batch struct {
-	// Events are JSON texts: of events, or of the responses of a JSON body.
+	// Events are JSON texts: of events, or of the responses in a JSON body.
 	Events [][]byte
 	// IsStream reports whether they are events.
 	IsStream bool
-	// Over reports that nothing follows in this response.
+	// Over reports that this is the last batch of the response.
 	Over bool
-	// Cut reports that responses are missing: the session ended before the stream
-	// did, or the stream was removed.
+	// Cut reports that responses are missing: the session ended, or the stream was removed.
 	Cut bool
 
 	log       *Log
 	stream    uint64
-	after     uint64 // the position before that of the first event
-	transient []byte // an event without an id behind the others, nil: none
+	after     uint64 // position before the first event
+	transient []byte // an event without id after the others; may be nil
 	reconnect bool
 	retry     time.Duration
 }
 
-// Next returns what has to be sent now, which may be nothing. Events are valid until the next call.
+// Next returns what to send now, possibly nothing. Events are valid until the next call.
 func (r *Reader) Next() Batch {
 	s := r.stream
 	l := s.log
@@ -98,7 +95,7 @@ func (r *Reader) Next() Batch {
 		Cut:      s.cut || l.ended && !s.done,
 	}
 	if !b.IsStream && !b.Over {
-		return b // until something else comes, responses may still be a JSON body
+		return b // unless an event comes, the responses are a JSON body
 	}
 	if !b.Over {
 		b.transient = r.transient
@@ -107,20 +104,19 @@ func (r *Reader) Next() Batch {
 	b.Events = append(r.taken[:0], s.unsentLocked()...)
 	s.sent, s.backlog = s.lastPositionLocked(), 0
 	for l.tag == "" && len(s.events) > 0 {
-		s.dropOldestLocked() // nobody can ask for it again
+		s.dropOldestLocked() // cannot be resumed
 	}
 	r.releaseSendersLocked()
 	return b
 }
 
-// Release drops the reader's reference to the events that Next returned.
+// Release drops the reference to the events of Next.
 func (r *Reader) Release() { clear(r.taken[:]) }
 
-// AppendSSE appends the batch as server-sent events. opening is true for the first
-// piece of a response, and resumed if that continues a stream: the response then
-// begins with what shows that it is open.
+// AppendSSE appends the batch as server-sent events. opening marks the first batch of a response,
+// and resumed one that continues a stream; it begins with a comment or an empty event.
 func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
-	var room [64]byte // of ids
+	var room [64]byte // for ids
 	id := eventID{b.log.tag, b.stream, b.after}
 	switch {
 	case opening && b.log.prime && !resumed:
@@ -145,10 +141,9 @@ func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 	return dst
 }
 
-// Detach ends the reader. The events of its stream are kept for another reader if
-// the client can come back for them.
+// Detach ends the reader. The events are kept if the client can resume.
 func (r *Reader) Detach() {
-	_ = r.stream.log.applyChange(func() error { // which returns no error
+	_ = r.stream.log.applyChange(func() error { // cannot fail
 		r.detachLocked()
 		return nil
 	})
@@ -160,7 +155,7 @@ func (r *Reader) detachLocked() {
 		s.reader = nil
 	}
 	r.releaseSendersLocked()
-	if s.log.tag == "" || s.number == 0 { // nobody can come back for it
+	if s.log.tag == "" || s.number == 0 { // cannot be resumed
 		s.events, s.backlog = nil, 0
 	}
 	if s.stale && s.reader == nil && !s.log.ended {

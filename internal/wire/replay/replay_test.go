@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A testLog is a log with an account of its own.
 type testLog struct {
 	*replay.Log
 	account account
@@ -40,10 +39,10 @@ func newLog(perLog, total int64) testLog {
 func (l testLog) used() int64              { return l.account.pool.Used() }
 func (l testLog) say(message string) error { return l.SendUnrelated([]byte(message), false) }
 
-// A testReader reads a stream, and writes to it as handlers do.
+// A testReader reads a stream and writes to it like a handler.
 type testReader struct {
 	*replay.Reader
-	stream *replay.Stream // nil: of a listener
+	stream *replay.Stream // nil for a listener
 }
 
 func (l testLog) listen(t *testing.T) testReader {
@@ -59,7 +58,7 @@ func (l testLog) openPost(requests int) testReader {
 	return testReader{r, l.OpenStream(requests, r)}
 }
 
-// take returns the events that are to be sent, separated by spaces.
+// take returns the next events, separated by spaces.
 func (r testReader) take() string { return string(bytes.Join(r.Next().Events, []byte(" "))) }
 
 func (r testReader) send(ctx context.Context, message string) error {
@@ -68,8 +67,7 @@ func (r testReader) send(ctx context.Context, message string) error {
 
 func (r testReader) respond(response string) { r.stream.Respond([]byte(response)) }
 
-// TestUnsentMessagesMoveToTheNextListener holds that news which a broken stream was never given go
-// to the next that is opened anew.
+// Messages that a broken stream did not deliver go to the next new stream.
 func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 	log := newLog(1<<20, 1<<20)
 	first := log.listen(t)
@@ -97,7 +95,7 @@ func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 	}
 }
 
-// TestALogKeepsItsBound adds events in every state and holds the books against what is there.
+// Events are added in every state, and the accounts compared with the memory.
 func TestALogKeepsItsBound(t *testing.T) {
 	log := newLog(3000, 1<<20)
 	for i := range 100 {
@@ -121,8 +119,7 @@ func TestALogKeepsItsBound(t *testing.T) {
 	}
 }
 
-// TestEndedStreamsMakeRoomForOtherLogs has streams that have ended make room for others, unless
-// they are being sent.
+// Ended streams make room for others, unless they are being sent.
 func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	log := newLog(1<<20, 5000)
 	slow := log.openPost(1)
@@ -149,8 +146,7 @@ func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	slow.Detach()
 }
 
-// TestWhatAnAttachedReaderHasYetToSendStays holds that the bounds are not kept at the cost of a
-// client that is there, and are of one that is not.
+// A connected client loses nothing to the bounds, a disconnected one may.
 func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 	for name, log := range map[string]testLog{
 		"session": newLog(2000, 1<<20), "total": newLog(1<<20, 2000),
@@ -178,8 +174,7 @@ func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 	}
 }
 
-// TestSendWaitsForASlowReaderOnly holds that a handler waits for a client that is slow, and not
-// for one that is gone.
+// A handler waits for a slow client, not for a disconnected one.
 func TestSendWaitsForASlowReaderOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog(1<<30, 1<<30)
@@ -219,8 +214,8 @@ func TestSendWaitsForASlowReaderOnly(t *testing.T) {
 	})
 }
 
-// TestABatchThatFillsTheQueueBecomesEvents: responses of a batch wait for the last of them. What
-// would be said while a large one waits must not wait for what that makes: it makes events of both.
+// Responses of a batch wait for the last one. A full queue must not block handlers: the response
+// becomes a stream.
 func TestABatchThatFillsTheQueueBecomesEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newLog(1<<20, 1<<20).openPost(2)
@@ -313,7 +308,7 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 		if err := log.Resume("t-1-0", r.Reader); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // it is due while it is read
+		time.Sleep(2 * time.Minute) // due while being read
 		if got := r.take(); got != "question response" {
 			t.Errorf("got %q", got)
 		}
@@ -327,8 +322,7 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 	})
 }
 
-// TestAStreamThatNobodyReadsIsForgottenWhenDue holds that the time alone ends what is kept of a
-// stream.
+// Time alone ends an unread stream.
 func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog(1<<20, 1<<20)
@@ -354,8 +348,7 @@ func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 	})
 }
 
-// TestAnEndedLogLeavesNothingInItsStore holds that a store, which outlives its logs, does not keep
-// the streams of one that has ended.
+// Shared must not keep the streams of an ended log.
 func TestAnEndedLogLeavesNothingInItsStore(t *testing.T) {
 	a := account{quota.New(quota.Options[string]{Total: 1 << 20, Share: -1})}
 	store := replay.NewShared(1<<20, time.Hour)
@@ -393,7 +386,7 @@ func TestATransientMessageGivesWayToAnEvent(t *testing.T) {
 		t.Errorf("got %q, want the response alone", got)
 	}
 	c.Detach()
-	c.stream.SendTransient([]byte("beat 4")) // nobody is there, and nothing is left of it
+	c.stream.SendTransient([]byte("beat 4")) // without a reader it is dropped
 }
 
 func TestTheZeroLogKeepsNothing(t *testing.T) {
@@ -411,7 +404,6 @@ func TestTheZeroLogKeepsNothing(t *testing.T) {
 	}
 }
 
-// FuzzResume: an event has one id, in one spelling.
 func FuzzResume(f *testing.F) {
 	for _, seed := range []string{
 		"t-1-0", "t-1-1", "t-01-1", "t-1", "t-1-18446744073709551615", "t-1-1-1", "-1-1", "",

@@ -7,31 +7,29 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 )
 
-// A Stream holds the messages for one POST, or for the GET streams of a session.
-// All methods may be called concurrently.
+// A Stream holds the messages for one POST, or for a session's GET streams. It is concurrency-safe.
 type Stream struct {
 	log *Log
 
-	// The rest is guarded by log.mu. The position of an event counts from 1.
-	// number is given by registerLocked; 0: nothing has made it a stream of events
-	// yet, and its responses may go out as a JSON body.
+	// The rest is guarded by log.mu. Positions of events count from 1. number is 0 until
+	// registerLocked: without events, the responses may go out as a JSON body.
 	number  uint64
-	dropped uint64   // events that were dropped; the position of events[0] is one more
-	events  [][]byte // JSON texts, in order
-	sent    uint64   // the position up to which the present or last reader took events
-	backlog int      // bytes of the events behind sent
+	dropped uint64   // number of dropped events, so events[0] has position dropped+1
+	events  [][]byte // JSON texts
+	sent    uint64   // position of the last event taken by the latest reader
+	backlog int      // bytes of the events after sent
 
-	reader   *Reader // that sends the events at present, nil: none
-	requests int     // that are to be answered on this stream
-	done     bool    // nothing will be added any more
-	wasRead  bool    // it had a reader once
-	cut      bool    // a response could not be added: the session or the stream was over
-	stale    bool    // to be removed once its reader has detached
+	reader   *Reader // may be nil
+	requests int     // without a response yet
+	done     bool    // no more events will be added
+	wasRead  bool    // has had a reader
+	cut      bool    // a response was lost: the session or the stream was over
+	stale    bool    // to be removed when its reader detaches
 	removed  bool    // from the log
 	entry    recent.Entry[*Stream]
 }
 
-// OpenStream returns a stream for the responses of a POST with that many requests, read by r.
+// OpenStream returns a stream for a POST with this number of requests, read by r.
 func (l *Log) OpenStream(requests int, r *Reader) *Stream {
 	s := &Stream{log: l, requests: requests}
 	l.mu.Lock()
@@ -40,8 +38,8 @@ func (l *Log) OpenStream(requests int, r *Reader) *Stream {
 	return s
 }
 
-// Send adds a message that is no response. It waits while the client of an attached reader is slow.
-// It fails when ctx ends, with [ErrLogEnded] or [ErrStreamEnded], or with [ErrUnreachable].
+// Send adds a message that is not a response. It blocks while an attached reader is slow. It fails
+// when ctx ends, with [ErrLogEnded], [ErrStreamEnded] or [ErrUnreachable].
 func (s *Stream) Send(ctx context.Context, message []byte) error {
 	l := s.log
 	for {
@@ -72,7 +70,7 @@ func (s *Stream) Send(ctx context.Context, message []byte) error {
 	}
 }
 
-// awaitRoom returns when the stream takes more, or never will.
+// awaitRoom returns when the stream has room or has ended.
 func (s *Stream) awaitRoom(ctx context.Context) error {
 	for {
 		room := s.roomSignal()
@@ -87,15 +85,14 @@ func (s *Stream) awaitRoom(ctx context.Context) error {
 	}
 }
 
-// roomSignal returns a channel that is closed when the reader has taken what is
-// queued, nil when there is room now.
+// roomSignal returns a channel that is closed when there is room, nil if there is room now.
 func (s *Stream) roomSignal() <-chan struct{} {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	if !s.isFullLocked() {
 		return nil
 	}
-	s.log.registerLocked(s) // responses of a batch wait for the last one, events do not
+	s.log.registerLocked(s) // senders must not wait for a batch of responses
 	s.wakeReaderLocked()
 	return s.reader.roomSignalLocked()
 }
@@ -104,13 +101,12 @@ func (s *Stream) isFullLocked() bool {
 	return s.reader != nil && s.backlog >= maxBacklog && !s.log.ended && !s.done
 }
 
-// canComeBackLocked reports whether the client may hold an id of this stream.
+// canComeBackLocked reports whether the client may have an id of this stream.
 func (s *Stream) canComeBackLocked() bool {
 	return s.number != 0 && s.log.tag != "" && !s.removed
 }
 
-// SendTransient sends a message that is not kept: it goes to the attached reader,
-// unless an event does before it or a later transient message replaces it.
+// SendTransient sends a message to the attached reader without keeping it. Later ones replace it.
 func (s *Stream) SendTransient(message []byte) {
 	l := s.log
 	l.mu.Lock()
@@ -123,10 +119,9 @@ func (s *Stream) SendTransient(message []byte) {
 	s.wakeReaderLocked()
 }
 
-// Respond adds the response to one request of the stream, nil for a request that
-// is not answered. Nothing follows the last one.
+// Respond adds the response to one request, nil for none. The last one ends the stream.
 func (s *Stream) Respond(response []byte) {
-	_ = s.log.applyChange(func() error { // which returns no error
+	_ = s.log.applyChange(func() error { // cannot fail
 		s.respondLocked(response)
 		return nil
 	})
@@ -151,8 +146,8 @@ func (s *Stream) respondLocked(response []byte) {
 	}
 }
 
-// CloseForReconnect has the reader close the response once it has sent what there is, so that the
-// client comes back for the rest after retry. It reports false when the client could not come back.
+// CloseForReconnect makes the reader close the response after sending queued events; the client
+// reconnects after retry. It reports false if the client cannot resume.
 func (s *Stream) CloseForReconnect(retry time.Duration) bool {
 	l := s.log
 	l.mu.Lock()
@@ -168,16 +163,13 @@ func (s *Stream) CloseForReconnect(retry time.Duration) bool {
 	return true
 }
 
-// lastPositionLocked is the position of the newest event.
 func (s *Stream) lastPositionLocked() uint64 { return s.dropped + uint64(len(s.events)) }
 
-// unsentLocked returns the events that no reader took.
 func (s *Stream) unsentLocked() [][]byte {
 	return s.events[max(s.sent, s.dropped)-s.dropped:]
 }
 
-// canDropLocked reports whether the oldest event can be dropped without an
-// attached reader missing it.
+// canDropLocked reports whether no attached reader needs the oldest event.
 func (s *Stream) canDropLocked() bool {
 	return len(s.events) > 0 && (s.reader == nil || s.dropped < s.sent)
 }
@@ -197,19 +189,18 @@ func (s *Stream) dropOldestLocked() {
 
 func (s *Stream) addLocked(message []byte) {
 	if s.events == nil {
-		s.events = make([][]byte, 0, 2) // a question and a response
+		s.events = make([][]byte, 0, 2) // often a question and a response
 	}
 	s.events = append(s.events, message)
 	s.backlog += len(message)
 	if s.reader != nil {
-		s.reader.transient = nil // it would arrive after what is newer
+		s.reader.transient = nil // outdated
 	}
 	if s.number != 0 {
 		s.log.countLocked(eventCost(message))
 	}
 }
 
-// endLocked notes that nothing will be added any more. What was added is kept for a while.
 func (s *Stream) endLocked() {
 	s.done = true
 	if s.number != 0 && s.log.shared != nil {
@@ -218,8 +209,7 @@ func (s *Stream) endLocked() {
 	s.wakeReaderLocked()
 }
 
-// forgetEnded removes a stream that has ended and was kept long enough. One that is
-// being read just now is removed when its reader detaches.
+// forgetEnded removes a stream that has ended, if necessary when its reader detaches.
 func (s *Stream) forgetEnded() {
 	l := s.log
 	l.mu.Lock()
@@ -239,7 +229,7 @@ func (s *Stream) wakeReaderLocked() {
 	}
 }
 
-// rewindLocked sets the position after which events are to be sent.
+// rewindLocked makes the event after position the next to be sent.
 func (s *Stream) rewindLocked(position uint64) {
 	s.sent, s.backlog = position, 0
 	for _, e := range s.events[position-s.dropped:] {
@@ -247,7 +237,6 @@ func (s *Stream) rewindLocked(position uint64) {
 	}
 }
 
-// removeUnsentLocked removes and returns the events that no reader took.
 func (s *Stream) removeUnsentLocked() [][]byte {
 	unsent := s.unsentLocked()
 	kept := len(s.events) - len(unsent)
@@ -258,8 +247,7 @@ func (s *Stream) removeUnsentLocked() [][]byte {
 	return unsent
 }
 
-// attachLocked makes r the reader of s. A reader that was attached sends no more:
-// its connection broke and nobody has noticed.
+// attachLocked makes r the reader of s, in place of one whose broken connection went unnoticed.
 func (s *Stream) attachLocked(r *Reader) {
 	if s.reader != nil {
 		s.reader.replaced = true

@@ -1,59 +1,47 @@
 package rpc
 
-// This file has optional interfaces of the way back to a client, which a server.Delivery carries.
-// A transport without them works.
+// This file has optional interfaces of the way back to a client (server.Delivery).
 
 import (
 	"context"
 	"time"
 )
 
-// A BufferLender has memory for the result of a request, from which the transport can
-// send the result without copying it. The response may then alias that memory, or
-// memory that is shared between requests, and must not be changed.
-//
-// Without it a modern call executes 5 % more instructions and allocates 1 KiB more in
-// each leg: an echo 5.2 KiB instead of 4.1, a sealed flow of two legs 15.9 instead of
-// 13.9. A call in a session executes 1 % more and allocates 0.8 KiB more.
+// A BufferLender lends memory for the result of a request, which the transport sends without a
+// copy. The response may alias that memory, or shared memory, and must not be changed. Without it a
+// modern call executes 5 % more instructions and allocates 1 to 2 KiB more per leg, a call in a
+// session 1 % and 0.8 KiB.
 type BufferLender interface {
-	// Lend returns what the result is appended to. It is called at most once
-	// a request, when its handler has returned.
+	// Lend returns the buffer to append to. It is called at most once a request, after its handler.
 	Lend() []byte
-	// Return gets the lent buffer, possibly grown, with the result behind its content.
-	// It is not called when there is no result.
+	// Return takes the lent buffer, possibly grown, with a result appended, if there is one.
 	Return(buf []byte)
 }
 
-// A TextSender is a server.BackSender that keeps messages as text. Questions go to
-// SendText instead of Send, so that they are encoded once.
-//
-// Without it a question that is pushed in a session costs 3 % more instructions, two
-// allocations and 0.5 KiB.
+// A TextSender is a server.BackSender that keeps text. Questions go to SendText, encoded once.
+// Without it a pushed question costs 3 % more instructions, two allocations and 0.5 KiB.
 type TextSender interface {
-	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like Send.
+	// SendText is Send for the JSON text of a request, which it keeps.
 	SendText(ctx context.Context, request []byte) error
 }
 
-// A PushChecker is a server.BackSender that may have no way for a question: a response of
-// JSON holds nothing but the response.
+// A PushChecker is a server.BackSender that cannot send questions in a JSON response.
 type PushChecker interface {
-	// CannotPush returns the reason, for the client, why no question can go out now;
-	// empty: one can.
+	// CannotPush returns the reason why no question can be sent now, for the client; empty: it can.
 	CannotPush() string
 }
 
-// A TransientSender keeps messages for a client that is disconnected, and can send one
-// without keeping it. Heartbeats are sent like that: a late one is worthless.
+// A TransientSender keeps messages for a disconnected client, but can also send one without keeping
+// it, such as a heartbeat.
 type TransientSender interface {
-	// SendTransient sends the JSON text of a notification, which is lost when the client
-	// is not connected.
+	// SendTransient sends a notification's JSON text, which is lost if the client is disconnected.
 	SendTransient(ctx context.Context, notification []byte) error
 }
 
-// A StreamCloser can close its connection while the request goes on; the client
-// reconnects for the rest (2025-11-25 basic/transports, "Resumability and Redelivery").
+// A StreamCloser can close its connection while the request continues; the client reconnects for
+// the rest (2025-11-25 basic/transports, "Resumability and Redelivery").
 type StreamCloser interface {
-	// CloseStream tells the client to reconnect after retry, zero leaves the time to the
-	// client. It may be called more than once and while notifications are being sent.
+	// CloseStream asks the client to reconnect after retry; zero lets the client choose. It may be
+	// called repeatedly and concurrently with notifications.
 	CloseStream(ctx context.Context, retry time.Duration) error
 }

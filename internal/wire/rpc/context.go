@@ -1,6 +1,6 @@
 package rpc
 
-// This file has the values of the context of a call.
+// This file has context values of a call.
 
 import (
 	"context"
@@ -12,14 +12,13 @@ import (
 	"strings"
 )
 
-// IDKey is the key of a context's value that implements [Named].
+// IDKey is the context key of a [Named] value.
 type IDKey struct{}
 
-// Named is implemented by values of a context that know the id of their request, by which the log
-// entries of one request are found.
+// Named is a context value that knows the id of its request, which correlates log entries.
 type Named interface{ RequestID() string }
 
-// RequestID returns the id of the request that ctx belongs to, empty when it has none.
+// RequestID returns the id of the request of ctx; may be empty.
 func RequestID(ctx context.Context) string {
 	if named, ok := ctx.Value(IDKey{}).(Named); ok {
 		return named.RequestID()
@@ -27,8 +26,7 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// NewRequestID returns a random id of 12 characters. Two requests of a day may have the same id in
-// a very large fleet, which only affects the reading of logs.
+// NewRequestID returns 12 random characters. A rare collision only affects the reading of logs.
 func NewRequestID() string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], rand.Uint64())
@@ -44,14 +42,14 @@ func WithTaskRun(ctx context.Context) context.Context {
 	return context.WithValue(ctx, taskRunKey{}, true)
 }
 
-// IsTaskRun reports whether ctx is that of a run of a task.
+// IsTaskRun reports whether ctx belongs to the run of a task.
 func IsTaskRun(ctx context.Context) bool { return ctx.Value(taskRunKey{}) != nil }
 
-// TaskDigest returns what a store knows a task by. The id is random, so its digest tells nothing.
+// TaskDigest returns a task's key in stores. The id is random, so the digest does not reveal it.
 func TaskDigest(id string) [32]byte { return sha256.Sum256([]byte("rondo task id 1\x00" + id)) }
 
-// LogTarget returns the target of a request as logs may show it. The id of a task of an anonymous
-// caller gives access to the task, so the first digits of its digest replace it.
+// LogTarget returns the target of a request for logs. A task id gives access to the task of an
+// anonymous caller, so it is replaced by the first digits of its digest.
 func LogTarget(method, target string) string {
 	if !strings.HasPrefix(method, "tasks/") || target == "" {
 		return target
@@ -60,16 +58,14 @@ func LogTarget(method, target string) string {
 	return hex.EncodeToString(digest[:4])
 }
 
-// An Answer is the result with which a client answered a question. Events have a pointer to it.
-// Outside this module nobody can name the type, and a pointer is printed as an address, so that it
-// does not get into logs.
+// An Answer is a client's answer to a question. Events have a pointer to it: the type cannot be
+// named outside this module, and a pointer is logged as an address, without the answer.
 type Answer json.RawMessage
 
 type errorSinkKey struct{}
 
-// WithErrorSink returns a context whose requests report their internal errors to report, which may
-// be called concurrently. It is for tests that run the server in their own process: a client only
-// gets "internal error", and an observer has to be configured where the server is made.
+// WithErrorSink returns a context whose requests pass internal errors to report, which may be
+// called concurrently. It is for tests in the server's process: clients get only "internal error".
 func WithErrorSink(ctx context.Context, report func(error)) context.Context {
 	return context.WithValue(ctx, errorSinkKey{}, report)
 }

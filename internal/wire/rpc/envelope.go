@@ -1,15 +1,13 @@
-// Package rpc has what packages of the module share of a call beside the exported API: the text
-// around the parts of a JSON-RPC message, values of its context, attachments of its result, and
-// optional interfaces of its way back.
+// Package rpc has parts of a call that packages share beside the exported API: the JSON-RPC
+// envelope, context values, attachments of results, and optional interfaces of the way back.
 package rpc
 
-// This file writes the text around params and results. Who encodes these appends them in place,
-// which saves the copy that protocol.AppendMessage makes.
+// This file writes the envelope around params and results, which are then appended in place,
+// without the copy of protocol.AppendMessage.
 
 import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 
-// BeginRequest appends to dst what precedes the params of a request. The id is its JSON text. The
-// params and a closing brace complete the message.
+// BeginRequest appends a request, whose id is JSON text, up to its params; the caller closes it.
 func BeginRequest(dst []byte, id, method string) []byte {
 	return append(AppendRequest(dst, id, method), `,"params":`...)
 }
@@ -25,14 +23,13 @@ func AppendNotification(dst []byte, method string) []byte {
 	return jsonx.AppendText(append(dst, `{"jsonrpc":"2.0","method":`...), method)
 }
 
-// BeginResult appends to dst what precedes the result of a response. The id is its JSON text, empty
-// when the id of the request could not be read. The result and a closing brace complete the
-// message.
+// BeginResult appends a response up to its result. The id is JSON text, empty if the request's id
+// was unreadable. The caller appends the result and a closing brace.
 func BeginResult(dst []byte, id string) []byte {
 	return append(appendResponse(dst, id), `,"result":`...)
 }
 
-// BeginError appends to dst what precedes the error of a response, as BeginResult does.
+// BeginError is BeginResult for an error.
 func BeginError(dst []byte, id string) []byte {
 	return append(appendResponse(dst, id), `,"error":`...)
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestCompletesToMessage holds that what a transport writes around a part itself is what
-// AppendMessage writes.
+// The envelope of a transport equals that of AppendMessage.
 func TestCompletesToMessage(t *testing.T) {
 	const object = `{"a":1}`
 	id := protocol.StringID("a\"b")

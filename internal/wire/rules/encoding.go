@@ -7,18 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// The sentinel that marks a header value as base64 (basic/transports/streamable-http, "Value
-// Encoding").
+// The base64 sentinel of header values (basic/transports/streamable-http, "Value Encoding").
 const (
 	sentinelPrefix = "=?base64?"
 	sentinelSuffix = "?="
 )
 
-// EncodeValue returns value as it may stand in a header: unchanged when it is printable ASCII
-// without tabs or surrounding white space, otherwise as base64 between sentinels.
+// EncodeValue encodes value for a header: unchanged if it is printable ASCII without tabs or
+// surrounding white space, otherwise as base64 between sentinels.
 func EncodeValue(value string) string {
-	// As in the specification, a value whose prefix and suffix overlap is encoded, although it
-	// could not be decoded.
+	// As specified, a value whose prefix and suffix overlap is encoded too.
 	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
 		strings.HasSuffix(value, sentinelSuffix)
 	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
@@ -27,9 +25,9 @@ func EncodeValue(value string) string {
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + sentinelSuffix
 }
 
-// DecodeValue undoes [EncodeValue]. Values without the sentinels are returned as they are. It is an
-// error when what the sentinels enclose is not strict, padded base64 of valid UTF-8, or when a
-// plain value has characters that may not stand in a header.
+// DecodeValue undoes [EncodeValue]. Values without sentinels are returned unchanged. It returns an
+// error for base64 that is not strict, padded and of valid UTF-8, and for plain values with
+// characters not allowed in a header.
 func DecodeValue(value string) (string, error) {
 	if len(value) < len(sentinelPrefix)+len(sentinelSuffix) ||
 		!strings.HasPrefix(value, sentinelPrefix) || !strings.HasSuffix(value, sentinelSuffix) {
@@ -39,8 +37,7 @@ func DecodeValue(value string) (string, error) {
 		return value, nil
 	}
 	encoded := value[len(sentinelPrefix) : len(value)-len(sentinelSuffix)]
-	// The decoder skips line breaks, which would make several spellings of one value; a header
-	// cannot carry them anyway.
+	// The decoder skips line breaks, which would allow several spellings of one value.
 	if strings.ContainsAny(encoded, "\r\n") {
 		return "", fmt.Errorf("header value: invalid base64")
 	}
@@ -51,7 +48,7 @@ func DecodeValue(value string) (string, error) {
 	return string(decoded), nil
 }
 
-// isPlainHeader reports whether value may stand in a header as it is: printable ASCII and tabs, no
+// isPlainHeader reports whether value needs no encoding: printable ASCII and tabs, without
 // surrounding white space, which transports strip.
 func isPlainHeader(value string) bool {
 	for i := range len(value) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// The first five rows are the table of the specification (basic/transports/streamable-http, "Value
+// The first five rows are from the specification (basic/transports/streamable-http, "Value
 // Encoding").
 func TestHeaderValues(t *testing.T) {
 	for _, test := range []struct{ name, value, header string }{
@@ -46,11 +46,11 @@ func TestHeaderValues(t *testing.T) {
 
 func TestDecodeValue(t *testing.T) {
 	bad := "=?base64?" + base64.StdEncoding.EncodeToString([]byte{0xff}) + "?="
-	for header, want := range map[string]string{ // "error" is not among the values
+	for header, want := range map[string]string{ // "error" is never a value
 		"=?base64??=":         "",
 		"a\tb":                "a\tb", // may be sent plain
 		"=?base64?=":          "=?base64?=",
-		"=?base64?YQ?=":       "error", // padding is part of it
+		"=?base64?YQ?=":       "error", // padding is required
 		"=?base64?YQ=?=":      "error",
 		"=?base64?YQ===?=":    "error",
 		"=?base64?YR==?=":     "error", // trailing bits: a second spelling of "a"
@@ -88,7 +88,7 @@ func FuzzHeaderValue(f *testing.F) {
 				t.Fatalf("%q encodes as %q", s, header)
 			}
 		}
-		// Text that is not UTF-8 cannot come out of JSON; it must not decode as something else.
+		// Text that is not UTF-8 is not from JSON and must not decode as something else.
 		got, err := rules.DecodeValue(header)
 		if err == nil && got != s {
 			t.Fatalf("%q came back as %q", s, got)
@@ -96,7 +96,7 @@ func FuzzHeaderValue(f *testing.F) {
 		if err != nil && utf8.ValidString(s) {
 			t.Fatalf("%q encodes as %q, which does not decode: %v", s, header, err)
 		}
-		// What decodes has one value, which encodes to something that decodes alike.
+		// A decoded value encodes to a header that decodes the same.
 		if value, err := rules.DecodeValue(s); err == nil {
 			again, err := rules.DecodeValue(rules.EncodeValue(value))
 			if err != nil || again != value {

@@ -6,17 +6,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An errorCode is a code that some revisions lack.
 type errorCode struct {
 	code        int64
 	first, last protocol.Version // empty: no limit
-	instead     int64            // the code in other revisions; 0: there is none
-	dropData    bool             // the data has no meaning beside that code
-	transport   bool             // transports and servers return it, and never handlers
+	instead     int64            // in other revisions; 0: none
+	dropData    bool             // the data has no meaning with that code
+	transport   bool             // never returned by handlers
 }
 
-// errorCodes are the codes that some revisions lack (basic/index, "Error Codes"). A code that is
-// not listed exists in all of them.
+// errorCodes lists codes that some revisions lack (basic/index, "Error Codes").
 var errorCodes = [...]errorCode{
 	{code: protocol.CodeHeaderMismatch, first: protocol.V20260728,
 		instead: protocol.CodeInvalidParams, transport: true},
@@ -30,10 +28,9 @@ var errorCodes = [...]errorCode{
 		instead: protocol.CodeInvalidParams},
 }
 
-// SpellError returns an error of a server or of middleware as revision v spells it: e itself if v
-// has its code, otherwise a copy with the code that v uses instead. If v has none it returns an
-// error for the operator: the client must get an internal error. It may be called on nil, which it
-// returns.
+// SpellError converts an error of a server or middleware for revision v: e itself if v has its
+// code, otherwise a copy with the code of v. If v has none it returns an error for the operator,
+// and the client must get an internal error. e may be nil.
 func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	c := missingCode(v, e)
 	switch {
@@ -50,8 +47,8 @@ func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) 
 	return &spelled, nil
 }
 
-// SpellHandlerError is SpellError for an error of a handler. A handler does not see headers and
-// versions, so an error about them that v lacks is a mistake too.
+// SpellHandlerError is SpellError for handlers, which do not see headers and versions: an error
+// about them that v lacks is a mistake.
 func SpellHandlerError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	if c := missingCode(v, e); c != nil && c.transport {
 		return nil, noSuchCode(v, e)
@@ -59,7 +56,6 @@ func SpellHandlerError(v protocol.Version, e *protocol.Error) (*protocol.Error, 
 	return SpellError(v, e)
 }
 
-// missingCode returns the entry of e's code if revision v lacks it, otherwise nil.
 func missingCode(v protocol.Version, e *protocol.Error) *errorCode {
 	if e == nil {
 		return nil
@@ -76,10 +72,8 @@ func noSuchCode(v protocol.Version, e *protocol.Error) error {
 	return fmt.Errorf("code %d does not exist in revision %s", e.Code, v)
 }
 
-// ProvesModern reports whether e is an error that only servers of modern revisions send, which
-// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
-// used for the same errors prove nothing, since other servers use them for other errors. e may be
-// nil.
+// ProvesModern reports whether only modern servers send e, which may be nil (basic/versioning,
+// "Backward Compatibility"). Draft codes of the same errors prove nothing: others use them too.
 func ProvesModern(e *protocol.Error) bool {
 	if e == nil {
 		return false
@@ -92,14 +86,12 @@ func ProvesModern(e *protocol.Error) bool {
 	return false
 }
 
-// InternalError returns the error that a client gets for a mistake of the server. What went
-// wrong is for the observer.
+// InternalError returns the client's error for a mistake of the server, without details.
 func InternalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
-// PublicError returns the protocol error within err, which is not nil, and an internal error
-// where there is none.
+// PublicError returns the protocol error within err, which is not nil, otherwise an internal error.
 func PublicError(err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e
@@ -107,8 +99,7 @@ func PublicError(err error) *protocol.Error {
 	return InternalError()
 }
 
-// AppendResponse appends a response to dst. One that cannot be written is replaced by an internal
-// error.
+// AppendResponse appends a response, or an internal error if it cannot be encoded.
 func AppendResponse(dst []byte, r *protocol.Response) []byte {
 	line, err := protocol.AppendMessage(dst, r)
 	if err != nil {

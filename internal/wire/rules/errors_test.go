@@ -66,8 +66,7 @@ func TestSpellError(t *testing.T) {
 	}
 }
 
-// TestSpellHandlerError holds that a handler may return what a server may, except errors about
-// headers and versions that the revision lacks.
+// A handler may return the errors of a server, except about headers and versions.
 func TestSpellHandlerError(t *testing.T) {
 	for _, code := range []int64{
 		protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion,
@@ -91,7 +90,6 @@ func TestSpellHandlerError(t *testing.T) {
 	}
 }
 
-// TestProvesModern: only the published codes of modern errors prove anything.
 func TestProvesModern(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -132,7 +130,7 @@ func TestPublicErrorHidesWhatIsNotForClients(t *testing.T) {
 	}
 }
 
-// TestInternalErrorsAreNotShared: revisions change codes in place of some errors.
+// SpellError may change the code of an error in place.
 func TestInternalErrorsAreNotShared(t *testing.T) {
 	rules.InternalError().Message = "changed"
 	if got := rules.InternalError().Message; got != "internal error" {

@@ -1,8 +1,7 @@
 package rules
 
-// This file reads which tool arguments a schema wants mirrored into Mcp-Param-* headers
-// (basic/transports/streamable-http, "Custom Headers from Tool Parameters"). Clients compute the
-// headers with it, servers check them.
+// This file reads the x-mcp-header annotations of tool schemas (basic/transports/streamable-http,
+// "Custom Headers from Tool Parameters"). Clients compute the headers, servers check them.
 
 import (
 	"bytes"
@@ -16,22 +15,21 @@ import (
 // ParamPrefix starts the name of every mirrored header.
 const ParamPrefix = "Mcp-Param-"
 
-// maxParams bounds the headers of one tool. Servers and proxies limit headers to a few kilobytes; a
-// schema that wants more is not honest.
+// maxParams limits the headers of one tool: servers and proxies limit headers to a few kilobytes.
 const maxParams = 64
 
-// A Mirror is one argument that is mirrored.
+// A Mirror is one argument mirrored into a header.
 type Mirror struct {
 	Name string   // of the header, without ParamPrefix
-	Path []string // the chain of properties that leads to the argument
+	Path []string // properties that lead to the argument
 	Type string   // "string", "integer" or "boolean"
 }
 
 // Mirrors are the mirrored arguments of one tool. They are immutable.
 type Mirrors []Mirror
 
-// ParseMirrors reads the annotations of a checked input schema. Any annotation that breaks a rule
-// makes the whole tool definition invalid: the error names the property and the rule.
+// ParseMirrors reads the annotations of a checked input schema. An invalid annotation makes the
+// tool definition invalid: the error names the property and the rule.
 func ParseMirrors(schema []byte) (Mirrors, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) && !bytes.Contains(schema, []byte(`\u`)) {
 		return nil, nil // the usual case, without walking the schema

@@ -17,8 +17,8 @@ func TestParse(t *testing.T) {
 	tests := []struct {
 		name   string
 		schema string
-		want   string // name=path:type, space separated
-		err    string // part of the error; empty: none
+		want   string // name=path:type, space-separated
+		err    string // part of the error; may be empty
 	}{
 		{"none", `{"type":"object","properties":{"a":{"type":"string"}}}`, "", ""},
 		{"one", `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`, "Region=region:string", ""},
@@ -179,7 +179,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"properties":{"s":{"type":"string","x-mcp-header":"S"}}}`), []byte(`{"s":"x"}`))
 	f.Fuzz(func(t *testing.T, schema, arguments []byte) {
 		table, err := rules.ParseMirrors(schema)
-		// what cannot be sent has no headers
+		// invalid input has no headers
 		if err != nil || len(arguments) > 0 && jsonx.Check(arguments) != nil {
 			return
 		}

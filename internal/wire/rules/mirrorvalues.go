@@ -12,12 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxSafe is the largest integer that every JSON reader keeps exactly.
-const maxSafe = 1<<53 - 1
+const maxSafe = 1<<53 - 1 // exact in every JSON reader
 
-// Values returns the headers that a call with the given arguments (a checked JSON object, nil when
-// absent) must carry, in the order of the table. An argument that is absent, null or of another
-// type than its schema says has no header; an integer that JavaScript would round is an error.
+// Values returns the required headers of a call with these arguments (a checked JSON object, nil
+// when absent), in table order. An argument that is absent, null or of the wrong type has no
+// header; an integer that JavaScript would round is an error.
 func (t Mirrors) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	var out []protocol.MirroredParam
 	for _, p := range t {
@@ -57,7 +56,6 @@ func (p Mirror) valueIn(arguments []byte) (string, bool, error) {
 	return "", false, nil
 }
 
-// lookup follows a chain of properties; nil when it ends early.
 func lookup(raw []byte, path []string) []byte {
 	for _, name := range path {
 		var next []byte
@@ -78,8 +76,8 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads an integer, however it is spelled, and expands no hostile exponent. One that
-// 64 bits do not hold is as good as any that is not safe.
+// parseInteger reads an integer in any spelling without expanding the exponent. One beyond 64 bits
+// is returned as MaxInt64, which is not safe either.
 func parseInteger(text string) (int64, bool) {
 	plain, err := jsonx.AppendNumber(nil, []byte(text))
 	if err != nil || bytes.Contains(plain, []byte("e-")) {
@@ -92,13 +90,13 @@ func parseInteger(text string) (int64, bool) {
 	return n, true
 }
 
-// Check compares the headers of a request with its arguments. lines returns
-// the values of a header, by its full name. The error names the header.
+// Check compares a request's headers, returned by lines, with its arguments. Errors name the
+// header.
 func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, true)
 }
 
-// CheckGiven is Check where no header is demanded: only those that are there are compared.
+// CheckGiven is Check without required headers: only present ones are compared.
 func (t Mirrors) CheckGiven(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, false)
 }
@@ -136,7 +134,6 @@ var (
 	errSpelling = errors.New("is not a number as JSON spells it")
 )
 
-// isJSONNumber reports whether text is a number in JSON.
 func isJSONNumber(text string) bool {
 	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number &&
 		strings.TrimSpace(text) == text
@@ -148,9 +145,7 @@ func (p Mirror) matchHeader(header, want string) error {
 		return err
 	}
 	if p.Type == "integer" {
-		// 42.0 and 42 are one value to the protocol. Other spellings of numbers than those of JSON
-		// are none: whoever decides by the header, such as a proxy, may read +1 or 01 as something
-		// else.
+		// 42.0 is 42, but only in JSON: a proxy may read +1 or 01 differently.
 		if !isJSONNumber(value) {
 			return errSpelling
 		}

@@ -1,6 +1,5 @@
-// Package rules has rules of the specification that several packages apply: by which revision a
-// message is served, which error codes it has, which arguments are mirrored into headers, and what
-// is a scope.
+// Package rules has rules of the specification that several packages apply: the revision by which
+// to serve a message, error codes, arguments mirrored into headers, and scopes.
 package rules
 
 import (
@@ -10,17 +9,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ModernRevisions returns the revisions that are served without a session.
+// ModernRevisions returns the revisions served without a session.
 func ModernRevisions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
-// NamesRevision reports whether the _meta of params names a revision, which requests of revisions
-// without a handshake do and no others (basic/index, "_meta"). Params have passed [jsonx.Check], or
-// are part of something that has; nil counts as absent.
+// NamesRevision reports whether the _meta of params names a revision, as only modern requests do
+// (basic/index, "_meta"). params is checked JSON, nil when absent.
 //
-// The member decides and not its value: older revisions reserve the name, so a request that has it
-// is meant to be modern, and is refused by the modern rules when the value is no revision. All
-// transports decide by this function, so that none of them reads a message more leniently than
-// another. Adapters decide as the SDK does that they adapt.
+// The presence of the member decides, not its value: older revisions reserve the name, so the
+// request is meant to be modern and an invalid value is refused by the modern rules. All transports
+// use this function, so that none is more lenient than another. Adapters decide as their SDK does.
 func NamesRevision(params []byte) bool {
 	meta, ok := protocol.Meta(params).Get("_meta")
 	if !ok || jsonx.KindOf(meta) != jsonx.Object {
@@ -30,12 +27,11 @@ func NamesRevision(params []byte) bool {
 	return ok
 }
 
-// EraOf returns the era by whose rules a message that came over HTTP is served. named means that
-// its _meta names a revision, see [NamesRevision]; header are the values of MCP-Protocol-Version.
+// EraOf returns the era by whose rules to serve a message over HTTP. named is the result of
+// [NamesRevision]; header holds the values of MCP-Protocol-Version.
 //
-// Modern is what names a revision in _meta, which legacy revisions do not have, and what names in
-// the header a revision that is modern or unknown: an unknown revision is refused the modern way,
-// which lists those that are supported. So is a header that is repeated. All the rest is legacy.
+// A message is modern if it names a revision in _meta, or a modern or unknown one in the header,
+// because only the modern refusal lists the supported revisions. A repeated header is modern too.
 func EraOf(named bool, header []string) protocol.Era {
 	if named || len(header) > 1 {
 		return protocol.Modern
@@ -45,7 +41,7 @@ func EraOf(named bool, header []string) protocol.Era {
 	}
 	v := protocol.Version(header[0])
 	if !v.Known() {
-		v = protocol.Version(strings.Trim(header[0], " \t")) // HTTP/2 hands white space on
+		v = protocol.Version(strings.Trim(header[0], " \t")) // HTTP/2 keeps white space
 	}
 	if v == "" || (v.Known() && v.Era() == protocol.Legacy) {
 		return protocol.Legacy

@@ -1,13 +1,13 @@
 package rules
 
-// This file reads the scopes of OAuth (RFC 6749, 3.3).
+// This file reads OAuth scopes (RFC 6749, 3.3).
 
 import (
 	"slices"
 	"strings"
 )
 
-// IsScopeList reports whether text is a scope: printable ASCII without space, quote and backslash.
+// IsScopeList reports whether text is one scope: printable ASCII except space, " and \.
 func IsScopeList(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' {
@@ -17,8 +17,7 @@ func IsScopeList(text string) bool {
 	return text != ""
 }
 
-// UniteScopes returns the scopes of all lists, each once, in the order of their first mention. What
-// is no scope is left out.
+// UniteScopes returns the distinct scopes of all lists in order, without invalid ones.
 func UniteScopes(lists ...[]string) []string {
 	var all []string
 	for _, scope := range slices.Concat(lists...) {
@@ -29,5 +28,5 @@ func UniteScopes(lists ...[]string) []string {
 	return all
 }
 
-// ParseScopes splits a list of scopes, each once. What is no scope is left out.
+// ParseScopes splits a list of scopes at spaces, without duplicates and invalid ones.
 func ParseScopes(text string) []string { return UniteScopes(strings.Split(text, " ")) }

@@ -1,10 +1,9 @@
-// Package sse reads and writes server-sent events, the stream format of
-// Streamable HTTP (HTML standard, "Server-sent events").
+// Package sse reads and writes server-sent events, the stream format of Streamable HTTP (HTML
+// standard, "Server-sent events").
 //
-// The reader accepts what the standard accepts (LF, CR and CRLF line ends, a
-// byte order mark, comments, several data lines, unknown fields) and limits
-// memory: an event larger than its limit is an error. Unlike a browser it
-// reports a stream that ends inside an event. The writer produces one spelling.
+// The reader accepts the whole standard (LF, CR and CRLF, a byte order mark, comments, several data
+// lines, unknown fields), but limits the size of an event and, unlike a browser, reports a stream
+// that ends inside an event. The writer produces one spelling.
 package sse
 
 import (
@@ -17,21 +16,19 @@ import (
 	"time"
 )
 
-// DefaultMaxEvent is the size limit of an event when none is given: the size of
-// the largest message that HTTP endpoints accept.
+// DefaultMaxEvent is the default size limit of an event: the largest message of HTTP endpoints.
 const DefaultMaxEvent = 16 << 20
 
-// ErrTooLarge is within the error for an event or line above the limit.
+// ErrTooLarge is wrapped by errors for an event or line above the limit.
 var ErrTooLarge = errors.New("event is too large")
 
-// firstBuffer is the initial size of the buffer. Most messages fit.
-const firstBuffer = 4 << 10
+const firstBuffer = 4 << 10 // most messages fit
 
 // An Event is one event that has data.
 type Event struct {
 	// Type is the event field; empty means "message".
 	Type string
-	// Data is the data lines, joined by LF. The caller may keep it.
+	// Data holds the data lines, joined by LF. The caller owns it.
 	Data []byte
 }
 
@@ -39,21 +36,21 @@ type Event struct {
 type Reader struct {
 	src      io.Reader
 	max      int
-	buf      []byte // buf[start:end] has been read and not consumed
+	buf      []byte // buf[start:end] is read but not consumed
 	start    int
 	end      int
-	scanned  int   // bytes after start known to hold no line end
-	searched int   // buf[start:searched] holds no LF
+	scanned  int   // bytes after start without a line end
+	searched int   // buf[start:searched] has no LF
 	err      error // of src
-	started  bool  // the byte order mark has been skipped, or there is none
-	afterCR  bool  // the last line ended in CR: an LF that follows belongs to it
+	started  bool  // past the byte order mark, if any
+	afterCR  bool  // the last line ended in CR: skip a following LF
 	lastID   string
 	retry    time.Duration
 	hasRetry bool
 }
 
-// NewReader returns a reader of src that refuses events whose lines exceed
-// maxEvent bytes in total, [DefaultMaxEvent] when it is zero or negative.
+// NewReader returns a reader that refuses events of more than maxEvent bytes, [DefaultMaxEvent] if
+// it is not positive.
 func NewReader(src io.Reader, maxEvent int) *Reader {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
@@ -61,15 +58,14 @@ func NewReader(src io.Reader, maxEvent int) *Reader {
 	return &Reader{src: src, max: maxEvent}
 }
 
-// LastEventID returns the most recent id field, also of events without data.
+// LastEventID returns the latest id field, also of events without data.
 func (r *Reader) LastEventID() string { return r.lastID }
 
-// Retry returns the most recent retry field and whether there was one.
+// Retry returns the latest retry field and whether there was one.
 func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.hasRetry }
 
-// Next returns the next event that has data. At the end of the stream it
-// returns [io.EOF], or [io.ErrUnexpectedEOF] when the stream ends inside an
-// event, with what has arrived of that event, which the standard would drop.
+// Next returns the next event that has data. At the end of the stream it returns [io.EOF], or
+// [io.ErrUnexpectedEOF] with the part of an unfinished event, which the standard drops.
 func (r *Reader) Next() (Event, error) {
 	var e Event
 	var id []byte
@@ -79,7 +75,7 @@ func (r *Reader) Next() (Event, error) {
 		if err != nil {
 			last, isData := bytes.CutPrefix(r.buf[r.start:r.end], []byte("data:"))
 			if isData && err == io.ErrUnexpectedEOF {
-				e.Data = append(e.Data, last...) // white space of JSON in between, at most
+				e.Data = append(e.Data, last...) // a lost line break was JSON white space
 			}
 			if err == io.EOF && size > 0 {
 				err = io.ErrUnexpectedEOF
@@ -97,7 +93,7 @@ func (r *Reader) Next() (Event, error) {
 			continue
 		}
 		if line[0] == ':' {
-			continue // comments are no part of an event, however many there are
+			continue // comments are not part of an event
 		}
 		size += len(line) + 1
 		name, value, _ := bytes.Cut(line, []byte{':'})
@@ -121,8 +117,7 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// setRetry sets the retry time from a field of ASCII digits, in milliseconds.
-// It ignores other values.
+// setRetry reads ASCII digits, in milliseconds, and ignores other values.
 func (r *Reader) setRetry(value []byte) {
 	for _, c := range value {
 		if c < '0' || c > '9' {
@@ -135,8 +130,7 @@ func (r *Reader) setRetry(value []byte) {
 	}
 }
 
-// readLine returns the next line without its end, valid until the next call. It
-// does not return a line that the end of the stream cuts off.
+// readLine returns the next complete line without its end, valid until the next call.
 func (r *Reader) readLine(limit int) ([]byte, error) {
 	for {
 		r.skipMarks()
@@ -162,9 +156,8 @@ func (r *Reader) readLine(limit int) ([]byte, error) {
 	}
 }
 
-// findLineEnd returns how many bytes after start the first CR or LF is, -1 if
-// there is none. Each byte is searched once for LF and once for CR, however
-// many lines end in CR: the position of the next LF is kept from line to line.
+// findLineEnd returns the offset of the first CR or LF after start, or -1. Each byte is searched
+// once for LF and once for CR: the position of the next LF is kept from line to line.
 func (r *Reader) findLineEnd() int {
 	from := r.start + r.scanned
 	r.searched = max(r.searched, from)
@@ -184,8 +177,7 @@ func (r *Reader) findLineEnd() int {
 	return -1
 }
 
-// skipMarks drops the byte order mark at the start of the stream, and the LF
-// of a CRLF of which only the CR had arrived when its line was returned.
+// skipMarks drops the byte order mark, and the LF of a CRLF that was split between reads.
 func (r *Reader) skipMarks() {
 	const mark = "\ufeff"
 	have := r.buf[r.start:r.end]
@@ -204,8 +196,7 @@ func (r *Reader) skipMarks() {
 	}
 }
 
-// fillBuffer reads more into the buffer. It returns the error of the source
-// when the caller has consumed what was read before it.
+// fillBuffer reads more. It returns the source's error once the buffer is consumed.
 func (r *Reader) fillBuffer() error {
 	if r.err != nil {
 		if r.err == io.EOF && r.start < r.end {
@@ -223,7 +214,7 @@ func (r *Reader) fillBuffer() error {
 		copy(grown, r.buf[:r.end])
 		r.buf = grown
 	}
-	const emptyReads = 100 // as bufio: a source that gives nothing is broken
+	const emptyReads = 100 // as in bufio: then the source is broken
 	for range emptyReads {
 		n, err := r.src.Read(r.buf[r.end:])
 		if n < 0 || n > len(r.buf)-r.end {

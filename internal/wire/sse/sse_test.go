@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
 )
 
-// readAll returns the events of a stream, "type|data" each, and the error that ended it.
+// readAll returns the events as "type|data", and the error that ended the stream.
 func readAll(r *sse.Reader) (events []string, err error) {
 	for {
 		e, err := r.Next()
@@ -81,8 +81,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// An event that ends in CR must be handed out before anything follows: the
-// server may be waiting for us.
+// An event that ends in CR is returned at once: the server may be waiting.
 func TestReaderDoesNotWait(t *testing.T) {
 	for _, event := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r\n",
 		"data: a\r\n\r"} {
@@ -157,8 +156,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzReader checks that no stream panics the reader, that its limit holds and
-// that how the bytes arrive makes no difference.
+// No stream panics or exceeds the limit, and the split of its bytes makes no difference.
 func FuzzReader(f *testing.F) {
 	seeds := [][]byte{
 		sse.AppendEvent(nil, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)),
@@ -186,7 +184,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter checks that what is written is read back, with line ends made LF.
+// Written events are read back, with line ends made LF.
 func FuzzWriter(f *testing.F) {
 	for _, seed := range []string{"a", "a\nb", "\r\n\r", "{\"x\":\"\\n\"}", ":"} {
 		if seed == "" {
@@ -266,13 +264,13 @@ func TestReaderCostIsLinear(t *testing.T) {
 						pieces.size}, 0))
 					return err == io.EOF
 				},
-				BytesPerByte: 12, ObjectsPerByte: 0.4, // the small events, which the test keeps
+				BytesPerByte: 12, ObjectsPerByte: 0.4, // the small events are kept
 			}, inputs...)
 		})
 	}
 }
 
-// pieceReader gives a little at a time.
+// pieceReader returns a few bytes at a time.
 type pieceReader struct {
 	src  io.Reader
 	most int

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// AppendEvent appends one event to dst. Data may have several lines. Empty data
-// makes no event: readers drop it.
+// AppendEvent appends one event with data of any lines. Readers drop one without data.
 func AppendEvent(dst, data []byte) []byte {
-	// Nearly all messages are JSON on one line.
+	// Fast path: most messages are JSON on one line.
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
 		return append(appendData(dst, data), '\n')
 	}
@@ -26,8 +25,7 @@ func AppendEvent(dst, data []byte) []byte {
 	return append(appendData(dst, data[done:]), '\n')
 }
 
-// AppendEventID is [AppendEvent] with an event id, after which a client can
-// resume the stream. Characters that an id cannot have are left out.
+// AppendEventID is [AppendEvent] with an id to resume after. It omits characters not allowed there.
 func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	dst = append(dst, "id: "...)
 	for i := range len(id) {
@@ -38,8 +36,7 @@ func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	return AppendEvent(append(dst, '\n'), data)
 }
 
-// AppendRetry appends a retry field without an event. It tells the client how
-// long to wait before it reconnects, in milliseconds; fractions are dropped.
+// AppendRetry appends a retry field without an event: the reconnection delay in milliseconds.
 func AppendRetry(dst []byte, d time.Duration) []byte {
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, max(d, 0).Milliseconds(), 10)
