@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics count what the server and the router do not see: parked calls and failures of upstreams.
+// metrics of parked calls and upstream failures, which neither server nor router sees.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument

@@ -12,11 +12,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// resubscribePause is the wait for more subscriptions before the gateway renews the one upstream.
+// resubscribePause batches subscriptions before the upstream one is renewed.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources that clients subscribed to in one view. Their number is limited, and
-// a quarter of it per principal. A resource counts once, for its first holder.
+// subscribed are the resources subscribed to in one view, limited in number, a quarter per
+// principal. A resource counts once, for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -24,11 +24,10 @@ type subscribed struct {
 	holders map[string][]holder // by published URI
 }
 
-// A holder is a session, or a request to listen.
 type holder struct {
 	principal protocol.Principal
 	by        any
-	stop      func() bool // stops what waits for its end
+	stop      func() bool // stops waiting for its end
 }
 
 func newSubscribed(most int) *subscribed {
@@ -37,8 +36,8 @@ func newSubscribed(most int) *subscribed {
 			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
 }
 
-// add subscribes a client to a resource until life ends, or returns the limit that it would exceed.
-// added is false for a repetition.
+// add subscribes a client to a resource until life ends, or returns the limit reached. added is
+// false for a repetition.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {
 	s.mu.Lock()
@@ -91,7 +90,7 @@ func viewOf(views []*view, uri string) *view {
 	return nil
 }
 
-// watchSession handles a request of a session to subscribe to a resource or to unsubscribe.
+// watchSession handles a session's resources/subscribe or unsubscribe.
 func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri string,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -121,8 +120,8 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 	return result, err
 }
 
-// watchListener handles a request to listen, without the resources for which there is no room: the
-// acknowledgment lists the others.
+// watchListener handles a request to listen, without resources over the limit, which the
+// acknowledgment omits.
 func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p protocol.ListenParams,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -141,8 +140,8 @@ func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p prot
 	return next(ctx, req)
 }
 
-// subscribedURIs returns the resources that clients have subscribed to, by the upstream's own URIs,
-// at most as many as the upstream may publish.
+// subscribedURIs returns the resources with subscribers, by the upstream's own URIs, at most as
+// many as the upstream may publish.
 func (v *view) subscribedURIs() (uris []string) {
 	for _, uri := range v.catalog.SubscribedResources() {
 		if own, ok := v.upstream.names.OwnURI(uri); ok {
@@ -152,11 +151,11 @@ func (v *view) subscribedURIs() (uris []string) {
 	return uris[:min(len(uris), v.upstream.gateway.limits.entries)]
 }
 
-// listen follows changes upstream until ctx ends: of the lists, which it reports on changed, and of
-// the resources that clients have subscribed to.
+// listen follows upstream changes until ctx ends: of lists, reported on changed, and of subscribed
+// resources.
 func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
-	missed := true // changes of lists, perhaps
+	missed := true // list changes, perhaps
 	for failures := 0; ctx.Err() == nil; {
 		began, reread := time.Now(), missed
 		uris := v.subscribedURIs()
@@ -173,7 +172,7 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 		}()
 		if v.awaitOtherSubscriptions(ctx, uris, ended) {
 			missed = false
-		} else if ctx.Err() == nil { // the stream broke, or the upstream does not have this
+		} else if ctx.Err() == nil { // the stream broke, or the upstream lacks this
 			if time.Since(began) > rereadTime {
 				failures = 0
 			}
@@ -186,8 +185,8 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 	}
 }
 
-// awaitOtherSubscriptions waits until clients have subscribed to other resources than uris. It
-// returns false when ended is closed or ctx ends before.
+// awaitOtherSubscriptions waits until the subscriptions differ from uris. It returns false when
+// ended is closed or ctx ends before.
 func (v *view) awaitOtherSubscriptions(
 	ctx context.Context, uris []string, ended <-chan struct{},
 ) bool {
@@ -206,8 +205,8 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn announces a change to clients. What changed between two subscriptions is not known, so all
-// resources of the one before are announced as changed.
+// passOn announces a change to clients. Changes between two subscriptions are unknown, so all
+// resources of the previous one are announced as changed.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {
