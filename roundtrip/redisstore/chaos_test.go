@@ -16,7 +16,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// chaosFlows returns how many flows TestChaos has.
 func chaosFlows() int {
 	if testkit.Soak {
 		return 1000
@@ -34,7 +33,7 @@ func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openRep
 func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.FlowPlan {
 	return chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
-		Length: 5 * time.Second, // Redis would be done before the first failure
+		Length: 5 * time.Second, // Redis would end before the first failure
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
 				return client.HSet(t.Context(), key, "lease", 0).Err()
@@ -43,8 +42,8 @@ func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.Flo
 	}
 }
 
-// TestChaos has flows charged while replicas and Redis are killed and connections are cut. Redis
-// keeps an append-only file. No flow is charged twice.
+// TestChaos charges flows while replicas and Redis, with an append-only file, are killed and
+// connections cut. No flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	link, client := servertest.NewLink(t), server.connect()
@@ -61,8 +60,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestChaosOfAnEmptyRedis loses all that Redis knows, once, in the middle. No flow is charged
-// twice: those under way are refused, and so are new ones for a while.
+// TestChaosOfAnEmptyRedis empties Redis once, in the middle. No flow is charged twice: those in
+// flight are refused, and for a while new ones.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
 	link, client := servertest.NewLink(t), server.connect()
@@ -84,9 +83,8 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// TestChaosOfFailovers has a replica of Redis take the place of the primary, which is killed. What
-// was not replicated by then is lost and may be claimed twice, so no bound is tested: the figures
-// are for the log.
+// TestChaosOfFailovers kills the primary and promotes a replica. Unreplicated claims are lost and
+// may recur, so the figures are only logged.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
 	link := servertest.NewLink(t)

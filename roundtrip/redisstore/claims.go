@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 )
 
-// claims is a [Store] as the backend of its guard.
 type claims Store
 
 var (
@@ -73,7 +72,6 @@ func (b *claims) Release(ctx context.Context, c *sharedguard.Claim) error {
 	return err
 }
 
-// run runs a script that returns 1 or 0.
 func (b *claims) run(
 	ctx context.Context, script *redis.Script, c *sharedguard.Claim, args ...any,
 ) (bool, error) {
@@ -81,8 +79,8 @@ func (b *claims) run(
 	return n == 1, err
 }
 
-// IsFinal implements [sharedguard.Backend]. What Redis answers is final, unless it reports that it
-// loads its data, is a replica or has no quorum, which another attempt may find over.
+// IsFinal implements [sharedguard.Backend]. Redis's answers are final, unless it loads its data, is
+// a replica or has no quorum, which may pass.
 func (b *claims) IsFinal(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errYoung) || errors.Is(err, errReply) {
 		return true
