@@ -10,10 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Page is a [roundtrip.QuestionPage] in memory, whose person is the test.
+// A Page is a [roundtrip.QuestionPage] in memory, answered by the test.
 type Page struct {
 	mu    sync.Mutex
-	links []*roundtrip.PageQuestion // by the number of the link
+	links []*roundtrip.PageQuestion // by link number
 	ends  map[[32]byte]pageEnd
 }
 

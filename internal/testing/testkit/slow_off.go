@@ -2,6 +2,6 @@
 
 package testkit
 
-// Slow reports whether tests of many rounds run all of them. Without the tag they run fewer, so
-// that whoever changes a line need not wait for minutes.
+// Slow reports whether tests of many rounds run all of them; without the tag they run fewer, to be
+// fast.
 const Slow = false
