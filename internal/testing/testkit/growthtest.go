@@ -23,7 +23,7 @@ const (
 const (
 	// maxTimeRatio is nearer to 100 than to 10: caches and collections favour small inputs.
 	maxTimeRatio = 40
-	shortest     = 200 * time.Microsecond // runs count as at least this: below, the runtime dominates
+	shortest     = 200 * time.Microsecond // shorter runs count as this: the runtime dominates
 	tries        = 5                      // repetitions of a run that is out of bounds
 	slack        = 64 << 10               // allocations for any input size
 	// Bounds of allocations for ten times the input: doubling buffers are less than twice too
