@@ -17,15 +17,13 @@ type Origin struct {
 	Session   *Session           // required
 	Principal protocol.Principal // sent the request; zero: that of the session
 	Request   protocol.ID        // id of the client's request, for logs; may be zero
-	// CallID identifies the call on its connection, for [Router.ElicitFrom]. "": a random one, see
-	// [Call.Origin].
+	// CallID identifies the call on its connection, for [Router.ElicitFrom]. "": random.
 	CallID string
 	// Capabilities were declared with this request. Nil: those of the session.
 	Capabilities *protocol.ClientCapabilities
 }
 
-// A Call is a client request served by an upstream, from [Router.Begin] to [Call.End]. All methods
-// may be called concurrently.
+// A Call is a client request served by an upstream. All methods may be called concurrently.
 type Call struct {
 	router   *Router
 	ctx      context.Context // of the request, from Begin to End
@@ -135,8 +133,7 @@ func (c *Call) cancelQuestions(by string) {
 // Origin returns the origin passed to Begin, with Principal and CallID filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
-// endLeakedCalls ends calls that were over at the last sweep too, but not ended by their host: they
-// would make later questions on the connection ambiguous.
+// endLeakedCalls ends calls that were over at the last sweep too, as they cause ambiguity.
 func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()

@@ -45,8 +45,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	}
 }
 
-// If a client's error also ends its call, the question ends with that error, whichever the router
-// sees first.
+// If a client's error also ends its call, the question always ends with that error.
 func TestClientErrorThatEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Via delivers questions to the client while one of its requests runs. See [ViaFrames] and
-// [ViaAsker]. The zero Via delivers nothing.
+// Via delivers questions during a client's request, see [ViaFrames]. The zero Via does nothing.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker
@@ -80,8 +79,7 @@ var (
 
 const withdrawTimeout = time.Second
 
-// deliveryContext returns the context of a delivery, with the values of the call's context. finish
-// cancels it. ok is false if the question has ended.
+// deliveryContext returns the context of a delivery, ok false if the question has ended.
 func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A question that ends during its delivery is withdrawn once. The client's progress proves delivery
-// before Deliver returns.
+// A question that ends during its delivery is withdrawn once; progress proves delivery.
 func TestWithdrawnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, elicitation.Options{}, "")

@@ -52,8 +52,7 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call that caused a question. A call that is over counts until its host has
-// ended it: the upstream may still serve it.
+// findCall returns the call that caused a question. Calls count until their host ends them.
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {

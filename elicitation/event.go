@@ -49,8 +49,7 @@ type questionEvent struct {
 	By        string // in eventCancelled
 	Code      int64  // JSON-RPC code for the upstream; 0 for an answer
 	Violation string // how accepted content violates the form, without its values
-	// Err is the cause of a refusal or failure; only the kind of an [Asker]'s error, whose text may
-	// quote the answer.
+	// Err is the cause; only the kind of an [Asker]'s error, whose text may quote the answer.
 	Err      string
 	Duration time.Duration // since eventCreated; in eventLeaked, since Begin
 }
@@ -65,8 +64,7 @@ func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
 	})
 }
 
-// callHost runs host code where a panic would leave a question locked or unended, or end the
-// process. The panic is logged.
+// callHost runs host code, logging panics, which must not leave a question locked or unended.
 func (r *Router) callHost(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil && r.opts.Log != nil {
@@ -141,8 +139,7 @@ func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
 	e.Err = c.explainFailure(out.err)
 }
 
-// describeCandidates describes the calls that could have caused a question: the only one, or their
-// number and common fields.
+// describeCandidates describes the only possible call, or the calls' number and common fields.
 func describeCandidates(found []*Call, e *questionEvent) {
 	if len(found) == 0 {
 		return

@@ -11,9 +11,7 @@ import (
 )
 
 const (
-	// maxForms bounds the cache of parsed forms: upstreams repeat a few, and parsing dominates the
-	// cost.
-	maxForms     = 64
+	maxForms     = 64      // upstreams repeat a few, and parsing dominates the cost
 	maxFormBytes = 4 << 10 // largest schema cached
 )
 

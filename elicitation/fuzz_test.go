@@ -93,8 +93,7 @@ func checkAnswer(t *testing.T, o outcome, strict bool) {
 	}
 }
 
-// FuzzQuestion sends questions of every shape. An admitted one reaches the client unchanged, under
-// the router's id.
+// FuzzQuestion: an admitted question reaches the client unchanged, under the router's id.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{
 		string(form("m")), string(urlQuestion("m", "https://id.example/", "1")),

@@ -163,8 +163,7 @@ func result(id protocol.ID, text string) *protocol.Response {
 	return &protocol.Response{ID: id, Result: json.RawMessage(text)}
 }
 
-// A screen is the client of a call: it validates frames against the published schema, and may
-// answer.
+// A screen is a call's client: it validates frames by the published schema, and may answer.
 type screen struct {
 	t       testing.TB
 	version string

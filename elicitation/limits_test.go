@@ -105,8 +105,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestNoPrincipalTakesAllQuestions at the defaults: neither a principal with many sessions nor all
-// anonymous callers.
+// Neither a principal with many sessions nor all anonymous callers, at the defaults.
 func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	asked := 0

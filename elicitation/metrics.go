@@ -18,8 +18,7 @@ type metrics struct {
 // actionUnseen labels a decline or cancel of an unseen question.
 const actionUnseen protocol.ElicitAction = "unseen"
 
-// newMetrics registers the metrics in a sink, which may be nil. All series exist from the start, so
-// that the first increase shows.
+// newMetrics registers all series at once, so that first increases show. sink may be nil.
 func newMetrics(sink event.MetricSink) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
 		{Name: "elicitation_requests_total", Help: "Elicitations created."},

@@ -15,9 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestModel runs random operations against a router and a simple model: a list of questions with
-// owner, end and expiry. After each step, pending questions, dispositions, outcomes and metrics
-// must match.
+// TestModel compares a router with a simple model, a list of questions, after each of many random
+// operations: pending questions, dispositions, outcomes and metrics must match.
 func TestModel(t *testing.T) {
 	const steps = 400
 	for seed := range uint64(20) {
@@ -192,8 +191,7 @@ func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 	return n
 }
 
-// share is the limit for one principal. Anonymous callers leave a quarter to others once there are
-// any.
+// share is one principal's limit. Anonymous callers leave a quarter to any others.
 func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {

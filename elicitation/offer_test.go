@@ -78,8 +78,7 @@ func (hand) Ask(ctx context.Context, q elicitation.Question, delivered func()) (
 	}
 }
 
-// offer asks on a call begun with byHand, and returns when the question must be delivered. done,
-// which may be nil, gets its outcome.
+// offer asks, and returns when the question must be delivered. done may be nil.
 func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
 	done func(outcome)) (*offered, error) {
 	hands.offering.Lock()

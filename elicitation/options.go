@@ -50,8 +50,7 @@ type Options struct {
 	// earlier decline or cancel is passed on, but logged and counted as unseen. 0: 400 ms, but none
 	// for clients in the same process; negative: none.
 	MinHumanTime time.Duration
-	// SweepInterval separates searches for calls without End. 0: 5 minutes. A call that is over at
-	// two searches is reported and ended.
+	// SweepInterval separates searches for calls without End, ended at the second. 0: 5 minutes.
 	SweepInterval time.Duration
 
 	// MaxPending limits pending questions. 0: 100, negative: no limit.
@@ -84,8 +83,7 @@ type Options struct {
 	// under a lock, so the log must not call the router. See zaplog.New and sloglog.New of
 	// server/middleware.
 	Log event.LogSink
-	// Metrics gets the metrics. Nil: none. See prom.New of server/middleware. Routers that share it
-	// add up in the same series.
+	// Metrics gets the metrics, see prom.New of server/middleware. Nil: none. Routers may share it.
 	Metrics event.MetricSink
 }
 

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A pendingQuestion lasts from [Call.openQuestion] to finish. Meanwhile it is in the router's table
-// and holds a slot.
+// A pendingQuestion is in the router's table and holds a slot, from openQuestion to finish.
 type pendingQuestion struct {
 	router   *Router
 	call     *Call
@@ -26,8 +25,7 @@ type pendingQuestion struct {
 	created  time.Time
 	timeout  time.Duration
 
-	// mu is held while the state changes and its event is emitted, so that events come in order.
-	// Lock Router.mu while holding mu, never the other way round.
+	// mu is held during state changes and their events, to order events. Locked before Router.mu.
 	mu sync.Mutex
 	// state is the last event:
 	//
@@ -109,8 +107,7 @@ func (c *Call) openQuestion(
 	return p, request, nil
 }
 
-// begin takes a slot, publishes the question and returns the request for the client. It frees the
-// slot if it refuses the question or host code panics.
+// begin takes a slot, publishes the question and returns the client's request, or undoes all.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
@@ -179,8 +176,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question and reports whether this was the first call, the only one that has
-// effects. It may be called from any goroutine, without locks.
+// finish ends the question; only the first call, which returns true, has effects. Needs no locks.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
 	if p.state.endsQuestion() {
@@ -204,8 +200,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	return true
 }
 
-// isUnseenLocked reports whether a refusal came too soon for a person, counted from the delivery
-// or, if that was not reported, the creation.
+// isUnseenLocked reports a refusal too soon for a person after the delivery or creation.
 func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if out.result == nil || out.result.Action == protocol.ActionAccept {
 		return false

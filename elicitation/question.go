@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A parsedQuestion is decoded, checked parameters of elicitation/create. It aliases params until
-// the client's request is encoded.
+// A parsedQuestion is decoded, checked parameters, which it aliases.
 type parsedQuestion struct {
 	params  json.RawMessage
 	kind    protocol.InputKind

@@ -51,8 +51,7 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	return q, nil
 }
 
-// DeliverRelayed records that the transport accepted the result with the question. It may be called
-// after [Call.End].
+// DeliverRelayed records that the transport accepted q. It may be called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
 	if _, ended := c.router.relayed.endOf(q.ID); !ended {
 		c.emitQuestion(q, eventDelivered, nil)
@@ -109,8 +108,7 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 	c.emitQuestion(q, out.state, &out)
 }
 
-// maxRelayed bounds the relayed questions counted as pending, 100 bytes each. Further ones are
-// asked but not counted.
+// maxRelayed bounds relayed questions counted as pending, 100 bytes each; more are not counted.
 const maxRelayed = 10_000
 
 // relayedQuestions were asked by this process, and have not ended here or timed out.

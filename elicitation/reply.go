@@ -52,8 +52,7 @@ func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition 
 	return p.finishByReply(p.readError(&wire))
 }
 
-// lookUpQuestion returns the pending question with an id if it was put to the sender, else nil and
-// the reply's disposition.
+// lookUpQuestion returns the sender's pending question with an id, else nil and the disposition.
 func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]

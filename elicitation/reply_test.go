@@ -160,8 +160,7 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// A gateway converts optional fields only with ValidateEnforce; else the content is passed on
-// unchanged and the violation logged.
+// Optional fields are converted only with ValidateEnforce; else violations are logged.
 func TestConversionNeedsEnforcement(t *testing.T) {
 	const (
 		asks = `{"message":"m","requestedSchema":{"type":"object","required":["r"],"properties":{

@@ -18,8 +18,7 @@ type SessionInfo struct {
 	Version protocol.Version
 	// LogName stands for the session in logs. "": ID. Set it if the id is a credential.
 	LogName string
-	// Notify sends notifications without a request, such as a visit's completion. Nil: no such
-	// stream.
+	// Notify sends notifications without a request, such as a visit's completion. Nil: none.
 	Notify FrameDeliverer
 }
 
@@ -87,8 +86,7 @@ func (s *Session) ID() string { return s.info.ID }
 // message's principal instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
-// A Sender is the session and principal of a message as authenticated by the host, never taken from
-// the message itself.
+// A Sender is the host-authenticated session and principal of a message.
 type Sender struct {
 	Session   string
 	Principal protocol.Principal

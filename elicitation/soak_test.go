@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestSoak checks that many elicitations, with every kind of end, leak no goroutines or heap. With
-// the build tag soak it runs 100,000.
+// TestSoak looks for leaks, in 100,000 elicitations with the build tag soak.
 func TestSoak(t *testing.T) {
 	rounds := 3000
 	if testkit.Soak {

@@ -36,8 +36,7 @@ func (c *Call) explainFailure(err *Error) (text string) {
 	return ""
 }
 
-// describeErrorKind describes an error without its text: a well-known error, an errno, or the type
-// of its root.
+// describeErrorKind describes an error without its text: its name, errno or root type.
 func describeErrorKind(err error) string {
 	for _, known := range [...]error{
 		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
@@ -67,8 +66,7 @@ const maxText = 256 // characters logged of a peer's text
 
 func escapeForLog(s string) string { return redact.EscapeText(s, maxText) }
 
-// peekMessage returns the message of refused parameters, "" if unreadable or larger than the
-// default limits.
+// peekMessage returns a refused question's message, "" if unreadable or over the limits.
 func peekMessage(params json.RawMessage) string {
 	if len(params) > maxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
 		return ""

@@ -141,8 +141,7 @@ func TestStuckURLCompletion(t *testing.T) {
 	})
 }
 
-// A completion reaches only the session that got the URL, once and with its id. The upstream's id
-// stays on its connection.
+// A completion reaches only the session that got the URL, once, with its own id.
 func TestElicitationCompleted(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	var streams [2]*screen
@@ -218,8 +217,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	}
 }
 
-// An upstream that uses one elicitationId for two users asks both; neither gets a completion that
-// may be the other's, and memory is bounded.
+// An elicitationId used for two users: both are asked, neither gets a completion.
 func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, _ := r.notified("s1")

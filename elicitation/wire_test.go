@@ -16,15 +16,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A wired gateway is a router whose upstream and client are read and written as bytes: a minimal
-// host.
+// A wired gateway is a minimal host: a router whose peers are read and written as bytes.
 type wired struct {
 	*scene
 	err error // of the last question
 }
 
-// ask sends a question of the upstream. It returns the response without the members that all frames
-// have.
+// ask sends an upstream's question, and returns the response without common members.
 func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params string) string {
 	const head = `{"jsonrpc":"2.0","id":1,`
 	m, err := protocol.DecodeMessage(
@@ -119,8 +117,7 @@ type seenByEach struct {
 	counted   string // series that are one, except derived ones
 }
 
-// unseenAfter is a cancel some time after the delivery, which takes time itself. Unseen or not, the
-// upstream reads the client's action.
+// unseenAfter is a cancel after the delivery and wait; the upstream reads it in either case.
 func unseenAfter(wait time.Duration, unseen bool) seenByEach {
 	const delivery, cancel = 300 * time.Millisecond, `"result":{"action":"cancel"}`
 	ms := float64((delivery + wait).Milliseconds())
@@ -465,8 +462,7 @@ func (w *wired) wantLogs(want []entry) (id string) {
 	return id
 }
 
-// wantClient compares the client's frames: the question if its delivery is logged, and the
-// withdrawal.
+// wantClient compares the client's frames: a question logged as delivered, and a withdrawal.
 func (w *wired) wantClient(logs []entry, withdrawn, id string) {
 	w.Helper()
 	var got, want []string

@@ -28,8 +28,7 @@ func clientOf(call *server.Call) elicitation.SessionInfo {
 		Capabilities: call.Capabilities()}
 }
 
-// attach returns the router's session of a client, and a function that ends it if it is only for
-// this call, as in revision 2026-07-28.
+// attach returns the router's session of a client, and a function that ends it if call-specific.
 func (g *Gateway) attach(
 	session *server.Session, info elicitation.SessionInfo,
 ) (*elicitation.Session, func(), error) {
@@ -97,8 +96,7 @@ type asker struct {
 	gateway *Gateway
 	parked  *relay.Parked
 	sender  elicitation.Sender // of the client's progress notifications
-	// ended is closed with the client's request, which ends the call in a session. A failed push
-	// ends only the handler's context.
+	// ended is closed when the client's request ends, but not when only a push fails.
 	ended <-chan struct{}
 }
 
@@ -135,8 +133,7 @@ func (a *asker) Ask(
 	return nil, err
 }
 
-// Deliver implements [elicitation.FrameDeliverer]: it announces a completed visit on the stream of
-// the running call.
+// Deliver implements [elicitation.FrameDeliverer] for completed visits, while the call runs.
 func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	session, n := a.parked.Session(), m.(*protocol.Notification)
 	if session == nil {
@@ -177,8 +174,7 @@ func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notificatio
 	}
 }
 
-// A request is one client request, with all its rounds in a session, and the questions returned in
-// it by modern upstreams.
+// A request is one client request, with all rounds in a session, and its returned questions.
 type request struct {
 	gateway *Gateway
 	session *server.Session // nil in revision 2026-07-28
@@ -278,8 +274,7 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	return late
 }
 
-// endQuestions ends the request with its result. Only questions that the result shows to a client
-// of revision 2026-07-28 stay open.
+// endQuestions ends the request. Only questions in a modern client's result stay open.
 func (r *request) endQuestions(req *server.Request, result protocol.Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A flowState is a call's state between rounds, kept by the client, sealed by the server and bound
-// to the caller and the request.
+// A flowState is a call's sealed state between rounds, bound to the caller and the request.
 type flowState struct {
 	relay.State
 	// Questions were returned by a modern upstream in the last round, by its keys.
@@ -255,8 +254,7 @@ func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 	return result, nil
 }
 
-// watchRequests is middleware that counts requests, chooses their callers' catalogs, and ends
-// parked calls that no client can resume.
+// watchRequests counts requests, chooses catalogs, and ends parked calls that cannot resume.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		views := g.chooseCatalogs(ctx, req)
@@ -303,8 +301,7 @@ func withProgress(ctx context.Context, wanted bool, waiting func() *server.Call)
 	})
 }
 
-// explain returns an upstream's error for the client: one sent by the upstream unchanged, any other
-// as a sentence that names only the upstream.
+// explain returns an upstream's error for the client: its own unchanged, others as a sentence.
 func (u *upstream) explain(err error) error {
 	if isMalformed(err) {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
@@ -348,8 +345,7 @@ func (u *upstream) explainCall(err error) error {
 	return explained
 }
 
-// explainLack returns the error for missing client capabilities. It does not ask the client to
-// declare one that the gateway refuses.
+// explainLack returns the error for missing capabilities, except those the gateway refuses.
 func (u *upstream) explainLack(call *server.Call, err error) error {
 	lack, asks := errors.AsType[undeclared](err)
 	said, _ := protocol.AsError(err)

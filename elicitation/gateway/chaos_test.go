@@ -34,8 +34,7 @@ import (
 // takenLimit bounds the time until answers are with the call's owner, or refused.
 const takenLimit = 2 * time.Second
 
-// A chaosFleet is three gateways and two upstreams, each its own process, the links between them,
-// and the balancer.
+// A chaosFleet is three gateway and two upstream processes, their links, and the balancer.
 type chaosFleet struct {
 	t         *testing.T
 	processes map[string]*servertest.Process // by name: a, b and c are gateways
@@ -273,8 +272,7 @@ func (f *chaosFleet) count(what string) {
 	f.counts[what]++
 }
 
-// newClient returns a client for successive calls. An older client answers by itself, a modern one
-// by hand.
+// newClient returns a client. An older one answers by itself, a modern one by hand.
 func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *client.Client {
 	transport, err := clienthttp.New("http://gateway.invalid/", &clienthttp.Options{
 		Header:     http.Header{"Authorization": {user}},
@@ -543,8 +541,7 @@ func (f *chaosFleet) report() {
 	}
 }
 
-// readNotes returns the upstreams' notes: the starts of each call, whether it ran at the older
-// upstream, and when each answer first came.
+// readNotes returns each call's starts and era, and the time of each answer.
 func (f *chaosFleet) readNotes() (starts map[string]int, old map[string]bool,
 	taken map[string]time.Time) {
 	starts, old, taken = map[string]int{}, map[string]bool{}, map[string]time.Time{}

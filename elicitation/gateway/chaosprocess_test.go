@@ -33,8 +33,7 @@ type processSettings struct {
 
 var upstreamEras = map[string]protocol.Era{"old": protocol.Legacy, "new": protocol.Modern}
 
-// serveChaosProcess, called by TestMain, serves until standard input ends and returns true, if
-// [TestChaos] started this process.
+// serveChaosProcess returns true after serving, if [TestChaos] started this process.
 func serveChaosProcess() bool {
 	text := os.Getenv(chaosVariable)
 	if text == "" {

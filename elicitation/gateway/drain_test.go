@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// While the gateway drains, new work gets 503 for a balancer to retry elsewhere; calls in open
-// sessions and resumed flows are served.
+// While draining, only new work gets 503, for a balancer to retry elsewhere.
 func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 	forEachEra(t, func(t *testing.T, upstreamEra protocol.Era) {
 		g, url := serveGateway(t, before(ops(startUpstream(t).url, upstreamEra)), nil)

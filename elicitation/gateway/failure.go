@@ -147,8 +147,7 @@ func (g *Gateway) countFailure(ctx context.Context, u *upstream, err error) fail
 	return f
 }
 
-// noteFailedCall counts and logs a call's error; shown is what the client gets. A call that waits
-// for a login has not failed.
+// noteFailedCall counts and logs a call's error, unless it waits for a login.
 func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown error) {
 	if isA[*loginNeeded](err) {
 		return

@@ -22,8 +22,7 @@ func startAskingAndPlain(t *testing.T) string {
 	return serveHTTP(t, srv)
 }
 
-// No principal, nor all anonymous callers together, can block another's plain call to the same
-// upstream.
+// Neither a principal nor all anonymous callers can block another's plain call.
 func TestNobodyLocksOthersOut(t *testing.T) {
 	t.Parallel()
 	for _, era := range bothEras {

@@ -110,8 +110,8 @@ func New(opts *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Server returns the server for clients on a stream; for HTTP see [Gateway.Handler]. Its Shutdown
-// drains requests; call [Gateway.Close] after it.
+// Server returns the server, for streams; for HTTP see [Gateway.Handler]. Shut it down before
+// [Gateway.Close].
 func (g *Gateway) Server() *server.Server { return g.server }
 
 // Handler returns the handler of the gateway's endpoint. opts may be nil. With Replicas in opts, a
@@ -197,8 +197,7 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(failed, g.server.Close())...)
 }
 
-// detach returns a context that ends with ctx and the gateway. Of the client request's values, such
-// as principal, revision and round, it keeps only the span.
+// detach returns a context that ends with ctx and the gateway, with the request's span only.
 func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	detached, cancel := context.WithCancelCause(g.carrySpan(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

@@ -501,8 +501,7 @@ func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	return &clone
 }
 
-// listen subscribes until the test ends. It returns the acknowledgment or the refusal, and the
-// changes.
+// listen subscribes until the test ends. It returns the acknowledgment or refusal, and changes.
 func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string, <-chan string) {
 	t.Helper()
 	acknowledged, changed := make(chan string, 10), make(chan string, 1000)

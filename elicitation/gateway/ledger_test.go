@@ -214,8 +214,7 @@ func askedBy(t *testing.T, response string) (key, state string) {
 	return key, r.Result.RequestState
 }
 
-// The process that gets the answer to a returned question counts it, once: as completed, or if late
-// as timed out.
+// Only the process that gets an answer counts it: as completed, or if late as timed out.
 func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {

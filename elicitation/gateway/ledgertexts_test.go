@@ -33,8 +33,7 @@ func fillAfter(wait time.Duration) formFunc {
 	}
 }
 
-// An upstream whose pushed question fails gets the specification's code and text; the log has the
-// same code.
+// Failed pushed questions get the specification's code, which is also logged, and text.
 func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	ask, form := fmt.Sprintf(rawAsk, "8", "Who?"), fillAfter(0)
 	for _, c := range []struct {
@@ -79,8 +78,7 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	}
 }
 
-// A question without an open call, before the first or after the last one, reaches no client. It is
-// logged and counted as rejected, not as a request.
+// A question without an open call is rejected: no client is asked, and it is no request.
 func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		u := newRaw(nil)
@@ -112,8 +110,7 @@ func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	})
 }
 
-// A question's entries have one id, the upstream connection, who was asked, and at the end the
-// action and duration, as in the histogram.
+// A question's entries have its id, connection, client, and at the end action and duration.
 func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 	const thinks = 200 * time.Millisecond
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {

@@ -30,8 +30,7 @@ import (
 // [oauth.Source] without Interaction, whose RedirectURI is URL or below it. For the same caller
 // Credential must return the same Source, or one with the same store and Account.
 type Logins struct {
-	// URL is where browsers reach [Gateway.LoginHandler]: https, or http to this machine, without
-	// query and fragment.
+	// URL reaches [Gateway.LoginHandler]: https, or http to this machine, no query or fragment.
 	URL string
 	// Visitor identifies the user of a browser by the host's own login, such as a cookie. Only the
 	// principal whose call led to the login may go on, so that nobody logs in for another. For an
@@ -50,8 +49,7 @@ const (
 	cookiePrefix = "rondo_login_"
 )
 
-// logins are the failed logins at upstreams. All else is sealed in links and cookies, so that a
-// browser may come to any replica.
+// logins are failed logins. The rest is sealed in links and cookies, for use at any replica.
 type logins struct {
 	config *Logins // nil: no logins
 	sealer keys.Sealer

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// upstreamForm excludes '_' and '+', which end the prefix, so that every published name is
-// unambiguous.
+// upstreamForm excludes '_' and '+', which end the prefix, to make names unambiguous.
 var upstreamForm = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
 
 // nameClaims are the configured upstream names of a gateway. The zero value is ready.
@@ -22,8 +21,7 @@ type nameClaims struct {
 	unprefixed map[string]*upstreamNames // owners by name
 }
 
-// Add claims the name of an upstream and its unprefixed tools and prompts. It fails if another
-// upstream has one of them, or if two names could be confused.
+// Add claims an upstream's name and unprefixed names. It fails if names could be confused.
 func (c *nameClaims) Add(upstream string, unprefixed []string) (*upstreamNames, error) {
 	switch {
 	case !upstreamForm.MatchString(upstream):
@@ -86,8 +84,7 @@ func (n *upstreamNames) Publish(own string) string {
 // appScheme of MCP Apps views stays, because clients look for it.
 const appScheme = "ui://"
 
-// PublishURI returns a resource's published URI or template: the upstream's name becomes part of
-// the scheme, or the host of an app's view.
+// PublishURI returns a published URI or template: the upstream's name joins the scheme or host.
 func (n *upstreamNames) PublishURI(own string) string {
 	if rest, ok := strings.CutPrefix(own, appScheme); ok {
 		return appScheme + n.prefix + "/" + rest

@@ -76,11 +76,9 @@ type Upstream struct {
 	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil: all
 	// share one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
-	// Unprefixed names of tools and prompts are published unchanged. They stay reserved while the
-	// upstream is down.
+	// Unprefixed names of tools and prompts are published unchanged and reserved while down.
 	Unprefixed []string
-	// Refuse lists the kinds of questions that the upstream may not ask. The others are declared to
-	// it if the call's client has declared them.
+	// Refuse lists kinds of questions that are not declared to the upstream.
 	Refuse []protocol.InputKind
 	// Secrets admits forms that seem to ask for a secret, such as a password; prefer a URL.
 	Secrets bool
@@ -113,8 +111,7 @@ func HTTP(
 const (
 	// answerTime is a call's limit beyond one question: the upstream works, too.
 	answerTime = 5 * time.Minute
-	// maxEntries bounds one upstream's tools, prompts, resources and templates, each. The rest is
-	// left out, which is logged once.
+	// maxEntries bounds each kind of an upstream's entries. More are left out and logged once.
 	maxEntries = 1000
 )
 

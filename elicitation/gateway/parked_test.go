@@ -49,8 +49,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	return url
 }
 
-// TestFlowsAreNotCrossed: two users have many concurrent calls, in every pairing. A client of this
-// module takes 100 concurrent pushed questions.
+// TestFlowsAreNotCrossed: two users, many concurrent calls (clients take 100 questions).
 func TestFlowsAreNotCrossed(t *testing.T) {
 	calls := 20
 	if testkit.Soak {

@@ -102,8 +102,7 @@ func drain(updates <-chan string) {
 	}
 }
 
-// Clients get changes only of resources that they subscribed to, also after the upstream stream
-// broke.
+// Clients get changes only of their subscribed resources, also after a stream broke.
 func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		srv, l := startChanging(t)

@@ -21,8 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A scripted upstream of an older revision answers each method with the test's JSON: a result, or
-// the member "error".
+// A scripted legacy upstream answers each method with a result, or the member "error".
 type scripted struct {
 	mu        sync.Mutex
 	answers   map[string]string // NEXT in them is a new number
@@ -336,8 +335,7 @@ func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	})
 }
 
-// A lost session is reopened if the upstream says that nothing ran. Else, or if the next one is
-// lost too, the client learns whether the tool may have run.
+// A lost session is reopened if nothing ran; else the client learns whether the tool may have.
 func TestALostSessionIsOpenedAnew(t *testing.T) {
 	const unrun, mayHaveRun = "Nothing ran", "What the tool did is not known"
 	for name, test := range map[string]struct {

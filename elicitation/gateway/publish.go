@@ -26,8 +26,7 @@ const (
 	rereadTime   = time.Minute // between readings, if the upstream announces no changes
 )
 
-// published has digests of the definitions in a view's catalog by published name, and of those left
-// out at the last reading. Only the view's goroutine uses it.
+// published has a view's definitions, and those left out, as digests. Used by its goroutine only.
 type published struct{ tools, prompts, resources, templates digests }
 
 type digests struct {
@@ -35,8 +34,7 @@ type digests struct {
 	leftOut map[string]bool
 }
 
-// keepPublished publishes the upstream's entries until ctx ends. They stay while the upstream is
-// down, and calls report that it is unreachable.
+// keepPublished publishes the entries until ctx ends, and keeps them while the upstream is down.
 func (v *view) keepPublished(ctx context.Context) {
 	u := v.upstream
 	read := sync.OnceFunc(func() { close(v.read) })
@@ -102,8 +100,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	if err != nil {
 		return err
 	}
-	// Some servers list tools that ask only for clients with these capabilities. No call runs on
-	// this connection, so every question is refused.
+	// Some servers list asking tools only for such clients. Without calls, questions are refused.
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
@@ -293,8 +290,7 @@ func shownName(entry any) string {
 	return ""
 }
 
-// isPrintable reports whether a name or URI is safe to show: no line breaks, other control
-// characters, or characters that change the direction of text.
+// isPrintable reports whether a name or URI has no line breaks, controls or bidi characters.
 func isPrintable(name string) bool {
 	return len(name) <= maxNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
@@ -385,8 +381,7 @@ func (u *upstream) readResource(
 		&protocol.ReadResourceParams{URI: own, RequestMeta: u.requestMeta(&call.Call)}))
 }
 
-// requestMeta returns the metadata of an upstream request: only the client's log level. A session's
-// level is known to the server, which drops what is below it.
+// requestMeta returns an upstream request's metadata: only the client's log level.
 func (u *upstream) requestMeta(call *server.Call) protocol.RequestMeta {
 	level := call.Meta.LogLevel
 	if level == "" && call.Version.Era() == protocol.Legacy {

@@ -31,8 +31,7 @@ type rawUpstream struct {
 	pushed chan string // events of the sessions' streams, one each; nil: no streams
 }
 
-// A rawCall writes the stream of one call, which ends with "done" unless another result was
-// written.
+// A rawCall writes a call's stream, which ends with "done" unless it wrote another result.
 type rawCall struct {
 	*rawUpstream
 	ctx   context.Context

@@ -27,8 +27,7 @@ type replica struct {
 	frozen   atomic.Bool // accepts connections without answering
 }
 
-// startReplicas starts two processes of one gateway before a legacy upstream, with a shared store
-// for long states.
+// startReplicas starts two gateway processes with a legacy upstream and a shared state store.
 func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)

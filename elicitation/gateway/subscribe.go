@@ -15,8 +15,7 @@ import (
 // resubscribePause batches subscriptions before the upstream one is renewed.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources subscribed to in one view, limited in number, a quarter per
-// principal. A resource counts once, for its first holder.
+// subscribed are a view's subscribed resources, limited, each counted for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -36,8 +35,7 @@ func newSubscribed(most int) *subscribed {
 			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
 }
 
-// add subscribes a client to a resource until life ends, or returns the limit reached. added is
-// false for a repetition.
+// add subscribes until life ends, or returns the limit reached; added is false for repetitions.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {
 	s.mu.Lock()
@@ -120,8 +118,7 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 	return result, err
 }
 
-// watchListener handles a request to listen, without resources over the limit, which the
-// acknowledgment omits.
+// watchListener handles a request to listen, acknowledging no resources over the limit.
 func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p protocol.ListenParams,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -140,8 +137,7 @@ func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p prot
 	return next(ctx, req)
 }
 
-// subscribedURIs returns the resources with subscribers, by the upstream's own URIs, at most as
-// many as the upstream may publish.
+// subscribedURIs returns the upstream's own URIs of resources with subscribers, up to a limit.
 func (v *view) subscribedURIs() (uris []string) {
 	for _, uri := range v.catalog.SubscribedResources() {
 		if own, ok := v.upstream.names.OwnURI(uri); ok {
@@ -151,8 +147,7 @@ func (v *view) subscribedURIs() (uris []string) {
 	return uris[:min(len(uris), v.upstream.gateway.limits.entries)]
 }
 
-// listen follows upstream changes until ctx ends: of lists, reported on changed, and of subscribed
-// resources.
+// listen follows upstream changes until ctx ends: of lists (to changed) and of resources.
 func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
 	missed := true // list changes, perhaps
@@ -185,8 +180,7 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 	}
 }
 
-// awaitOtherSubscriptions waits until the subscriptions differ from uris. It returns false when
-// ended is closed or ctx ends before.
+// awaitOtherSubscriptions returns true once the subscriptions differ from uris.
 func (v *view) awaitOtherSubscriptions(
 	ctx context.Context, uris []string, ended <-chan struct{},
 ) bool {
@@ -205,8 +199,7 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn announces a change to clients. Changes between two subscriptions are unknown, so all
-// resources of the previous one are announced as changed.
+// passOn announces a change. A new subscription may have missed changes of all in before.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {

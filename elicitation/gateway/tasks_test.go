@@ -37,8 +37,7 @@ func newTasksUpstream(t *testing.T) *server.Server {
 	return srv
 }
 
-// A gateway passes no tasks on: its clients get foreground results and true refusals, and no
-// handle, whatever they or the host declare.
+// Clients of a gateway get foreground results and true refusals, never task handles.
 func TestTasksAreNotPassedOn(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		opts := before(ops(serveHTTP(t, newTasksUpstream(t)), upstreamEra))

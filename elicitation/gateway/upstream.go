@@ -190,8 +190,7 @@ func (o *opening) await(ctx context.Context) error {
 	}
 }
 
-// takeConnection returns an open connection or a shareable opening. Otherwise it reserves a place
-// for one that the caller opens.
+// takeConnection returns a connection or an opening, or reserves a place for one to open.
 func (u *upstream) takeConnection(
 	key connectionKey, caller protocol.Principal,
 ) (*connection, *opening, error) {
@@ -249,8 +248,7 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked limits connections for calls; negative: no limit. Over HTTP they are cheap,
-// so the limit of calls applies.
+// maxConnectionsLocked limits call connections, negative: not; over HTTP like the calls.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
@@ -291,8 +289,7 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
-// dropIdle closes idle connections after another one broke: the upstream may have restarted, and
-// would refuse the next call on each.
+// dropIdle closes idle connections after one broke: the upstream may have restarted.
 func (u *upstream) dropIdle() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

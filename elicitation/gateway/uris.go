@@ -45,8 +45,7 @@ func (u *upstream) publishMeta(meta protocol.Meta) protocol.Meta {
 	return u.names.PublishAppURIs(meta.Without(protocol.MetaServerInfo))
 }
 
-// publishContent returns blocks with published URIs. Without URIs it returns blocks itself, so that
-// a result is relayed byte by byte.
+// publishContent returns blocks with published URIs, unchanged ones byte by byte.
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
 	var mapped []protocol.Content
 	for i, block := range blocks {

@@ -126,8 +126,7 @@ func (g *Gateway) closeIdle() {
 	}
 }
 
-// chooseCatalogs gives a request its caller's catalogs, and returns their views, one per upstream,
-// nil if it needs none.
+// chooseCatalogs gives a request its catalogs, and returns their views; nil: none needed.
 func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (views []*view) {
 	all := false // lists are asked for
 	switch req.Message.Method {

@@ -29,8 +29,7 @@ func ownCredentials(
 	return gateway.Credential{Key: caller.Subject, Authorizer: asUser(caller.Subject)}, nil
 }
 
-// startByUser serves an upstream that shows a user only entries with its name as prefix, and a
-// gateway before it.
+// startByUser serves a gateway and an upstream whose entries only the user in their name sees.
 func startByUser(t *testing.T, era protocol.Era) (*server.Server, string) {
 	t.Helper()
 	srv := newServer(t, &server.Options{Visible: func(

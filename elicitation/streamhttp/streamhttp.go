@@ -29,8 +29,7 @@ import (
 
 type callKey struct{}
 
-// WithCall returns a context for the upstream requests of call. Do not connect with it, or a shared
-// connection would belong to the first call.
+// WithCall returns a context for upstream requests of call, not for a shared connection's connect.
 func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call.Origin().CallID)
 }
@@ -183,8 +182,7 @@ func tagQuestion(message []byte, id string) []byte {
 	return tagged
 }
 
-// setMember returns a copy of object with the member name replaced by change of its value, nil if
-// there is none. object, which may be nil, is checked JSON.
+// setMember returns object, which may be nil, with member name changed, nil if unchanged.
 func setMember(object []byte, name string,
 	change func(value []byte) ([]byte, error)) ([]byte, error) {
 	if object == nil {

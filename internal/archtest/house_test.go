@@ -47,8 +47,7 @@ var houseGroups = []struct {
 // houseRow is a package in the table. Line counts are compared roughly.
 var houseRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\d+) \\| (.*) \\|$")
 
-// TestHouseIsComplete compares the page of all packages with the packages. Run it with -update
-// after a change.
+// TestHouseIsComplete compares the page of all packages with the packages. -update rewrites it.
 func TestHouseIsComplete(t *testing.T) {
 	page := readPage(t, housePage)
 	before, rest, ok := strings.Cut(page, houseStart)

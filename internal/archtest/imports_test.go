@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// layers lists the public packages that each public package may reach; unnamed ones may reach none.
-// Internal packages are judged through their importers.
+// layers lists the public packages that each may reach. Internal ones count for importers.
 var layers = map[string][]string{
 	"protocol":                  {},
 	"roundtrip/event":           {"protocol"},
@@ -147,8 +146,7 @@ func layering(name string, p pkg) []string {
 			found = append(found, "imports "+target+
 				": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
-			// Internal packages may use public ones, if that circumvents no rule; their importers
-			// inherit these dependencies.
+			// Internal packages may use public ones; their importers inherit these dependencies.
 		case !slices.Contains(allowed, target):
 			found = append(found, "reaches "+target)
 		}
@@ -192,8 +190,7 @@ func isTelemetry(importPath string) bool {
 		strings.HasPrefix(importPath, "github.com/prometheus/")
 }
 
-// TestAdaptersCompileNoTelemetry: an existing server must be able to keep its own loggers and
-// metrics, in its own versions.
+// An existing server must be able to keep its own loggers and metrics, in its own versions.
 func TestAdaptersCompileNoTelemetry(t *testing.T) {
 	for _, dir := range []string{"server/hosted/gosdk", "server/hosted/mcpgo"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")

@@ -17,8 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 
-	// These import most of the module, so that go test compiles it before the rules run go list
-	// -export, which then uses the build cache.
+	// These make go test compile most of the module, which go list -export then finds cached.
 	_ "github.com/rondo-mcp/rondo/client"
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"

@@ -38,8 +38,7 @@ func readPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestPagesCodeCompiles requires each page's Go blocks, in order, in one Go file of the module,
-// where they are compiled and run.
+// Each page's Go blocks must occur, in order, in one Go file, where they are compiled and run.
 func TestPagesCodeCompiles(t *testing.T) {
 	var files [][]string // white space folded line by line
 	eachGoFile(t, func(_ string, src []byte, _ *ast.File) {
@@ -90,8 +89,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 
 var testName = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)[`/]")
 
-// codeLines returns code lines without indentation, and without comments that explain only one
-// place.
+// codeLines returns code lines without indentation and local comments.
 func codeLines(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -104,8 +102,7 @@ func codeLines(text string) []string {
 	return lines
 }
 
-// containsInOrder reports whether file has the lines of code in order. The page marks gaps with
-// "…".
+// containsInOrder reports whether file has the lines of code in order; "…" marks gaps.
 func containsInOrder(file []string, code string) bool {
 	at, gap := 0, true
 	for _, want := range codeLines(strings.ReplaceAll(code, "// …", "…")) {
@@ -186,8 +183,7 @@ func TestPagesShowTestedFiles(t *testing.T) {
 	}
 }
 
-// walkRow is a row of the page that leads through the code: a file, and functions declared there,
-// methods with their type.
+// walkRow is a row of the page that leads through the code: a file and functions in it.
 var (
 	walkRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
 	codeSpan = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)`")

@@ -67,8 +67,7 @@ func measureSizes(t *testing.T) map[string]int {
 	return sizes
 }
 
-// countExported counts a file's exported declarations except methods, and the exported fields of
-// its structs whose names end in Options.
+// countExported counts exported declarations except methods, and fields of Options structs.
 func countExported(f *ast.File) (names, options int) {
 	count := func(name *ast.Ident) {
 		if name.IsExported() {

@@ -23,8 +23,7 @@ var mayKeepState = map[string]string{
 	"internal/testing/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
 
-// subjects are the programs that the official suite tests, written as by users, with questions in
-// package variables.
+// subjects of the official suite are written as by users, with questions in variables.
 const subjects = "internal/conformance/everything"
 
 // TestNoPackageState refuses func init and mutable package variables: assigned ones, and those of a
@@ -138,8 +137,7 @@ func declared(decl *ast.GenDecl, info *types.Info, found map[string]string) {
 	}
 }
 
-// harmless types are safe for concurrent use and stateless: constants that Go cannot express as
-// such, or reusable memory.
+// harmless types are concurrency-safe and stateless: constants by intent, or reusable memory.
 func harmless(typ types.Type) bool {
 	switch typ.String() {
 	case "error", "*regexp.Regexp", "*encoding/base64.Encoding", "sync.Pool", "embed.FS":

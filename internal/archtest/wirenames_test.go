@@ -93,8 +93,7 @@ func sourcesIn(t *testing.T, dir string) []string {
 	})
 }
 
-// TestTroubleshootingHasTheTextsOfTheGateway requires each text that a client, an upstream or a
-// browser gets from a gateway.
+// The pages must have each text that a client, an upstream or a browser gets from a gateway.
 func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	page := readTroubleshooting(t)
 	verbs := regexp.MustCompile(`%[-+#.0-9]*[a-z]`)

@@ -42,8 +42,7 @@ const (
 	maxValue  = 80 // bytes of each
 )
 
-// Values lists the first [MaxValues] of n values, which text returns by index, and counts the rest:
-// `"a", "b" and 3 more`.
+// Values lists the first [MaxValues] of n values by index, and counts the rest: `"a" and 3 more`.
 func Values(n int, text func(int) string) string {
 	var b strings.Builder
 	for i := range min(n, MaxValues) {

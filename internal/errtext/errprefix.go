@@ -10,8 +10,7 @@ import (
 // A Prefix begins the texts of a package's errors, for example "client: ".
 type Prefix string
 
-// Errorf is [fmt.Errorf] with the prefix. Errors among args that have the prefix are printed
-// without it, but wrapped unchanged.
+// Errorf is [fmt.Errorf] with the prefix, not repeating that of wrapped errors.
 func (p Prefix) Errorf(format string, args ...any) error {
 	for i, arg := range args {
 		err, ok := arg.(error)
@@ -49,8 +48,7 @@ type inner struct {
 func (e *inner) Error() string { return e.text }
 func (e *inner) Unwrap() error { return e.err }
 
-// RepeatedPrefix returns the first package name that is a prefix more than once in the text of err,
-// or "". It is for tests.
+// RepeatedPrefix returns the first package name that prefixes err's text twice, or "". For tests.
 func RepeatedPrefix(err error, packages ...string) string {
 	if err == nil {
 		return ""

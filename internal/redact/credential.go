@@ -70,8 +70,7 @@ func nameLen(s string) int {
 	return n
 }
 
-// valueStart returns where the value of the name ending at i starts, 0 if none: after an equals
-// sign, or a colon if the name is quoted.
+// valueStart returns where a name's value starts, 0 if none: after "=", or ":" if quoted.
 func valueStart(s string, i int) int {
 	quoted := i < len(s) && (s[i] == '"' || s[i] == '\'')
 	if quoted {

@@ -51,8 +51,7 @@ func (b beginnings) commonLength(text string) (most int) {
 	return most
 }
 
-// maskEncoded masks words of text in base64, any alphabet, or hexadecimal whose decoded bytes
-// contain a secret's beginning at any offset.
+// maskEncoded masks base64 and hexadecimal words whose bytes contain a secret's beginning.
 func (b beginnings) maskEncoded(text string) string {
 	const digits = "0123456789abcdefABCDEF"
 	const base64Digits = digits + "ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ+/"

@@ -5,8 +5,7 @@ import (
 	"unicode"
 )
 
-// isSecret reports whether a word or pair of words names a credential: forms may not ask for it,
-// and texts are masked after it.
+// isSecret reports whether a word or pair names a credential, for forms and masking.
 func isSecret(words string) bool {
 	switch words {
 	// Logins. "tokens" nearly always counts something.
@@ -45,8 +44,7 @@ func isDescribing(word string) bool {
 	return false
 }
 
-// isHarmless reports whether a pair names no credential although its second word does: a pin on a
-// map, or a token that marks a place.
+// isHarmless reports whether a pair is no credential although its second word is: a map's pin.
 func isHarmless(pair string) bool {
 	switch pair {
 	case "map pin", "page token", "continuation token", "progress token", "stop token":

@@ -21,11 +21,9 @@ const (
 	Mask = "[redacted]" // replaces a secret
 	// minWhole is the shortest secret masked; shorter strings occur in every text.
 	minWhole = 4
-	// minPart is the shortest part of a secret masked. Programs truncate what they quote, quote
-	// tokens in parts, and prefix names, as in token=eyJhbGci.
+	// minPart is the shortest part of a secret masked: tokens are truncated and quoted in parts.
 	minPart = 8
-	// MaxSecrets bounds the searched secrets, in bytes plus one each: several times what headers
-	// usually hold.
+	// MaxSecrets bounds the searched secrets, in bytes plus one each.
 	MaxSecrets = 16 << 10
 	// tooMany replaces the text above that.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
@@ -61,8 +59,7 @@ func hideAll(hidden []bool, text, secret string) {
 	}
 }
 
-// hideParts hides what text shares with a secret, looking up each minPart bytes of a secret in
-// pieces of text.
+// hideParts hides what text shares with a secret, by each minPart bytes of secrets.
 func hideParts(hidden []bool, text string, secrets []string) {
 	var starts []int // of the pieces
 	word := 0        // token bytes up to i

@@ -32,8 +32,7 @@ type Secrets struct {
 	full  bool
 }
 
-// AddText adds a string, without surrounding white space. It ignores one longer than any searched
-// text.
+// AddText adds a trimmed string, unless it is longer than any searched text.
 func (s *Secrets) AddText(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText || s.full {
@@ -47,8 +46,7 @@ func (s *Secrets) AddText(text string) {
 	s.list = append(s.list, text)
 }
 
-// AddJSON adds every string and number in raw, but not names of members, true, false and null.
-// Invalid JSON is added as text.
+// AddJSON adds strings and numbers in raw, not member names. Invalid JSON is added as text.
 func (s *Secrets) AddJSON(raw []byte) {
 	if len(raw) == 0 || s.full {
 		return
@@ -74,8 +72,7 @@ func (s *Secrets) AddJSON(raw []byte) {
 	}
 }
 
-// AddCredential adds the value of a credential header, such as Authorization or Cookie, whole and
-// in parts.
+// AddCredential adds a credential header, such as Authorization or Cookie, whole and in parts.
 func (s *Secrets) AddCredential(value string) {
 	s.AddText(value)
 	separates := func(r rune) bool { return r == ' ' || r == ';' || r == ',' }

@@ -68,8 +68,7 @@ func TestRedactFailsClosed(t *testing.T) {
 	}
 }
 
-// TestRedactFindsEncodedSecrets: a secret of eight bytes and more is found in any encoded text, at
-// any offset.
+// Secrets of eight bytes and more are found in any encoded text, at any offset.
 func TestRedactFindsEncodedSecrets(t *testing.T) {
 	for name, encode := range map[string]func([]byte) string{
 		"base64":                base64.StdEncoding.EncodeToString,

@@ -19,8 +19,7 @@ func chaosFlows() int {
 	return 150
 }
 
-// TestChaos charges flows while replicas and the database are killed and connections cut. The
-// database keeps its disk. No flow is charged twice.
+// TestChaos kills replicas and the database and cuts connections: no flow is charged twice.
 func TestChaos(t *testing.T) {
 	c := startPostgres(t)
 	db, name := c.withTables(t)

@@ -189,8 +189,7 @@ func testCreateOverlapping(t *testing.T, c *cluster) {
 	newStore(t, c.connect(t, name), sqlstore.Options{})
 }
 
-// testKill kills the server under load. Acknowledged claims survive; an unacknowledged one is held
-// by its retry at the same store.
+// testKill kills the server under load. Acknowledged claims survive; retries get others.
 func testKill(t *testing.T, c *cluster) {
 	db, name := c.withTables(t)
 	s := newStore(t, db, sqlstore.Options{})

@@ -39,8 +39,7 @@ type cluster struct {
 // untilInputEnds runs a program until standard input ends, also when the test dies.
 const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill -INT $id; wait $id`
 
-// startPostgres starts a cluster on its own socket. Its programs come from this machine, or else
-// from Debian's packages, unpacked but not installed.
+// startPostgres starts a cluster on its own socket, from local programs or unpacked packages.
 func startPostgres(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, env: "LC_ALL=C"}
@@ -80,8 +79,7 @@ func (c *cluster) findPrograms() {
 	c.env = servertest.DebLibraries(c.t, root)
 }
 
-// becomeNobody runs the programs as another user, who owns the data. The user's cache directory is
-// closed to others, so unpacked programs are copied.
+// becomeNobody runs copies of the programs as another user, who owns the data.
 func (c *cluster) becomeNobody() {
 	nobody, err := user.Lookup("nobody")
 	if err != nil {

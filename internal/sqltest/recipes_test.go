@@ -165,8 +165,7 @@ func (a *app) importFile(ctx context.Context, _ *server.ToolCall, in File) (outc
 	return server.Text(fmt.Sprintf("%d people of %s are there", len(people), in.Name)), nil
 }
 
-// insertOnce inserts a file's people and the key in one transaction. The same key is a repetition,
-// another key another call.
+// insertOnce inserts a file's people in one transaction with the key, which marks repetitions.
 func (a *app) insertOnce(ctx context.Context, file, key string, people []string) error {
 	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -277,8 +276,7 @@ func TestRecipes(t *testing.T) {
 	}), wrong)
 }
 
-// TestRecipeImportsOnce sends one call's answer to two replicas without a guard, twice each, and
-// calls again: the file is imported once.
+// TestRecipeImportsOnce repeats an answer at two replicas without a guard: one import.
 func TestRecipeImportsOnce(t *testing.T) {
 	a := newApp(t)
 	var replicas []*client.Client

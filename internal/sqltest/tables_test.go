@@ -162,8 +162,7 @@ func testSecrets(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// testExpiry: rows, and no others, are deleted ten minutes after their time by the database's
-// clock, and free their room.
+// testExpiry: only rows ten minutes past their time are deleted, by the database's clock.
 func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxEntries: 8, MaxBytes: 1000})
 	claim := func(id string, left time.Duration) error {

@@ -28,8 +28,7 @@ type about struct{ Name string }
 
 type entered struct{ Password string }
 
-// testVisit: a call waits at one replica while a browser finishes the visit at another, in both
-// eras. at reads the stored data.
+// testVisit: a call waits at one replica while a browser finishes the visit at another.
 func testVisit(t *testing.T, a, b store.StateStore, at func(t *testing.T) string) {
 	mux := http.NewServeMux()
 	site := httptest.NewServer(mux)

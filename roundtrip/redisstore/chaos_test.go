@@ -42,8 +42,7 @@ func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.Flo
 	}
 }
 
-// TestChaos charges flows while replicas and Redis, with an append-only file, are killed and
-// connections cut. No flow is charged twice.
+// TestChaos kills replicas and Redis and cuts connections: no flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	link, client := servertest.NewLink(t), server.connect()
@@ -60,8 +59,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestChaosOfAnEmptyRedis empties Redis once, in the middle. No flow is charged twice: those in
-// flight are refused, and for a while new ones.
+// TestChaosOfAnEmptyRedis empties Redis: flows are refused for a while, none is charged twice.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
 	link, client := servertest.NewLink(t), server.connect()
@@ -83,8 +81,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// TestChaosOfFailovers kills the primary and promotes a replica. Unreplicated claims are lost and
-// may recur, so the figures are only logged.
+// TestChaosOfFailovers promotes a replica. Unreplicated claims are lost, so it only logs.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
 	link := servertest.NewLink(t)

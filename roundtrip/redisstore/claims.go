@@ -79,8 +79,7 @@ func (b *claims) run(
 	return n == 1, err
 }
 
-// IsFinal implements [sharedguard.Backend]. Redis's answers are final, unless it loads its data, is
-// a replica or has no quorum, which may pass.
+// IsFinal implements [sharedguard.Backend]: loading, a replica or no quorum may pass.
 func (b *claims) IsFinal(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errYoung) || errors.Is(err, errReply) {
 		return true

@@ -36,8 +36,7 @@ const (
 	defaultPrefix     = "rondo:{store}:"
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
-	// clockSlack is how far a claim may exceed Longest. The funnel adds two minutes, and two
-	// replicas' clocks may differ by two more.
+	// clockSlack is added to Longest: two minutes by the funnel, two between replicas' clocks.
 	clockSlack = 4 * time.Minute
 )
 

@@ -103,8 +103,7 @@ func takes(t *testing.T, s *redisstore.Store, id string, until time.Time) store.
 	return claim
 }
 
-// TestLostClaims: an emptied Redis refuses states that may have been claimed before, until they
-// expire.
+// TestLostClaims: an emptied Redis refuses possibly claimed states until they expire.
 func TestLostClaims(t *testing.T) {
 	client := startServer(t).connect()
 	opts := &redisstore.Options{Longest: time.Hour}
@@ -251,8 +250,7 @@ func startLoading(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestRestart: with an append-only file Redis has all claims after a crash; without persistence it
-// refuses.
+// TestRestart: with an append-only file Redis keeps all claims; without one it refuses.
 func TestRestart(t *testing.T) {
 	t.Run("append-only", func(t *testing.T) {
 		server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -277,8 +275,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestForgetting: expired entries are not counted, and all entries last ten minutes longer than
-// their time.
+// TestForgetting: expired entries do not count, and all last ten minutes longer.
 func TestForgetting(t *testing.T) {
 	client := startServer(t).connect()
 	s := newStore(t, client, &redisstore.Options{MaxEntries: 2, MaxBytes: 100})

@@ -88,8 +88,7 @@ func TestRoundsShowCost(t *testing.T) {
 	}
 }
 
-// TestTransportPassesOn: requests pass unchanged, and a repeated idempotency key is no repeated
-// effect.
+// Requests pass unchanged; repeating an idempotency key repeats no effect.
 func TestTransportPassesOn(t *testing.T) {
 	var got string
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

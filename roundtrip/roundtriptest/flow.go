@@ -15,11 +15,9 @@ type Flow struct {
 	// Answers are the user's, by question key. A question without an answer, an answer without a
 	// question, and an answer for another kind of question fail the test.
 	Answers Answers
-	// Want is the text of the result: of a tool's or prompt's text blocks, or a resource's
-	// contents, joined by newlines.
+	// Want is the result's text: text blocks, or a resource's contents, joined by newlines.
 	Want string
-	// Fails is part of the error that ends the flow instead: a tool's result with isError, or a
-	// JSON-RPC error.
+	// Fails is part of the error that ends the flow instead, with isError or of JSON-RPC.
 	Fails        string
 	Never        []string                     // effects that must not happen
 	Capabilities *protocol.ClientCapabilities // the client's; nil: all
@@ -64,14 +62,12 @@ type Answers map[string]Answer
 // An Answer is a user's answer to one question.
 type Answer struct{ answer attack.Answer }
 
-// newAnswer returns an answer to some kinds of questions, or the error that the flow reports when
-// asked.
+// newAnswer returns an answer to some kinds of questions, or the error to report when asked.
 func newAnswer(result json.RawMessage, err error, kinds ...protocol.InputKind) Answer {
 	return Answer{attack.Answer{Kinds: kinds, Result: result, Err: err}}
 }
 
-// Accept fills in a form. content is encoded as a JSON object; nil: no content, so that defaults
-// apply.
+// Accept fills in a form with content, encoded as JSON; nil: none, so that defaults apply.
 func Accept(content any) Answer {
 	if content == nil {
 		return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitForm)
@@ -119,8 +115,7 @@ func Roots(uris ...string) Answer {
 	return newAnswer(data, err, protocol.KindListRoots)
 }
 
-// Then answers a question that is asked again with next, after a: the correction of an invalid
-// answer. Answers are sent unchanged, in both eras.
+// Then answers a repetition of the question with next, to correct an invalid a.
 func (a Answer) Then(next Answer) Answer {
 	if a.answer.Next != nil {
 		next = Answer{*a.answer.Next}.Then(next)

@@ -90,8 +90,7 @@ func (g gullibleOfModels) Handle(_ context.Context, req *protocol.Request,
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
 }
 
-// TestGullibleOfModels: flows that end with a model's answer are attacked in all ways but those
-// that need an acceptance.
+// Flows that end with a model's answer are attacked, except by attacks that need an accept.
 func TestGullibleOfModels(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Subject{

@@ -113,8 +113,7 @@ var (
 	}
 )
 
-// TestLinks: flows on the page match those with forms, and links yield only the user's own answers
-// to that call.
+// TestLinks: flows on the page match those with forms, and links yield only own answers.
 func TestLinks(t *testing.T) {
 	subject := bank(t, isPage)
 	roundtriptest.Run(t, subject, moved, declined)

@@ -33,8 +33,7 @@ type Region struct {
 
 var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
-// newServer has a tool in each style, a prompt and a resource. charged is marked after the last
-// question.
+// newServer has tools of each style, a prompt and a resource; charged follows the last question.
 func newServer(t testing.TB, effects *roundtriptest.Effects,
 	opts roundtrip.Options) *server.Server {
 	t.Helper()
@@ -188,8 +187,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestAttack runs every attack, on tools in both styles, a resource, and a prompt answered by the
-// model, with and without a guard.
+// TestAttack runs every attack, on each kind of target, with and without a guard.
 func TestAttack(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	all := flows()

@@ -89,8 +89,7 @@ func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Pla
 	}
 }
 
-// playTasks plays a flow as a task until it ends before the kill. It reports whether the flow
-// becomes a task.
+// playTasks kills ever later until the flow ends first. It reports whether it becomes a task.
 func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 	report func(writes int, problem error)) bool {
 	for writes := attack.EachRun; writes < maxKills; writes++ {

@@ -26,15 +26,13 @@ type Subject struct {
 	Tasks *Tasks
 
 	TwoUsers bool // Connect authenticates as the user
-	// SingleUse means that the server has a guard: a used state is refused, or gets the recorded
-	// outcome.
+	// SingleUse: the server has a guard; a used state is refused or gets the recorded outcome.
 	SingleUse bool
 	// Later lets at least that time pass for the server: a day, or a shorter Roundtrip.RoundTTL.
 	// [Attack] runs subtests, so it cannot be called in a bubble of testing/synctest. Nil: expired
 	// states are not tested.
 	Later func(time.Duration)
-	// Lossy means that an SDK decodes answers before the server's own checks, so that members that
-	// are repeated, or in another case, go unnoticed.
+	// Lossy means that an SDK's decoding hides repeated and case-folded members of answers.
 	Lossy bool
 
 	// Browser returns a browser in which a connection's user is logged in to the server's pages,

@@ -40,8 +40,7 @@ type Tasks struct {
 	over      chan struct{}          // closed when their flow is over
 }
 
-// A process is one server's view of the store. After a kill its last write has arrived, and no call
-// returns to it before the flow is over.
+// A process is a server's view of the store. After a kill, calls block until the flow is over.
 type process struct {
 	*store.MemoryTaskStore
 	tasks *Tasks
@@ -88,8 +87,7 @@ func (p *process) live() error {
 	return store.ErrNoTask
 }
 
-// note counts a write, and reports whether it kills the process. The lease of what it runs has then
-// expired.
+// note counts a write, and reports whether it kills the process, whose lease then expires.
 func (p *process) note(ctx context.Context, task *store.Task) (killed bool) {
 	if task.ID == task.Flow || !p.tasks.kept.NoteWrite(task.Holder) { // the former is no task
 		return false
@@ -149,8 +147,7 @@ func (p *process) DueTasks(ctx context.Context, limit int) ([][32]byte, error) {
 	return p.MemoryTaskStore.DueTasks(ctx, limit)
 }
 
-// AddTo adds tasks to a server that is one process of a subject. opts may be nil; its Store, Keys,
-// Sweep and Inline are not used.
+// AddTo adds tasks to a server. opts may be nil; its Store, Keys, Sweep, Inline are not used.
 func (k *Tasks) AddTo(srv *server.Server, opts *tasks.Options) error {
 	k.keys.Do(func() { k.ring = newKeyring() })
 	var o tasks.Options

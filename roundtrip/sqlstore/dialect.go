@@ -10,8 +10,7 @@ import (
 type Dialect int
 
 const (
-	// PostgreSQL means version 11 or newer, with any driver whose placeholders are $1, such as pgx
-	// and pq.
+	// PostgreSQL 11 or newer, with any driver whose placeholders are $1, such as pgx and pq.
 	PostgreSQL Dialect = iota
 	// SQLite means version 3.35 or newer, with any driver, on one machine. Have the driver wait for
 	// locks (busy_timeout), and use journal mode WAL.
@@ -49,8 +48,7 @@ func (d Dialect) write(statement string) string {
 	return d.words().Replace(b.String())
 }
 
-// isolation: in PostgreSQL a statement must see commits since the transaction's start; SQLite
-// serializes writers.
+// isolation: PostgreSQL statements must see later commits; SQLite serializes writers.
 func (d Dialect) isolation() *sql.TxOptions {
 	if d == PostgreSQL {
 		return &sql.TxOptions{Isolation: sql.LevelReadCommitted}

@@ -29,8 +29,7 @@ type room struct {
 // everybody owns the row of the total. No digest has this spelling.
 const everybody = "*"
 
-// newRoom returns the room of a table with a name column and a time column; takes are its entries
-// and bytes.
+// newRoom returns the room of a table, given its columns of name, expiry, entries and bytes.
 func newRoom(s *Store, resource, table, name, ends, takes string) room {
 	return room{store: s, resource: resource,
 		expired: s.dialect.write(fmt.Sprintf(sweepExpired, table, name, ends, takes)),
@@ -44,8 +43,7 @@ set entries = rondo_usage.entries + excluded.entries, bytes = rondo_usage.bytes 
 where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
 	and rondo_usage.bytes + excluded.bytes <= $7`
 
-// take counts an owner's entries and bytes. Without room it returns a [*store.QuotaError], and the
-// transaction must be rolled back.
+// take counts an owner's use, or returns a [*store.QuotaError] to roll back for.
 func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
 	share, all := r.store.shares.Of(owner)
 	full, err := r.takeWithin(ctx, tx, owner, use{entries, size}, share, all)
@@ -111,8 +109,7 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// sweepExpired deletes expired rows of a table. The time is a subquery's, without which PostgreSQL
-// does not use the index.
+// sweepExpired has the time as a subquery, without which PostgreSQL does not use the index.
 const sweepExpired = `delete from %[1]s where service = $1 and %[2]s in (
 	select %[2]s from %[1]s where service = $2 and %[3]s < (select {now})
 	order by %[3]s limit 500 {skip locked})

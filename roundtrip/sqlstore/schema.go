@@ -12,8 +12,7 @@ import (
 // schemaVersion is the version of the tables, checked with each claim.
 const schemaVersion = 1
 
-// schema creates the tables, in the words of write. Times are milliseconds since 1970 by the
-// database's clock.
+// schema creates the tables. Times are milliseconds since 1970 by the database's clock.
 const schema = `create table if not exists rondo_schema (
 	id integer not null primary key check (id = 1),
 	version integer not null
@@ -140,8 +139,7 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return s.checkDurability(ctx)
 }
 
-// A table's indexes: their columns in order, and uniqueness. Partial indexes, and unfinished ones
-// of PostgreSQL, do not count.
+// A table's complete indexes of all rows: their columns in order, and uniqueness.
 const (
 	postgresIndexes = `select array_to_string(array(
 		select a.attname from unnest(i.indkey) with ordinality as k(n, place)

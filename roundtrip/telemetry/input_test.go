@@ -69,8 +69,7 @@ func TestAMalformedContextIsIgnored(t *testing.T) {
 	}
 }
 
-// TestCallersForceNothing: the host's sampler decides, whatever the caller marks, and the caller's
-// span is a link; a trusted caller decides.
+// TestCallersForceNothing: the host's sampler decides, unless the caller is trusted.
 func TestCallersForceNothing(t *testing.T) {
 	sampled := `,"traceparent":"` + sampledParent + `","tracestate":"a=b"`
 	for _, test := range []struct {
@@ -215,8 +214,7 @@ func (s scriptedSession) OpenSession(_ context.Context, req *protocol.Request,
 		`"serverInfo":{"name":"s","version":"1"}}`), nil
 }
 
-// TestServersForceNothing: a server that pushes a question with its own context neither writes into
-// other traces nor decides sampling.
+// TestServersForceNothing: a pushed question neither enters other traces nor decides sampling.
 func TestServersForceNothing(t *testing.T) {
 	peer := scriptedSession{&scripted{ask: `{"message":"?","requestedSchema":{"type":"object",` +
 		`"properties":{"where":{"type":"string"}}},"_meta":{"traceparent":"` + sampledParent + `"}}`}}

@@ -60,8 +60,7 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	return got
 }
 
-// TestMetricsAreThoseOfTheTable and the two of the semantic conventions, over a flow that asks
-// twice.
+// TestMetricsAreThoseOfTheTable and two of the conventions, over a flow that asks twice.
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -108,8 +107,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// TestPeersMakeNoSeries: neither callers with invented methods, refused for another reason, nor
-// servers with invented codes.
+// TestPeersMakeNoSeries: neither callers' invented methods nor servers' invented codes.
 func TestPeersMakeNoSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	b := newBook(t)

@@ -61,8 +61,7 @@ func (o *operation) readError(err error, missing string) {
 	}
 }
 
-// end ends the span. Unknown methods and tools, which peers may invent, are neither in its name nor
-// in metric labels.
+// end ends the span, without methods and tools that peers may invent in names and labels.
 func (o *operation) end(ctx context.Context) {
 	defer o.span.End()
 	if o.duration == nil && !o.span.IsRecording() {
@@ -108,8 +107,7 @@ func (o *operation) addFailure(to []attribute.KeyValue, failed string) []attribu
 	return to
 }
 
-// isReserved reports whether a code is one of JSON-RPC's 105. Peers may invent any number of
-// others.
+// isReserved reports whether a code is one of JSON-RPC's 105; peers may invent others.
 func isReserved(code int) bool {
 	return code == protocol.CodeParseError || -32603 <= code && code <= -32600 ||
 		-32099 <= code && code <= -32000

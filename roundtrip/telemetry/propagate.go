@@ -20,8 +20,7 @@ type carrier map[string]string
 
 var reserved = [...]string{protocol.MetaTraceParent, protocol.MetaTraceState, protocol.MetaBaggage}
 
-// readMeta returns a peer's context, without non-strings and without a baggage that is too long: a
-// part of it would look complete.
+// readMeta returns a peer's context, without non-strings and an overlong baggage.
 func readMeta(meta protocol.Meta) carrier {
 	c := carrier{}
 	for _, key := range reserved {

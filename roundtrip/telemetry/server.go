@@ -18,8 +18,7 @@ var (
 	_ event.Observer   = (*Telemetry)(nil)
 )
 
-// Wrap is the [server.Middleware] that makes a span of each request. Put it first, so that log
-// entries belong to the span.
+// Wrap is the [server.Middleware] with a span per request. Put it first, for logs in spans.
 func (t *Telemetry) Wrap(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		ctx, o := t.beginRequest(ctx, request)

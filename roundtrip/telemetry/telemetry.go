@@ -14,8 +14,7 @@ const scope = "github.com/rondo-mcp/rondo/roundtrip/telemetry"
 // Options configure [New]. The zero value works.
 type Options struct {
 	TracerProvider trace.TracerProvider // nil: [otel.GetTracerProvider]
-	// MeterProvider gets mcp.server.operation.duration and mcp.client.operation.duration. Nil:
-	// [otel.GetMeterProvider].
+	// MeterProvider gets mcp.{server,client}.operation.duration. Nil: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 	// TrustCaller reports whether to trust a request's trace context: its span becomes the parent,
 	// whose sampled flag a sampler may follow, and its tracestate and baggage are adopted.

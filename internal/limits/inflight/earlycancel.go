@@ -1,7 +1,6 @@
 package inflight
 
-// This file remembers notifications/cancelled that overtake their request: in separate POSTs, or
-// when the request is queued and the notification is not.
+// This file remembers notifications/cancelled that overtake their request.
 
 import (
 	"time"
@@ -11,16 +10,14 @@ import (
 )
 
 const (
-	// MaxEarlyCancels bounds remembered cancellations. A side cancels a few requests at a time, and
-	// most unmatched cancellations come after the response.
+	// MaxEarlyCancels is small: most unmatched cancellations come after the response.
 	MaxEarlyCancels = 16
 	// MaxEarlyCancelID is the longest remembered request id, in bytes.
 	MaxEarlyCancelID = 128
 	EarlyCancelLife  = 5 * time.Second // reordered messages arrive within milliseconds
 )
 
-// EarlyCancels holds cancellations of unknown requests. The zero value is empty. Calls must not
-// overlap.
+// EarlyCancels holds cancellations of unknown requests. Zero: empty. Calls must not overlap.
 type EarlyCancels struct {
 	cancelled *recent.Map[protocol.ID, struct{}]
 }

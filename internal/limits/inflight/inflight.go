@@ -12,14 +12,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// A Request is the context of one request, and the watch of its waits for people. It must not be
-// copied.
+// A Request is the context and watch of one request. It must not be copied.
 type Request struct {
 	// DrainCause is the cause with which [Set.Drain] cancels an endless request, such as a
 	// subscription. Nil: Drain waits. Set it before adding the request to a set.
 	DrainCause error
-	// Uncancellable makes [Set.Cancel] skip the request: initialize must not be cancelled. Set it
-	// before adding the request to a set.
+	// Uncancellable makes [Set.Cancel] skip initialize. Set it before adding the request.
 	Uncancellable bool
 
 	cancelled atomic.Bool
@@ -52,12 +50,10 @@ func (r *Request) ensureWatch() *waiting.Watch {
 // Context returns Start's result.
 func (r *Request) Context() context.Context { return &r.ctx }
 
-// Cancel cancels the context with a cause. It also frees resources, so call it for each request in
-// the end, with nil after success.
+// Cancel cancels the context and frees its resources. Call it for each request, finally with nil.
 func (r *Request) Cancel(cause error) { r.ctx.Cancel(cause) }
 
-// IsCancelled reports whether the client cancelled the request, by [Set.Cancel]: it must not be
-// answered.
+// IsCancelled reports that the client cancelled the request, so that it must not be answered.
 func (r *Request) IsCancelled() bool { return r.cancelled.Load() }
 
 // ErrCancelled is the cause for a request that its client cancelled, see [Set.Cancel].
@@ -80,8 +76,7 @@ type Set[K comparable] struct {
 	drained  chan struct{} // made by Drain, closed when count is 0
 }
 
-// Begin adds a started request until [Set.End]. It fails with [ErrDraining] or [ErrDuplicate]; then
-// End must not be called.
+// Begin adds a started request until [Set.End], or fails with [ErrDraining] or [ErrDuplicate].
 func (s *Set[K]) Begin(key K, r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +94,7 @@ func (s *Set[K]) Begin(key K, r *Request) error {
 	return nil
 }
 
-// Free frees a request's key before its end, once its client may have the response. The request can
-// no longer be cancelled.
+// Free frees a key early, once the client may have the response; Cancel no longer works.
 func (s *Set[K]) Free(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +112,7 @@ func (s *Set[K]) End(key K, r *Request) {
 	s.closeIfDrainedLocked()
 }
 
-// Cancel cancels a request for its client. It reports whether there is one under key, even if
-// uncancellable.
+// Cancel cancels a request for its client. It reports whether it exists, even if uncancellable.
 func (s *Set[K]) Cancel(key K, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,8 +157,7 @@ func (s *Set[K]) closeIfDrainedLocked() {
 	}
 }
 
-// Abort is [Set.CancelAll] for a closing server: it also ends questions asked with any other
-// context, and callers get the error of a closing server.
+// Abort is [Set.CancelAll] for a closing server: questions under any context end as closing.
 func (s *Set[K]) Abort(cause error) int {
 	s.Drain(false)
 	return s.CancelAll(cause)

@@ -2,9 +2,7 @@ package inflight
 
 import "runtime"
 
-// room is the usual stack, in bytes, of a call through the layers of a server or router with an
-// encoder below.
-const room = 5 << 10
+const room = 5 << 10 // bytes of stack of a call through server or router and encoder
 
 // GrowStack grows the stack of a new goroutine while it is empty, so that nothing is copied.
 // Otherwise the runtime doubles and copies it several times, a tenth of a call's cost: without a

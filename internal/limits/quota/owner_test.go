@@ -10,8 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// No two principals share an encoding or digest, however their names split into issuer and subject.
-// An anonymous caller has no digest.
+// However names split into issuer and subject, encodings differ. Anonymous has no digest.
 func TestPrincipalsAreKeptApart(t *testing.T) {
 	principals := map[string]protocol.Principal{
 		"anonymous":             {},

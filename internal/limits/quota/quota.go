@@ -19,16 +19,14 @@ const (
 	Total Limit = "server"    // of all accounts together
 )
 
-// anonymousReserve is the fraction, 1/4, of a total that anonymous callers cannot use once any
-// caller authenticates.
+// anonymousReserve is the part, a quarter, of a total that is reserved for authenticated callers.
 const anonymousReserve = 4
 
 // Options configure a [Pool].
 type Options[K comparable] struct {
 	Total int64 // of all accounts; negative: no limit
 	Share int64 // of one authenticated account; negative: no limit
-	// Authenticates means that callers can authenticate. If false, the pool learns it from the
-	// first authenticated account.
+	// Authenticates: callers can. If false, the pool learns it from the first authenticated one.
 	Authenticates bool
 	// Local is an account bounded only by Total: the one client of a pipe. Zero: none.
 	Local K
@@ -132,8 +130,7 @@ func (p *Pool[K]) isQueuedLocked(account K) bool {
 	return slices.ContainsFunc(p.queue, func(q *queued[K]) bool { return q.account == account })
 }
 
-// FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the account's
-// share, the total, or None.
+// FindExceeded returns the bound exceeded now: the account's share, the total, or None.
 func (p *Pool[K]) FindExceeded(account K) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,8 +160,7 @@ func (p *Pool[K]) giveLocked(account K, n int64) {
 	p.grantLocked()
 }
 
-// ReserveForAuthenticated reports that callers can authenticate: from now on anonymous callers get
-// three quarters at most.
+// ReserveForAuthenticated limits anonymous callers to three quarters from now on.
 func (p *Pool[K]) ReserveForAuthenticated() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,7 @@ func ShareOf(total int64) int64 {
 	return max(1, total/defaultPart)
 }
 
-// Refuse returns the error for a reached limit. Its data has retryAfter, and limit unless it is
-// [None].
+// Refuse returns the error for a reached limit, with retryAfter and limit, except [None].
 func Refuse(limit Limit, retryAfter time.Duration, format string, args ...any) *protocol.Error {
 	return protocol.Errorf(protocol.CodeBusy, format, args...).WithData(struct {
 		RetryAfterMs int64  `json:"retryAfterMs"`

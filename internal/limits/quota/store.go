@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Bounds of [Store.RetryAfter]: an expiring entry makes room for only one caller of many, and room
-// may come back long before the next expiry.
+// Bounds of [Store.RetryAfter]: an expiry serves one caller of many, and room may come early.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -15,8 +14,7 @@ const (
 
 // StoreOptions configure a [Store].
 type StoreOptions struct {
-	// MaxEntries and MaxBytes bound all accounts together; each account has the part given by
-	// [ShareOf].
+	// MaxEntries and MaxBytes bound all accounts together, and each by [ShareOf].
 	MaxEntries, MaxBytes int64
 	Local                string // bounded only by the totals; "": none
 }
@@ -38,8 +36,7 @@ type Store[V any] struct {
 	sized          queue // entries with a size
 }
 
-// An Entry is one value of a [Store]. It must not be used after its removal or expiry: its memory
-// is reused.
+// An Entry is a [Store]'s value. It must not be used after removal or expiry, due to reuse.
 type Entry[V any] struct {
 	Value V
 

@@ -84,8 +84,7 @@ func TestShareOf(t *testing.T) {
 	}
 }
 
-// Anonymous callers took everything before the first caller authenticated, and leave room from then
-// on.
+// Anonymous callers that took everything leave room once a caller authenticates.
 func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	p := quota.New(quota.Options[string]{Total: 8, Share: 2})
 	fill(p, anonymous)

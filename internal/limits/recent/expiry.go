@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// A List holds values in the order of addition. The zero List is empty. It is not safe for
-// concurrent use.
+// A List holds values in order of addition. The zero List is empty. Not for concurrent use.
 type List[T any] struct{ ends Entry[T] } // sentinel of a ring
 
-// An Entry is a value's place in a [List] or [Queue]. Being a field of the value, it makes adding
-// and removing allocation-free. The zero Entry is in no list.
+// An Entry, a field of its value, is its place in a [List] or [Queue]. Zero: in no list.
 type Entry[T any] struct {
 	value      T
 	since      time.Time
@@ -65,8 +63,8 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue returns a queue that calls evict for each value after that time; negative: never. evict
-// runs on its own goroutine, without locks.
+// NewQueue returns a queue that calls evict, on its own goroutine, after that time; negative:
+// never.
 func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 	return &Queue[T]{after: after, evict: evict}
 }

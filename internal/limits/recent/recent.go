@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A Map holds the latest values put into it. A full map evicts the oldest. A nil Map is empty; Put
-// needs one made by [New]. Its methods must not overlap.
+// A Map holds the latest values put into it. A nil Map is empty. Its methods must not overlap.
 type Map[K comparable, V any] struct {
 	limit   int
 	maxAge  time.Duration
@@ -21,8 +20,7 @@ type entry[K comparable, V any] struct {
 	place Entry[*entry[K, V]]
 }
 
-// New returns an empty map of at most limit values, at least one. Values expire maxAge after Put;
-// 0: never.
+// New returns a map of at most limit values, at least one, that expire after maxAge; 0: never.
 func New[K comparable, V any](limit int, maxAge time.Duration) *Map[K, V] {
 	return &Map[K, V]{limit: limit, maxAge: maxAge, entries: map[K]*entry[K, V]{}}
 }
@@ -94,8 +92,7 @@ func (m *Map[K, V]) Oldest() (value V, ok bool) {
 // Full reports whether the next Put of a new key evicts a value.
 func (m *Map[K, V]) Full() bool { return m.Len() >= m.limit }
 
-// All returns the held values in no particular order. Meanwhile only the current value may be
-// deleted.
+// All returns the values in any order. Meanwhile only the current value may be deleted.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m == nil {

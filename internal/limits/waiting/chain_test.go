@@ -42,8 +42,7 @@ func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return c, c.Cancel
 }
 
-// TestChainSame compares a chain of lazy contexts with one of package context, in each order of
-// looking.
+// TestChainSame compares chains of lazy contexts and of package context.
 func TestChainSame(t *testing.T) {
 	type step struct {
 		name string
@@ -158,8 +157,7 @@ func TestChainMakesOneContext(t *testing.T) {
 	}
 }
 
-// The last one's real context derives from above the first; values in between must be found all the
-// same.
+// Values between must be found although the last real context derives from above the first.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	var links [3]waiting.Context
 	parent := t.Context()

@@ -63,8 +63,7 @@ func (c *Clock) elapsedLocked() time.Duration {
 	return c.total
 }
 
-// A Timer calls a function after a time that excludes waiting for people. Guarded by the clock's
-// mutex.
+// A Timer's time excludes waiting for people. Guarded by the clock's mutex.
 type Timer struct {
 	clock  *Clock
 	limit  time.Duration
@@ -170,16 +169,14 @@ type Limit struct {
 	cause error
 }
 
-// WithTimeout returns a limit whose cause is [context.DeadlineExceeded]. The caller must call
-// Release.
+// WithTimeout returns a limit with the cause [context.DeadlineExceeded]. Release is required.
 func (c *Clock) WithTimeout(ctx context.Context, limit time.Duration) *Limit {
 	l := &Limit{}
 	l.Start(ctx, c, limit, context.DeadlineExceeded)
 	return l
 }
 
-// Start makes l a child of parent that ends after limit on the clock, with a cause. Call it once,
-// before any other method; then Release is required.
+// Start makes l a child of parent that ends after limit. Call it once, first, and then Release.
 func (l *Limit) Start(parent context.Context, c *Clock, limit time.Duration, cause error) {
 	l.cause = cause
 	l.Context.Init(parent)

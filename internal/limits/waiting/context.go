@@ -37,8 +37,7 @@ func (c *Context) Parent() context.Context { return c.parent }
 // Values extend the values of a [Context]'s parent. Value returns nil for an unknown key.
 type Values interface{ Value(key any) any }
 
-// SetValues makes c.Value(key) prefer values, as context.WithValue would. Call it at most once,
-// before c is used.
+// SetValues makes c.Value prefer values. Call it at most once, before c is used.
 func (c *Context) SetValues(values Values) { c.values = values }
 
 // Cancel ends the context with a cause, which may be nil, like a context.CancelCauseFunc. It must
@@ -56,8 +55,7 @@ func (c *Context) Cancel(cause error) {
 	}
 }
 
-// noteEnd records the end of c. It returns the cancel function of the real context, nil if none,
-// and the heir, which the caller must cancel too.
+// noteEnd records c's end. It returns the real cancel function, or nil, and the heir to cancel.
 func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +138,7 @@ func (c *Context) Err() error {
 // Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// String names the context in the style of package context. Without it, package fmt would read the
-// fields that the mutex guards.
+// String names the context. Otherwise package fmt would read the fields that the mutex guards.
 func (c *Context) String() string {
 	if parent, ok := c.parent.(fmt.Stringer); ok {
 		return parent.String() + ".WithCancel"
@@ -149,11 +146,9 @@ func (c *Context) String() string {
 	return fmt.Sprintf("%T.WithCancel", c.parent)
 }
 
-// Value implements context.Context. Package context finds causes and cancellable ancestors with
-// private keys, so these must reach the real context.
+// Value implements context.Context. Private keys of package context must reach the real one.
 func (c *Context) Value(key any) any {
-	// The real context may derive from an ancestor above several lazy contexts, whose values it
-	// lacks.
+	// The real context may derive from above several lazy contexts, whose values it lacks.
 	for own := c; own != nil; own, _ = own.parent.(*Context) {
 		if own.values == nil {
 			continue

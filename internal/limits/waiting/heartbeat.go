@@ -1,7 +1,6 @@
 package waiting
 
-// This file has heartbeats: progress notifications without news, which show that a request is
-// alive. Most clients time out after a silent minute.
+// This file has heartbeats: progress without news, as most clients time out after a silent minute.
 
 import (
 	"cmp"
@@ -19,8 +18,7 @@ const (
 	HeartbeatMessage = "waiting for an answer"
 )
 
-// part divides the author's smallest step: all heartbeats together advance less than one part, and
-// so stay below the author's next value.
+// part divides the author's smallest step, so that heartbeats stay below the next value.
 const part = 1024
 
 // A ProgressSequence makes the values sent on one progress token rise, whoever reports them. The
@@ -36,8 +34,7 @@ type ProgressSequence struct {
 	told   bool    // the author has reported a value
 }
 
-// Report returns the value to send for an author's value, false if the client knows it, as when a
-// handler runs again.
+// Report returns the value to send, false if the client knows it, as when a handler reruns.
 func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bool) {
 	if s.told && progress <= s.author {
 		return 0, false
@@ -49,8 +46,7 @@ func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bo
 	return s.advance(progress)
 }
 
-// Beat returns the next heartbeat's value and total, 0 for none. It is false if no larger value
-// exists.
+// Beat returns a heartbeat's value and total, 0: none. It is false if no larger value exists.
 func (s *ProgressSequence) Beat() (value, total float64, ok bool) {
 	s.beats++
 	n := float64(s.beats)

@@ -173,8 +173,7 @@ func (c *touched) Err() error {
 	return c.Context.Err()
 }
 
-// A running timer would retain the call's memory until it fires, without calling anything that a
-// test could count.
+// A running timer would retain the call's memory, unnoticed by tests that count.
 func TestStopStopsTheTimer(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -10,8 +10,7 @@ import (
 type Push struct {
 	// Written is called when the transport has accepted the question with the key.
 	Written func(key string)
-	// Extended is called when the client reports progress on a question. If set, only the context
-	// limits the time of questions.
+	// Extended is called on progress. If set, only the context limits the time of questions.
 	Extended func()
 }
 

@@ -20,8 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrClosing is the cause with which waits end when a server closes. Its text is for the caller.
-// Causes of other packages match it with [errors.Is].
+// ErrClosing ends waits when a server closes; other packages' causes match it with [errors.Is].
 var ErrClosing = errors.New("the server is closing, call again")
 
 // closingRetryAfter is short: another process may soon replace a closing server.
@@ -47,8 +46,7 @@ type Resumer interface {
 	AwaitResume(ctx context.Context) error
 }
 
-// A Watch follows the waits of all calls under its context. It must not be copied. All methods may
-// be called concurrently.
+// A Watch follows all waits under its context. Do not copy. Methods may be called concurrently.
 type Watch struct {
 	parent   context.Context
 	listener Listener
@@ -59,8 +57,7 @@ type Watch struct {
 	ended error    // why waits must end; nil: they need not
 }
 
-// A Canceler ends something with a cause, such as a context. Cancel must return soon, and may be
-// called repeatedly and while the wait begins.
+// A Canceler ends something with a cause. Cancel must return soon, and may be called repeatedly.
 type Canceler interface{ Cancel(cause error) }
 
 // A Wait is one or more questions that a call waits for. It is used once and must not be copied.
@@ -82,8 +79,7 @@ func (w *Watch) Attach(parent context.Context, listener Listener) context.Contex
 	return context.WithValue(parent, watchKey{}, w)
 }
 
-// A LazyWatch creates a [Watch] on demand, since most calls never wait. The zero value is ready. It
-// must not be copied.
+// A LazyWatch creates a [Watch] on demand. The zero value is ready. It must not be copied.
 type LazyWatch struct{ watch atomic.Pointer[Watch] }
 
 // Ensure returns the watch for a context below parent, whose Value returns it for [Key], creating
@@ -124,8 +120,7 @@ func from(ctx context.Context) *Watch {
 	return w
 }
 
-// Begin reports that the call of ctx waits for a person, until end is called. Further calls of end
-// do nothing.
+// Begin reports that ctx's call waits for a person until end, which may be called repeatedly.
 func Begin(ctx context.Context) (end func()) {
 	w := &Wait{}
 	w.Begin(ctx, nil)
@@ -163,8 +158,7 @@ func (one *Wait) Resume(ctx context.Context) error {
 	return nil
 }
 
-// removeFrom ends the wait for w and the watches around it, even if a listener panics, so that no
-// other clock stays paused.
+// removeFrom ends the wait for w and outer watches, even if a listener panics.
 func (one *Wait) removeFrom(w *Watch) {
 	if w == nil {
 		return
@@ -203,8 +197,7 @@ func (w *Watch) removeWait(one *Wait) {
 	}
 }
 
-// End withdraws the questions of current and later waits under the watch, if possible. Calls that
-// do not wait continue.
+// End withdraws questions of current and later waits, if possible. Working calls continue.
 func (w *Watch) End(cause error) {
 	w.mu.Lock()
 	if w.ended == nil {

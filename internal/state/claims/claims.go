@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Claims are the content of a sealed state: its caller and request, its expiry, questions and
-// answers, and the author's own data.
+// Claims are a sealed state's content: caller, request, expiry, questions, answers, author's data.
 type Claims struct {
 	Principal protocol.Principal
 	Method    string

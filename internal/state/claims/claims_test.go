@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// vectors are written by package roundtrip; see TestTheLayoutOfClaims and TestTheLayoutOfFlowClaims
-// there.
+// vectors are written by roundtrip's TestTheLayoutOfClaims and TestTheLayoutOfFlowClaims.
 const (
 	guardVectors = "testdata/claims.txt"
 	flowVectors  = "testdata/flow.txt"
@@ -290,8 +289,7 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes junk, which a foreign sealer may pass. What it reads it must write
-// identically.
+// FuzzDecode decodes junk, as of a foreign sealer. What it reads it must write identically.
 func FuzzDecode(f *testing.F) {
 	full, flow := vector(f, guardVectors, authenticated.name), vector(f, flowVectors, "flow")
 	for _, seed := range [][]byte{

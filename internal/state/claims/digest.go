@@ -54,8 +54,7 @@ func DigestQuestion(kind protocol.InputKind, key string, form [32]byte,
 
 // Fingerprint identifies a set of answers in any order.
 func Fingerprint(responses protocol.InputResponses) [32]byte {
-	// Hashes of the answers are added modulo 2^256, byte-wise with carry, which is independent of
-	// order.
+	// Answers' hashes are added modulo 2^256, byte-wise with carry, in any order.
 	var sum [32]byte
 	buf := canonicalBuffers.Get().(*[]byte)
 	defer putCanonicalBuffer(buf)

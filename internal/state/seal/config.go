@@ -60,8 +60,7 @@ func parseEntry(entry string) (Key, error) {
 	return NewKey(id, secret)
 }
 
-// decodeSecret reads base64 in its usual forms. Stray tail bits are refused: they are the sign of a
-// character lost in copying.
+// decodeSecret reads any usual base64. Stray tail bits, a sign of a lost character, are refused.
 func decodeSecret(text string) ([]byte, error) {
 	if strings.HasSuffix(text, "=") && len(text)%4 != 0 {
 		return nil, errors.New("secret is not valid base64: wrong padding")

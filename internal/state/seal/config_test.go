@@ -49,8 +49,7 @@ func TestParseKeyring(t *testing.T) {
 	}
 }
 
-// TestParseKeyringRefuses also checks that errors quote nothing: a misplaced ':' or ',' makes any
-// part a secret.
+// Errors must quote nothing: a misplaced ':' or ',' makes any part a secret.
 func TestParseKeyringRefuses(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString(secretBytes(1))
 	for _, tc := range []struct{ name, text, want string }{

@@ -14,13 +14,10 @@ const (
 	formatName    = "rondo/requestState"
 	formatVersion = 1
 
-	// purpose is in both halves of the derivation, so that another protocol or version with the
-	// same secret has other keys.
+	// purpose is in both halves, so that other protocols and versions derive other keys.
 	purpose = formatName + "/v1"
 
-	// derivePurpose is the extraction salt of newSecretDeriver, whose results must not be token
-	// keys.
-	derivePurpose = "rondo/derive/v1"
+	derivePurpose = "rondo/derive/v1" // extraction salt of newSecretDeriver
 
 	saltSize  = 12 // first random bytes of the token: choose the AES key
 	nonceSize = 12 // the rest: GCM nonce under that key

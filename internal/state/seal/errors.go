@@ -17,15 +17,14 @@ var (
 	ErrVersion = errors.New("seal: token has an unknown format version")
 	// ErrUnknownKey: the key is not in the keyring: retired, not rolled out yet, or invented.
 	ErrUnknownKey = errors.New("seal: token names a key that is not enabled")
-	// ErrForeignEphemeral: another process's ephemeral key; usually replicas or a restart without a
-	// shared key.
+	// ErrForeignEphemeral: another process's key; usually replicas or a restart without a shared
+	// key.
 	ErrForeignEphemeral = errors.New("seal: token names the ephemeral key of another process")
 	// ErrAuthentication: not sealed with the named key, or changed since.
 	ErrAuthentication = errors.New("seal: token does not authenticate")
 )
 
-// A KeyError is an error about the key named by a token, which is not authentic: anybody can name
-// any key.
+// A KeyError is about the key named by a token, which is not authentic.
 type KeyError struct {
 	// ID is the token's key id, cut at the longest valid length. It may hold any bytes.
 	ID  string

@@ -14,20 +14,17 @@ const (
 	// MaxID is the longest key id in bytes. Ids are in clear in every token.
 	MaxID = 32
 
-	// ephemeralPrefix begins the ids of ephemeral keys, so that another process can say why it
-	// cannot open a token. Configured keys may not have it.
+	// ephemeralPrefix marks ephemeral keys, for better errors. Configured keys may not have it.
 	ephemeralPrefix = "e-"
 )
 
-// Key is a named sealing key. The zero Key is not usable. A Key may be copied, never prints its
-// secret, and cannot be compared with ==.
+// Key is a named sealing key, never printed. Zero: unusable. It may be copied, not compared.
 type Key struct {
 	_ [0]func()
 
 	id        string
 	ephemeral bool
-	// A closure instead of bytes: printers that use reflection, past the methods in redact.go, see
-	// an address.
+	// A closure, because reflection would print bytes, past the methods in redact.go.
 	derive       deriver
 	deriveSecret secretDeriver // a closure likewise
 }
@@ -51,14 +48,12 @@ func NewKey(id string, secret []byte) (Key, error) {
 	return makeKey(id, secret, false), nil
 }
 
-// NewEphemeralKey returns a key with a random secret and a random id, "e-" and eight characters.
-// Only this process can open its tokens, until it ends.
+// NewEphemeralKey returns a random key with id "e-" and eight characters, for this process only.
 func NewEphemeralKey() Key {
 	secret := make([]byte, MinSecret)
 	rand.Read(secret) // never fails: it ends the process instead
 	defer clear(secret)
-	// 40 bits distinguish the processes of a fleet; for equal ids ErrAuthentication replaces
-	// ErrForeignEphemeral.
+	// 40 bits: if ids of processes were equal, ErrAuthentication would replace ErrForeignEphemeral.
 	id := ephemeralPrefix + rand.Text()[:8]
 	return makeKey(id, secret, true)
 }
@@ -69,8 +64,7 @@ func (k Key) ID() string { return k.id }
 // Ephemeral reports whether the key came from [NewEphemeralKey].
 func (k Key) Ephemeral() bool { return k.ephemeral }
 
-// checkID and checkSecret never quote what they refuse: a configuration with its halves swapped has
-// the secret where the id belongs.
+// checkID and checkSecret never quote what they refuse: halves may have been swapped.
 
 func checkID(id string) error {
 	switch {

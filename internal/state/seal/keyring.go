@@ -11,8 +11,8 @@ import (
 // maxPooled bounds pooled buffers: a token of 64 KiB, the hard cap, and its bytes.
 const maxPooled = 112 << 10
 
-// Keyring seals with one key and opens with several. It is immutable, safe for concurrent use, and
-// never prints a secret. Make one with [NewKeyring].
+// Keyring seals with one key and opens with several. It is immutable and concurrency-safe, and
+// never prints a secret. See [NewKeyring].
 type Keyring struct {
 	_ [0]func()
 
@@ -144,8 +144,7 @@ func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error)
 	return plaintext, nil
 }
 
-// findKey returns the member with an id, or nil. Ids are public, so the lookup need not be
-// constant-time; rings are short.
+// findKey returns the member with a (public) id, or nil. Rings are short.
 func (r *Keyring) findKey(id []byte) *member {
 	for i := range r.keys {
 		if r.keys[i].id == string(id) {

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestSecretsNeverPrint prints a key and a keyring, nested too, in every way of Go, and looks for
-// the secret in each spelling.
+// TestSecretsNeverPrint prints keys in every way of Go, nested too, searching every spelling.
 func TestSecretsNeverPrint(t *testing.T) {
 	secret := secretBytes(9)
 	key := mustKey(t, "k9", 9)

@@ -5,27 +5,23 @@ import (
 	"strings"
 )
 
-// encoding refuses padding, non-zero tail bits, and every byte outside its alphabet except CR and
-// LF, which it skips.
+// encoding refuses padding, tail bits, and bytes outside its alphabet; it skips CR and LF.
 var encoding = base64.RawURLEncoding.Strict()
 
 // headerSize is the size of version and id length.
 const headerSize = 2
 
-// parts are a decoded token's fields. They alias the decoding buffer, and only their shape was
-// checked.
+// parts are a decoded token's fields, checked for shape only. They alias the buffer.
 type parts struct {
 	id, salt, nonce, sealed []byte
 }
 
-// parse decodes token into buf and splits it. It returns buf, possibly grown, for reuse. It uses no
-// key.
+// parse decodes and splits a token. It returns buf, possibly grown, for reuse. It uses no key.
 func parse(buf []byte, token string, maxBytes int) (parts, []byte, error) {
 	if len(token) > maxBytes {
 		return parts{}, buf, ErrTooLong
 	}
-	// The decoder skips these and refuses the rest itself. Checking each byte here would cost more
-	// than the cryptography.
+	// The decoder skips these. Checking all bytes here would cost more than the cryptography.
 	if strings.IndexByte(token, '\n') >= 0 || strings.IndexByte(token, '\r') >= 0 {
 		return parts{}, buf, ErrAlphabet
 	}

@@ -107,8 +107,7 @@ func (v vector) check(t *testing.T) {
 	}
 }
 
-// sealed returns the token of plaintext under the first of keys, with 24 counting bytes for the
-// random ones.
+// sealed returns a token under the first of keys, with counting bytes as the random ones.
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
@@ -202,8 +201,7 @@ func refusedVectors(t testing.TB) []vector {
 	return vectors
 }
 
-// setTailBit sets the lowest bit of the token's last character, which is unused unless the length
-// is a multiple of four.
+// setTailBit sets the token's last bit, unused unless the length is a multiple of four.
 func setTailBit(t testing.TB, token string) string {
 	t.Helper()
 	end := len(token) - 1

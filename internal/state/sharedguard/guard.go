@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Backend stores claims. Each method is atomic, also when it returns an error. All methods may be
-// called concurrently.
+// A Backend stores claims. Methods are atomic, also with errors, and may be called concurrently.
 type Backend interface {
 	// Claim stores a claim, or takes over a released one with the same Print. If the key is taken
 	// otherwise, it changes nothing and returns what it found, even without room. It returns a
@@ -59,12 +58,10 @@ type Found struct {
 	Sealed  []byte // the outcome
 }
 
-// maxOutcome bounds a recorded outcome, in bytes. A replay with a longer one gets the error that
-// its outcome is unknown.
+// maxOutcome is the longest recorded outcome, in bytes; replays of longer ones get an error.
 const maxOutcome = 256 << 10
 
-// maxUnsure bounds remembered claims of unknown fate. In an outage each request waiting for its
-// claim adds one.
+// maxUnsure bounds claims of unknown fate. In an outage each waiting request adds one.
 const maxUnsure = 16_384
 
 // Timeout bounds each store operation, with all attempts.
@@ -141,8 +138,7 @@ func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err err
 	return found, err
 }
 
-// spentError returns the error for a claimed state, with the outcome if one is recorded for the
-// same answers.
+// spentError returns a claimed state's error, with the outcome recorded for the same answers.
 func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	if !equal(found.Print, c.Print[:]) {
 		return &store.SpentError{}
@@ -197,8 +193,7 @@ func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	}
 }
 
-// beginClaim reports whether no other Claim for the key runs, so that two cannot adopt one stored
-// claim.
+// beginClaim reserves a key, so that no two calls of Claim adopt one stored claim.
 func (g *Guard) beginClaim(key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,8 +219,7 @@ func (g *Guard) addUnsure(c *Claim) {
 	g.unsure.Put(unsureKey(c), c.Owner, c.Holder, 0, c.Until)
 }
 
-// takeUnsure gives c the holder remembered by addUnsure, and forgets it: only one attempt may adopt
-// a claim.
+// takeUnsure moves the holder remembered by addUnsure to c: only one attempt may adopt a claim.
 func (g *Guard) takeUnsure(c *Claim) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,8 +20,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var errLostReply, errRefused = errors.New("connection reset"), errors.New("read-only")
 
-// An outage is a backend with one claim. While fails is set it stores but loses replies, or
-// refuses.
+// An outage is a backend with one claim. While fails is set it loses replies, or refuses.
 type outage struct {
 	fails  error
 	ends   int // last failing attempt, 0: none
@@ -66,8 +65,7 @@ func isSpent(err error) bool {
 	return spent
 }
 
-// A claim stored without an acknowledgement is held once, by the next request with the same answers
-// at the same guard.
+// A retry with the same answers at the same guard gets the unacknowledged claim, once.
 func TestLostAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply}

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Shares bound each owner's claims or states in a store shared by replicas. The store counts;
-// Shares set the limits. Owners are named by [OwnerOf].
+// Shares are the limits of each owner, named by [OwnerOf], in a store shared by replicas.
 type Shares struct {
 	all           Room
 	local         string      // owner bounded only by the totals
@@ -39,8 +38,7 @@ func (s *Shares) Of(owner string) (share, all Room) {
 	return s.all, s.all
 }
 
-// Refuse returns the [*store.QuotaError] for an owner that reached a limit. Without a share the
-// total is named.
+// Refuse returns the [*store.QuotaError] for an owner that reached a limit.
 func (s *Shares) Refuse(resource, owner string, limit quota.Limit) error {
 	if owner == s.local || owner == "" && !s.authenticates.Load() {
 		limit = quota.Total

@@ -29,8 +29,7 @@ type step struct {
 	want  expectation
 }
 
-// An expectation is a forged leg's required outcome. With mayHang a server need not answer an
-// unreadable leg, but must serve the next flow.
+// An expectation is a forged leg's required outcome. With mayHang, no answer is fine, too.
 type expectation struct {
 	words   string
 	isMet   func(*attempt, outcome) bool
@@ -66,8 +65,7 @@ const (
 	decline      = `{"action":"decline"}`
 )
 
-// listAttacks returns the attacks on the state (content, sender, request, reuse), and those with
-// unacceptable answers.
+// listAttacks returns the attacks on the state, and those with unacceptable answers.
 func (v *Victim) listAttacks() []attack {
 	unset := func(field string, set bool) string {
 		if set {
@@ -183,8 +181,7 @@ func expireState(_ context.Context, s *attempt) error {
 
 func changeUser(_ context.Context, s *attempt) error { return s.connect("other") }
 
-// changeTarget changes to another tool, prompt or resource, or one that does not exist, which must
-// not complete the flow either.
+// changeTarget changes to another tool, prompt or resource, or a nonexistent one.
 func changeTarget(ctx context.Context, s *attempt) error {
 	names, err := s.conn.listTargets(ctx, s.last.request.Method)
 	if err != nil {
@@ -318,8 +315,7 @@ func forgeAnswers(responses protocol.InputResponses,
 	return responses
 }
 
-// gives reports whether an answer of this package gives what was asked: an accept, a model's
-// answer, or folders.
+// gives reports whether this package's answer is an accept, a model's answer, or folders.
 func gives(result json.RawMessage) bool {
 	return accepts(result) || kindOf(result) == protocol.KindCreateMessage ||
 		kindOf(result) == protocol.KindListRoots

@@ -76,8 +76,7 @@ func (p *Played) descriptionOf(key string) string {
 	return ""
 }
 
-// sameButFresh reports whether text equals first except for words that differ between first and
-// second.
+// sameButFresh reports whether text equals first except where first and second differ.
 func sameButFresh(text, first, second string) bool {
 	if text == first || text == second {
 		return true
@@ -99,8 +98,7 @@ func sameButFresh(text, first, second string) bool {
 var words = regexp.MustCompile(
 	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 
-// encodeComparable encodes the result in the older revision, which has fewer members, without
-// metadata; "" if there is none.
+// encodeComparable encodes the result in the older revision, without metadata; "" if none.
 func (p *Played) encodeComparable() (string, error) {
 	if !p.out.isComplete() {
 		return "", nil

@@ -19,8 +19,7 @@ type Effects struct {
 type Effect struct {
 	Text     string // for people
 	Identity string // distinguishes equal texts: a digest of a body
-	// Repeatable means that it may recur in a later round without harm: it changes nothing, or its
-	// receiver can detect repetitions.
+	// Repeatable effects change nothing, or their receiver can detect repetitions.
 	Repeatable bool
 
 	marked bool // must happen once in a flow; others may be a loop within a round
@@ -77,8 +76,7 @@ func (e *Effects) copyRounds() [][]Effect {
 
 func (e *Effects) resetCounts() { e.setRounds(func([][]Effect) [][]Effect { return nil }) }
 
-// startRound begins a new round. In a session, where the handler may wait instead of rerunning, one
-// begins with each answer.
+// startRound begins a round: a request, or in a session an answer.
 func (e *Effects) startRound() {
 	e.setRounds(func(rounds [][]Effect) [][]Effect { return append(rounds, nil) })
 }
@@ -124,8 +122,7 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 	return problems
 }
 
-// findRepeated returns what happened twice: a mark anywhere in the flow, a request in two rounds.
-// Within a round the same request may be a loop.
+// findRepeated returns marks that recur, and requests in two rounds; one round may have loops.
 func (e *Effects) findRepeated() (found []string) {
 	times := make(map[Effect]int)
 	in := make(map[Effect]map[int]bool)

@@ -9,14 +9,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Target is a server under test. Only Connect is required. See roundtriptest.Subject for the
-// fields.
+// A Target is a server under test, see roundtriptest.Subject. Only Connect is required.
 type Target struct {
 	Connect func(user string) (protocol.Peer, error)
 	Eras    []protocol.Era
 	Effects *Effects
-	// TakeReasons returns the server's internal errors since the last call, which clients do not
-	// get. Nil: unknown.
+	// TakeReasons returns new internal errors of the server. Nil: unknown.
 	TakeReasons func() []string
 
 	Tasks *Tasks // of the server; nil: none
@@ -36,8 +34,7 @@ func (s *Target) ServesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// A Flow is a request, the user's answers by key, and the expected result. See roundtriptest.Flow
-// for the fields.
+// A Flow is a request, answers, and the expected result, see roundtriptest.Flow.
 type Flow struct {
 	Request      Request
 	Answers      map[string]Answer

@@ -23,8 +23,7 @@ const thinkingSlack = 50 * time.Millisecond
 
 // A Verdict is a tool's behaviour in an era.
 type Verdict struct {
-	// Asks counts the questions of a call with everything accepted. Result is the result of that,
-	// and Complete reports that it is no error.
+	// Asks counts the questions of a fully accepted call, Result is its result, Complete no error.
 	Asks     int
 	Result   string
 	Complete bool
@@ -103,8 +102,7 @@ func (j *judge) play(flow Flow) (*Played, error) {
 	return j.target.PlayLegacy(flow, nil)
 }
 
-// tryFlow plays a flow that must not get the result of full acceptance. An unanswered call got
-// nothing.
+// tryFlow plays a flow that must not get the result of full acceptance.
 func (j *judge) tryFlow(what string, flow Flow) {
 	j.verdict.Tried++
 	hasty := *j.target

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A connection is a client of revision 2026-07-28 that sends anything and validates nothing, for
-// attacks.
+// A connection is a client of revision 2026-07-28 that validates nothing, for attacks.
 type connection struct {
 	target *Target
 	peer   protocol.Peer
@@ -174,8 +173,7 @@ func (s *Target) joinReasons() string {
 	return strings.Join(s.TakeReasons(), "; ")
 }
 
-// isComplete reports whether the flow achieved its request: neither a question nor an error in
-// either form.
+// isComplete reports whether the flow is done: neither a question nor an error in either form.
 func (o outcome) isComplete() bool {
 	if o.result == nil {
 		return false

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file plays and attacks flows whose client shows no forms: the user answers on the server's
-// page, by links.
+// This file plays and attacks flows whose user answers on the server's page, by links.
 
 // A pageLink is a link and its question.
 type pageLink struct{ url, words string }
@@ -108,8 +107,7 @@ func (p *Played) findByWords(words string) (askedQuestion, error) {
 	return askedQuestion{}, fmt.Errorf("the page asks what the client was not asked: %q", words)
 }
 
-// PlayPage plays the flow with a client that shows only links, or nothing: then the same call is
-// repeated after each answer. modern is the flow with forms.
+// PlayPage repeats modern's flow with a client that shows only links, or nothing.
 func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, error) {
 	peer, err := s.Connect("")
 	if err != nil {
@@ -185,8 +183,7 @@ func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]An
 	}
 }
 
-// attackLink forges what happens behind the last question's link, open in tab, with a client that
-// shows nothing. The next call must not complete.
+// attackLink forges use of the last link, open in tab. The next call must not complete.
 func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
 	return step{what, func(ctx context.Context, s *attempt) error {
 		nothing := *s.conn

@@ -27,8 +27,7 @@ type Tasks struct {
 	Reset func()
 }
 
-// EachRun, as a number of writes, ends each process of a task at the handler's first write in its
-// run.
+// EachRun, as writes, ends each process of a task at the handler's first write in its run.
 const EachRun = -1
 
 // start resets for a flow whose process ends after a number of writes.

@@ -18,8 +18,7 @@ type Victim struct {
 	honest *Played
 }
 
-// NewVictim plays the flow in revision 2026-07-28. It fails unless the flow completes after a last
-// round in which not everything was refused.
+// NewVictim plays the flow, which must complete and not refuse everything in its last round.
 func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	honest, err := target.PlayModern(flow)
 	if err != nil {
@@ -41,8 +40,7 @@ func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	return nil, errors.New("the flow of an attack " + why + ": play it with Run only")
 }
 
-// AttackNames returns the names of the attacks on the target, with those on links if it has a
-// Browser.
+// AttackNames returns the names of the target's attacks, those on links only with a Browser.
 func (s *Target) AttackNames() (names []string) {
 	for _, a := range (&Victim{target: s, honest: &Played{}}).listAttacks() {
 		names = append(names, a.name)

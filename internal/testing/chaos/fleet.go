@@ -41,8 +41,7 @@ type Stores struct {
 	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
 }
 
-// ServeReplica runs the test binary as a replica until standard input ends, and reports whether it
-// was started as one. TestMain calls it first.
+// ServeReplica, called first by TestMain, serves and returns true in a replica's process.
 func ServeReplica(stores Stores) bool {
 	newHandler := map[string]func(ctx context.Context, address string) (http.Handler, error){
 		charges: func(ctx context.Context, address string) (http.Handler, error) {
@@ -125,8 +124,7 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble causes failures until stop is closed: next(number), or if nil a replica's death. It
-// runs on the test's goroutine, which may start processes.
+// makeTrouble calls next, nil: kills a replica, until stop closes, on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {
 	for ; ; failures++ {

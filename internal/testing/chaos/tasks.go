@@ -33,8 +33,7 @@ type taskFleet struct {
 	failed atomic.Int64 // retried requests
 }
 
-// RunTasks runs tasks during failures, and fails the test if one does not complete, an answer is
-// lost, or anything happens twice.
+// RunTasks fails the test if a task does not complete, loses an answer, or repeats anything.
 func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
 	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
@@ -194,8 +193,7 @@ func (c *taskClient) reply(key string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, c.text(key))
 }
 
-// answer answers the one outstanding question, which must not have been answered before, under any
-// key.
+// answer answers the one outstanding question, which must not have been answered before.
 func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests) error {
 	if len(requests) != 1 {
 		return fmt.Errorf("%d questions", len(requests))

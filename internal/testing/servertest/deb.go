@@ -1,7 +1,6 @@
 package servertest
 
-// This file unpacks Debian packages for tests of programs, without installing, starting services or
-// root.
+// This file unpacks Debian packages for tests, without installing, services or root.
 
 import (
 	"errors"
@@ -14,8 +13,7 @@ import (
 	"testing"
 )
 
-// UnpackDebs returns a named folder in the user's cache directory, with the unpacked packages and
-// missing libraries. It is moved there when complete.
+// UnpackDebs returns a cache folder with the unpacked packages, complete, and missing libraries.
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -28,8 +26,7 @@ func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	return root
 }
 
-// DebLibraries returns the environment in which a program of an unpacked package finds its
-// libraries.
+// DebLibraries returns the environment in which unpacked programs find their libraries.
 func DebLibraries(t testing.TB, root string) string {
 	t.Helper()
 	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
@@ -50,8 +47,7 @@ func release(t testing.TB) string {
 // wouldInstall finds a package in the output of a simulated apt.
 var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
 
-// fetch needs neither root nor the machine's package lists, which may be old or missing: apt gets
-// its own.
+// fetch has apt get its own package lists, as the machine's may be old or missing.
 func fetch(t testing.TB, cache, root string, packages []string) {
 	t.Helper()
 	noError(t, os.MkdirAll(cache, 0o755))

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A Link carries connections to a process until the end of the test. While cut it drops everything
-// without breaking connections.
+// A Link carries connections to a process. While cut it drops everything, but breaks none.
 type Link struct {
 	t       testing.TB
 	address string

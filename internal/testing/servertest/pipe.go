@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// PipeURL is the apparent address of [ServePipe], a loopback host, which passes checks of the Host
-// header.
+// PipeURL is [ServePipe]'s apparent address, a loopback host, which passes Host checks.
 const PipeURL = "http://127.0.0.1/"
 
 // A PipeServer serves HTTP over pipes, which are unbuffered: unread data blocks the writer.
@@ -39,8 +38,7 @@ func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	return s
 }
 
-// StartPipe starts a [httptest.Server] over pipes, closed when the test ends. Only its client
-// reaches it. For synctest see [ServePipe].
+// StartPipe is [ServePipe] as a [httptest.Server]. Only its client reaches it.
 func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	l := newListener()
 	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
@@ -65,8 +63,7 @@ func (s *PipeServer) Dial() net.Conn {
 	return conn
 }
 
-// DialContext returns a connection to the server. It has the signature of [net.Dialer.DialContext];
-// network and address are ignored.
+// DialContext is Dial with the signature of [net.Dialer.DialContext]; it ignores the address.
 func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.listener.dial(ctx)
 }

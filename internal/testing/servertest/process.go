@@ -23,8 +23,7 @@ import (
 // defaultPatience is for a line, and for the end: loaded machines must not fail correct tests.
 const defaultPatience = time.Minute
 
-// Self returns the command that starts the test binary again, with environment variables
-// ("KEY=value") that keep its TestMain from running tests.
+// Self returns the command of the test binary, with env ("KEY=value") for its TestMain.
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -79,8 +78,7 @@ func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	return p
 }
 
-// Line returns the next line of the process without its end, or fails the test at once. Call it on
-// the test's goroutine.
+// Line returns the next line, or fails the test at once. Call it on the test's goroutine.
 func (p *Process) Line() string {
 	p.t.Helper()
 	inTime := time.AfterFunc(p.patience, p.killAndClose).Stop

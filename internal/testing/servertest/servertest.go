@@ -21,8 +21,7 @@ func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 	return h
 }
 
-// numberFields returns the names of an options struct's exported number and duration fields,
-// including "Limits.Name".
+// numberFields returns an options struct's number and duration fields, with "Limits.Name".
 func numberFields(options reflect.Type, prefix string) (names []string) {
 	for field := range options.Fields() {
 		switch field.Type {

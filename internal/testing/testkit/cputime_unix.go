@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// processTime is this process's CPU time so far, user and kernel, independent of machine load. It
-// allocates nothing.
+// processTime is this process's CPU time so far, user and kernel. It allocates nothing.
 func processTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -26,8 +26,7 @@ const (
 	shortest     = 200 * time.Microsecond // shorter runs count as this: the runtime dominates
 	tries        = 5                      // repetitions of a run that is out of bounds
 	slack        = 64 << 10               // allocations for any input size
-	// Bounds of allocations for ten times the input: doubling buffers are less than twice too
-	// large.
+	// For ten times the input: doubling buffers are less than twice too large.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )
@@ -39,8 +38,7 @@ type GrowthReader struct {
 	BytesPerByte, ObjectsPerByte float64 // bounds for allocations
 }
 
-// A GrowthInput makes inputs of about the given size. Refused ones must be refused, as must those
-// of at least RefusedFrom bytes, if set.
+// A GrowthInput makes inputs. Refused ones, and those from RefusedFrom bytes on, must be refused.
 type GrowthInput struct {
 	Name        string
 	Make        func(size int) []byte

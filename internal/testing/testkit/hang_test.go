@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// childLimit is the idle limit of children, longer with the tag slow, for machines on which the
-// runtime needs more of an idle process's CPU share.
+// childLimit is longer with the tag slow, where the runtime may use more of the CPU share.
 func childLimit() time.Duration {
 	if testkit.Slow {
 		return 2 * time.Second

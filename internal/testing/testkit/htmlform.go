@@ -12,8 +12,7 @@ var (
 	htmlAttribute = regexp.MustCompile(`\s([a-z-]+)(?:="([^"]*)")?`)
 )
 
-// ReadHTMLForm returns what a browser sends for a page's unchanged form, and the choices of each
-// field: none for text.
+// ReadHTMLForm returns a page's unchanged form as sent, and each field's choices, if any.
 func ReadHTMLForm(page string) (sent url.Values, choices map[string][]string) {
 	sent, choices = url.Values{}, map[string][]string{}
 	list := "" // the current select element

@@ -50,8 +50,7 @@ func check(t testing.TB, limit time.Duration) {
 	})
 }
 
-// findLeftOver waits until only ignored goroutines are left, or the time is up. One look of goleak
-// takes half a second.
+// findLeftOver waits until only ignored goroutines are left, or the time is up.
 func findLeftOver(limit time.Duration, ignored ...goleak.Option) error {
 	for deadline := time.Now().Add(limit); ; {
 		if err := goleak.Find(ignored...); err == nil || time.Now().After(deadline) {

@@ -1,7 +1,6 @@
 package testkit
 
-// This file checks that a value with a secret never prints it: by any verb, nested, by slog or
-// encoding/json, or encoded, as in hex or base64.
+// This file checks that secrets are never printed: by any verb, nested, by slog, or encoded.
 
 import (
 	"bytes"
@@ -51,8 +50,7 @@ type guise struct {
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of base64 depends on padding and what follows: search whole groups, of three bytes,
-	// or five for base32.
+	// The end of base64 varies: search whole groups, of three bytes, or five for base32.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -111,8 +109,7 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are shapes around a value. fmt does not call methods of values in unexported fields,
-// which is how most secrets with a String method leak.
+// nestings are shapes around a value. fmt calls no methods of values in unexported fields.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,

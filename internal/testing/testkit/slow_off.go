@@ -2,6 +2,5 @@
 
 package testkit
 
-// Slow reports whether tests of many rounds run all of them; without the tag they run fewer, to be
-// fast.
+// Slow reports whether tests of many rounds run all of them.
 const Slow = false

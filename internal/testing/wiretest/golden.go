@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wire transcripts under testdata")
 
-// Golden compares messages with the transcript at path and fails t if they differ; with -update it
-// writes the transcript instead, keeping its comment.
+// Golden fails t if messages differ from the transcript at path; -update writes its messages.
 func Golden(t testing.TB, path string, got []Message) {
 	t.Helper()
 	old, readErr := os.ReadFile(path)

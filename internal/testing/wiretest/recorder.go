@@ -11,8 +11,7 @@ import (
 	"sync"
 )
 
-// A Recorder is an [http.RoundTripper] that records messages, in the order in which exchanges
-// began. Calls may overlap.
+// A Recorder is an [http.RoundTripper] that records exchanges by start. Calls may overlap.
 type Recorder struct {
 	Base http.RoundTripper // nil: [http.DefaultTransport]
 
@@ -66,8 +65,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Messages returns every request, followed by its responses. Events of a stream are separate
-// messages, without comments and events without data.
+// Messages returns every request and its responses: each event with data is one.
 func (r *Recorder) Messages() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -99,8 +99,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	case !slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, answers):
 		return "", fmt.Errorf("the answer to %s cannot be input_required", answers)
 	default:
-		// The published union of this and the method's own result accepts any resultType, because
-		// the first has no constant.
+		// The published union accepts any resultType, because InputRequiredResult has no constant.
 		name, what = "InputRequiredResult", "an input_required result"
 		requests, hasRequests := result["inputRequests"]
 		if _, hasState := result["requestState"]; !hasRequests && !hasState {
@@ -114,8 +113,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	return name, s.closed(what, result, s.defs[name], foreign...)
 }
 
-// questionRules refuses members of sent requests in carried ones: an id, and the elicitationId of
-// pushed URL questions.
+// questionRules refuses an id, and the elicitationId of pushed URL questions, in carried ones.
 func questionRules(requests any) error {
 	questions, _ := requests.(map[string]any)
 	for key, question := range questions {

@@ -101,8 +101,7 @@ func Examples(revision string) ([]Example, bool) {
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
 	"from the project's root"
 
-// Need skips t without the published data, or fails it if the variable CI is set, where a skip
-// would go unnoticed.
+// Need skips t without the published data, or fails it if the variable CI is set.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, ok := Dir(); ok {

@@ -174,8 +174,7 @@ func members(revision string, raw []byte) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// head returns the method and the raw id, each empty if absent. Message refuses what it cannot
-// read.
+// head returns the method and the raw id, each empty if absent or unreadable.
 func head(raw []byte) (method, id string) {
 	var object map[string]json.RawMessage // matching struct fields would fold case
 	if json.Unmarshal(raw, &object) != nil || json.Unmarshal(object["method"], &method) != nil {

@@ -244,8 +244,7 @@ func eraName(era protocol.Era) string {
 	return "2025-11-25"
 }
 
-// listTools names the tools in an era. The client declares all capabilities, because servers may
-// hide tools that ask from others.
+// listTools names the tools shown to a client that declares all capabilities.
 func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.target.Timeout)
 	defer cancel()

@@ -44,8 +44,7 @@ type consent struct {
 
 var sure = roundtrip.MustQuestion[consent]("sure")
 
-// newServer has tools that hold, ask until accepted and then assume it, forget answers, and never
-// ask.
+// newServer has tools that hold, ask until accepted, forget answers, and never ask.
 func newServer() (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "attacked", Version: "1"}})
