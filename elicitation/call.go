@@ -23,7 +23,7 @@ type Origin struct {
 	Capabilities *protocol.ClientCapabilities
 }
 
-// A Call is a client request served by an upstream. All methods may be called concurrently.
+// A Call is a client request at an upstream, from Begin to End. Methods may be called concurrently.
 type Call struct {
 	router   *Router
 	ctx      context.Context // of the request, from Begin to End

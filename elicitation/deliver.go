@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Via delivers questions during a client's request, see [ViaFrames]. The zero Via does nothing.
+// Via delivers questions to the client during one of its requests. The zero Via delivers nothing.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker

@@ -66,7 +66,7 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for event.CallID. It describes the calls in event.
+// findCallLocked is findCall for the CallID of event. It describes the calls in event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)

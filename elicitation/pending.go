@@ -107,7 +107,7 @@ func (c *Call) openQuestion(
 	return p, request, nil
 }
 
-// begin takes a slot, publishes the question and returns the client's request, or undoes all.
+// begin takes a slot, publishes the question and returns the client's request. Errors free the slot.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
@@ -176,7 +176,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question; only the first call, which returns true, has effects. Needs no locks.
+// finish ends the question; only the first call, which returns true, has effects. Hold no lock.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
 	if p.state.endsQuestion() {

@@ -86,7 +86,7 @@ func (s *Session) ID() string { return s.info.ID }
 // message's principal instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
-// A Sender is the host-authenticated session and principal of a message.
+// A Sender is a message's session and principal as authenticated by the host, not as claimed in it.
 type Sender struct {
 	Session   string
 	Principal protocol.Principal

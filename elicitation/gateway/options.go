@@ -76,9 +76,10 @@ type Upstream struct {
 	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil: all
 	// share one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
-	// Unprefixed names of tools and prompts are published unchanged and reserved while down.
+	// Unprefixed names of tools and prompts are published unchanged, and reserved even while it is down.
 	Unprefixed []string
-	// Refuse lists kinds of questions that are not declared to the upstream.
+	// Refuse lists the kinds of questions that the upstream may not ask. Others are declared to it
+	// if the client of the call has declared them.
 	Refuse []protocol.InputKind
 	// Secrets admits forms that seem to ask for a secret, such as a password; prefer a URL.
 	Secrets bool

@@ -29,7 +29,8 @@ import (
 
 type callKey struct{}
 
-// WithCall returns a context for upstream requests of call, not for a shared connection's connect.
+// WithCall returns a context for the upstream requests of call. Do not connect with it, or a shared
+// connection would belong to the first call.
 func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call.Origin().CallID)
 }
@@ -182,7 +183,8 @@ func tagQuestion(message []byte, id string) []byte {
 	return tagged
 }
 
-// setMember returns object, which may be nil, with member name changed, nil if unchanged.
+// setMember returns a copy of object (nil: {}) with change(value) as the member name; value is nil
+// if there is none.
 func setMember(object []byte, name string,
 	change func(value []byte) ([]byte, error)) ([]byte, error) {
 	if object == nil {

@@ -43,7 +43,7 @@ set entries = rondo_usage.entries + excluded.entries, bytes = rondo_usage.bytes 
 where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
 	and rondo_usage.bytes + excluded.bytes <= $7`
 
-// take counts an owner's use, or returns a [*store.QuotaError] to roll back for.
+// take counts an owner's use. On a [*store.QuotaError] the transaction must be rolled back.
 func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
 	share, all := r.store.shares.Of(owner)
 	full, err := r.takeWithin(ctx, tx, owner, use{entries, size}, share, all)

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Options configure a [Store]. Zero: for PostgreSQL. A negative number is an error.
+// Options configure a [Store]. The zero value is for PostgreSQL. Negative numbers are errors.
 type Options struct {
 	Dialect Dialect // of the database
 	// Service names the server, at most 100 bytes: the same for its replicas, different for servers

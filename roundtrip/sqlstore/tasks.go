@@ -318,7 +318,7 @@ func readIDs(rows *sql.Rows) (ids [][32]byte, err error) {
 
 const maxDropBatches = 20 // per call of [Store.DropTasks]
 
-// DropTasks implements [store.TaskStore], for the oldest 10,000 at most, in batches.
+// DropTasks implements [store.TaskStore]. It drops at most 10,000 tasks, the oldest, in batches.
 func (s *Store) DropTasks(ctx context.Context) error {
 	for n := range maxDropBatches {
 		dropped := 0

@@ -17,7 +17,7 @@ type Request struct {
 	// DrainCause is the cause with which [Set.Drain] cancels an endless request, such as a
 	// subscription. Nil: Drain waits. Set it before adding the request to a set.
 	DrainCause error
-	// Uncancellable makes [Set.Cancel] skip initialize. Set it before adding the request.
+	// Uncancellable makes [Set.Cancel] skip the request, as for initialize. Set it before Begin.
 	Uncancellable bool
 
 	cancelled atomic.Bool

@@ -57,7 +57,7 @@ type Watch struct {
 	ended error    // why waits must end; nil: they need not
 }
 
-// A Canceler ends something with a cause. Cancel must return soon, and may be called repeatedly.
+// A Canceler ends something. Cancel must return soon; calls may be repeated and overlap [Wait.Begin].
 type Canceler interface{ Cancel(cause error) }
 
 // A Wait is one or more questions that a call waits for. It is used once and must not be copied.
@@ -158,7 +158,7 @@ func (one *Wait) Resume(ctx context.Context) error {
 	return nil
 }
 
-// removeFrom ends the wait for w and outer watches, even if a listener panics.
+// removeFrom ends the wait for w and outer watches. No clock stays paused if a listener panics.
 func (one *Wait) removeFrom(w *Watch) {
 	if w == nil {
 		return
