@@ -107,7 +107,7 @@ func (c *Call) openQuestion(
 	return p, request, nil
 }
 
-// begin takes a slot, publishes the question and returns the client's request. Errors free the slot.
+// begin takes a slot, publishes the question and returns the request. Errors free the slot.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {

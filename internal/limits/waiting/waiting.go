@@ -57,7 +57,7 @@ type Watch struct {
 	ended error    // why waits must end; nil: they need not
 }
 
-// A Canceler ends something. Cancel must return soon; calls may be repeated and overlap [Wait.Begin].
+// A Canceler ends something. Cancel must return soon; calls may repeat and overlap [Wait.Begin].
 type Canceler interface{ Cancel(cause error) }
 
 // A Wait is one or more questions that a call waits for. It is used once and must not be copied.
