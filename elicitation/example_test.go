@@ -83,7 +83,8 @@ func Example() {
 		fmt.Println(wire.Code, wire.Message)
 	}
 	// Output:
-	// to the client: elicitation/create accept {"env":"prod"}
+	// to the client: elicitation/create
+	// accept {"env":"prod"}
 	// -32602 Client does not support URL elicitation
 }
 
@@ -134,8 +135,11 @@ func ExampleRouter_ElicitFrom() {
 	result, err = router.ElicitFrom(ctx, "shared connection", params)
 	fmt.Println(result.Action, err)
 	// Output:
-	// ann is asked: Sure? accept <nil> No client session available true bob is asked: Sure? accept
-	// <nil>
+	// ann is asked: Sure?
+	// accept <nil>
+	// No client session available true
+	// bob is asked: Sure?
+	// accept <nil>
 }
 
 // Settings from the environment.

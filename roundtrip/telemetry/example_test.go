@@ -95,8 +95,11 @@ func Example() {
 	}
 	fmt.Print(out.String())
 	// Output:
-	// server tools/call greet 0 client tools/call greet 0 server elicitation/create 0 server
-	// tools/call greet 1 client tools/call greet 0
+	// server tools/call greet 0
+	// client tools/call greet 0
+	// server elicitation/create 0
+	// server tools/call greet 1
+	// client tools/call greet 0
 }
 
 var _ = newGateway
