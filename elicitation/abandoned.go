@@ -6,7 +6,7 @@ import "errors"
 const maxAbandonedUpstreams = 2048
 
 var errAbandonedCall = errors.New(
-	"a call that was given up on this connection could have caused it")
+	"an abandoned call on this connection could have caused it")
 
 // An abandonedCount counts the calls on a connection whose context ended while their upstream may
 // still serve them: questions there are not for the next call's client. A count expires a

@@ -73,8 +73,8 @@ type Question struct {
 }
 
 var (
-	errNoVia = errors.New("elicitation call: Begin was given no Via")
-	errStuck = errors.New("elicitation: the transport did not take the question in time")
+	errNoVia = errors.New("elicitation call: Begin got the zero Via")
+	errStuck = errors.New("elicitation: the transport did not accept the question in time")
 )
 
 const withdrawTimeout = time.Second
@@ -106,7 +106,7 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 		return
 	}
 	if p.markDelivered() { // the delivery was in flight when the question ended
-		p.sendWithdrawal("nobody waits for the answer any more")
+		p.sendWithdrawal("the answer is no longer needed")
 	}
 }
 

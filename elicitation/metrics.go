@@ -22,11 +22,11 @@ const actionUnseen protocol.ElicitAction = "unseen"
 func newMetrics(sink event.MetricSink) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
 		{Name: "elicitation_requests_total", Help: "Elicitations created."},
-		{Name: "elicitation_timeout_total", Help: "Elicitations that nobody answered in time."},
-		{Name: "elicitation_pending", Help: "Elicitations that wait for their end.", Gauge: true},
+		{Name: "elicitation_timeout_total", Help: "Elicitations that timed out."},
+		{Name: "elicitation_pending", Help: "Elicitations that are pending.", Gauge: true},
 		{Name: "elicitation_duration_seconds", // from programs to people who take ten minutes
 			Buckets: []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600},
-			Help:    "Time from the creation of an elicitation to its end, whatever that was."},
+			Help:    "Time from the creation of an elicitation to its end."},
 		{Name: "elicitation_completed_total", Labels: []string{"action"},
 			Help: "Elicitations that the client answered."},
 		{Name: "elicitation_errors_total", Labels: []string{"reason"},

@@ -302,7 +302,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			upstream: failed(-32603, lost),
 			logs: []entry{created, question("error", 10_000, "reason", "delivery",
 				"code", int64(-32603),
-				"error", "elicitation: the transport did not take the question in time")},
+				"error", "elicitation: the transport did not accept the question in time")},
 			counted: "errors_total{delivery}"},
 		{name: "the client cannot be reached by an SDK",
 			run: func(w *wired) string {
@@ -324,7 +324,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			},
 			upstream: failed(-32603, "The client cannot be reached"),
 			logs: []entry{rejected(elicitation.ReasonDelivery, -32603,
-				"error", "elicitation call: Begin was given no Via")},
+				"error", "elicitation call: Begin got the zero Via")},
 			counted: "rejected_total{delivery}"},
 		{name: "the client's error", reply: `"error":{"code":-1,"message":"Not now","data":[1]}`,
 			logs: []entry{created, delivered,

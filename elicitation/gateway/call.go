@@ -340,7 +340,7 @@ func (u *upstream) explainCall(err error) error {
 	}
 	explained.what = "did not answer. " + relay.UnknownEffect
 	if relay.IsAbandoned(err) || errors.Is(err, errClosed) {
-		explained.what = "was not waited for any longer. " + relay.UnknownEffect
+		explained.what = "timed out or was cancelled. " + relay.UnknownEffect
 	}
 	return explained
 }

@@ -64,12 +64,12 @@ func New(opts *Options) (*Gateway, error) {
 			calls: cmp.Or(opts.MaxCalls, 1000)},
 		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}
 	if g.limits.connections < 0 {
-		return nil, errors.New("gateway: MaxConnections must be positive, or 0 for the default: " +
-			"an upstream decides how many there are")
+		return nil, errors.New("gateway: MaxConnections must not be negative: upstreams would " +
+			"control the number of connections")
 	}
 	if opts.Server.Roundtrip.RestartExpired {
-		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
-			"make calls upstream again that have run already")
+		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired must not be set: it would " +
+			"repeat upstream calls that have already run")
 	}
 	asks := opts.questions()
 	if g.router, err = elicitation.New(&asks); err != nil {

@@ -70,13 +70,13 @@ func newLogins(opts *Options) (*logins, error) {
 	u, err := url.Parse(l.config.URL)
 	switch {
 	case l.config.Visitor == nil:
-		return nil, errors.New("gateway: Logins.Visitor is missing: it says whose browser it is")
+		return nil, errors.New("gateway: Logins.Visitor is required: it identifies the user of a browser")
 	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
 		u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("gateway: Logins.URL: it is https, without query and fragment")
+		return nil, errors.New("gateway: Logins.URL must be https, without query and fragment")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" &&
 		u.Hostname() != "::1":
-		return nil, errors.New("gateway: Logins.URL: http is for this machine alone; use https")
+		return nil, errors.New("gateway: Logins.URL: http is only allowed for this machine; use https")
 	}
 	return l, nil
 }
@@ -177,7 +177,7 @@ func (u *upstream) sourceFor(
 	}
 	a, ok := credential.Authorizer.(loginAuthorizer)
 	if !ok {
-		return nil, &upstreamError{u.config.Name, "has no login for this caller any more", nil}
+		return nil, &upstreamError{u.config.Name, "no longer has a login for this caller", nil}
 	}
 	return a.Source, nil
 }
@@ -192,7 +192,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 	}
 	switch {
 	case g.logins.config == nil:
-		return refuse("this gateway has no page for that: its operator sets Options.Logins")
+		return refuse("this gateway has no login page: its operator must set Options.Logins")
 	case call.Principal.Anonymous():
 		return refuse("the gateway does not know who you are: authenticate at the gateway, then " +
 			"call again")
@@ -203,7 +203,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 	next, err := g.beginLogin(ctx, u, call.Principal, needed)
 	if err != nil {
 		g.logFailure(event.LevelError, "gateway.login_failed", u.config.Name, err)
-		return refuse("the login cannot begin: the log of the gateway says why")
+		return refuse("the login cannot begin: see the gateway's log")
 	}
 	next.Key = "login-" + strconv.Itoa(roundtrip.RoundOf(ctx).Number)
 	state.Login = next
@@ -242,7 +242,7 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 		return nil, err
 	}
 	if len(sealed) > maxLinkBytes {
-		return nil, fmt.Errorf("gateway: the login takes %d bytes, and a cookie has room for %d: "+
+		return nil, fmt.Errorf("gateway: the login takes %d bytes, more than the %d of a cookie: "+
 			"request fewer scopes", len(sealed), maxLinkBytes)
 	}
 	link := g.logins.config.URL + "?" + url.Values{"visit": {sealed}}.Encode()
@@ -263,7 +263,7 @@ func (g *Gateway) awaitLogin(
 		g.logins.mu.Unlock()
 		if failure != nil {
 			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
-				"login has failed: call again to try once more", failure}
+				"login has failed: call again to retry", failure}
 		}
 		login, err := source.StoredLogin(ctx)
 		return login != "" && login != state.Login.Before, err
@@ -355,8 +355,8 @@ func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) 
 		err = json.Unmarshal(plain, v)
 	}
 	if err != nil || v.Purpose != linkPurpose || v.Login == nil || !time.Now().Before(v.Ends) {
-		http.Error(w, "This link is not good, or not any more: it is for 15 minutes. "+
-			"Try again what led to it.", http.StatusForbidden)
+		http.Error(w, "This link is invalid or has expired: links are valid for 15 minutes. "+
+			"Repeat the call that led to it.", http.StatusForbidden)
 		return nil
 	}
 	var known bool

@@ -17,7 +17,7 @@ func newMetrics(sink event.MetricSink, upstreams []Upstream) (*metrics, error) {
 		{Name: "elicitation_parked", Gauge: true,
 			Help: "Calls that run at upstreams of older revisions."},
 		{Name: "elicitation_resumes_total", Labels: []string{"outcome"},
-			Help: "Requests that came back to such a call with answers, by how they ended."},
+			Help: "Requests that resumed such a call with answers, by outcome."},
 		{Name: "elicitation_upstream_failures_total", Labels: []string{"upstream", "why"},
 			Help: "Calls that failed at an upstream, and attempts to read its lists that failed."},
 	})

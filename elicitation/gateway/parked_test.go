@@ -116,7 +116,7 @@ func TestACallThatTakesTooLongEndsUpstream(t *testing.T) {
 		t.Fatalf("got %v, %v", next, err)
 	}
 	r := result.(*protocol.CallToolResult)
-	if !r.IsError || !strings.Contains(textOf(r), "not waited for any longer") {
+	if !r.IsError || !strings.Contains(textOf(r), "timed out or was cancelled") {
 		t.Errorf("got %q", textOf(r))
 	}
 }

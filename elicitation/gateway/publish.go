@@ -319,7 +319,7 @@ func (v *view) addTool(name string, t *protocol.Tool) {
 	}
 	if json.Unmarshal(t.Extra["execution"], &execution) == nil &&
 		execution.TaskSupport == "required" { // tasks are not relayed
-		panic("it can be called as a task alone") // as the server panics
+		panic("it can only be called as a task") // as the server panics
 	}
 	u, upstreamName, definition := v.upstream, t.Name, *t
 	definition.Name = name

@@ -40,7 +40,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"x"}}), ""},
 		"claim of a prefix": {before(one[0],
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"a_x"}}), ""},
-		"no connections": {&gateway.Options{MaxConnections: -1, Upstreams: one}, "must be positive"},
+		"no connections": {&gateway.Options{MaxConnections: -1, Upstreams: one}, "must not be negative"},
 		"no kind": {before(gateway.Upstream{Name: "a", Connect: up,
 			Refuse: []protocol.InputKind{"url"}}), `"url" is no kind of question`},
 		"calls that start over": {restarting, "RestartExpired"},
@@ -56,7 +56,7 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	taken := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "elicitation_resumes_total",
-		Help: "Requests that came back to such a call with answers, by how they ended.",
+		Help: "Requests that resumed such a call with answers, by outcome.",
 	}, []string{"outcome"})
 	registry.MustRegister(taken)
 	opts := before(gateway.Upstream{Name: "a", Connect: gateway.HTTP("http://localhost", nil)})

@@ -15,9 +15,9 @@ import (
 type claims Store
 
 var (
-	errLost = errors.New("no marker: Redis has lost what was claimed, or is new; states " +
-		"from before are refused as long as they last")
-	errYoung = errors.New("the state may be older than what Redis knows: it was empty not long ago")
+	errLost = errors.New("no marker: Redis has lost its claims, or is new; older states " +
+		"are refused until they expire")
+	errYoung = errors.New("the state may be older than Redis's data: Redis was recently empty")
 	errReply = errors.New("unexpected reply of a script")
 )
 

@@ -55,7 +55,7 @@ var (
 	_ store.StateStore = (*Store)(nil)
 )
 
-var errNoClient = errors.New("redisstore: there is no client")
+var errNoClient = errors.New("redisstore: the client is nil")
 
 // New returns a store that uses client, of a server, a cluster or sentinels. It refuses a Redis
 // that may evict keys. The client should have ContextTimeoutEnabled and not read from replicas: see

@@ -60,7 +60,7 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	}
 	switch {
 	case db == nil:
-		return nil, errors.New("sqlstore: there is no database")
+		return nil, errors.New("sqlstore: the database is nil")
 	case o.Dialect != PostgreSQL && o.Dialect != SQLite:
 		return nil, fmt.Errorf("sqlstore: options: unknown Dialect %d", o.Dialect)
 	case min(o.MaxEntries, o.MaxBytes) < 0:

@@ -97,7 +97,7 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 	flags.Func("tool", "call the tool with these arguments: `NAME=ARGUMENTS`, a JSON object",
 		c.addTool)
 	flags.DurationVar(&c.target.Timeout, "timeout", defaultTimeout,
-		"give a call up after this time")
+		"time limit of a call")
 	flags.BoolVar(&c.target.SingleUse, "single-use", false, "states of the server work once")
 	stderr := flags.Bool("stderr", false, "pass on what the command writes to standard error")
 	if err := flags.Parse(args); err != nil {
@@ -258,7 +258,7 @@ func (c *config) listTools(era protocol.Era) (names []string, err error) {
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 			Sampling:    &protocol.SamplingCapability{Tools: true}},
 		RelayElicit: func(context.Context, json.RawMessage) (*protocol.ElicitResult, error) {
-			return nil, errors.New("nobody answers while tools are listed")
+			return nil, errors.New("questions are not answered while tools are listed")
 		},
 	})
 	if err != nil {
