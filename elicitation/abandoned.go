@@ -2,7 +2,6 @@ package elicitation
 
 import "errors"
 
-// maxAbandonedUpstreams bounds the remembered connections with abandoned calls.
 const maxAbandonedUpstreams = 2048
 
 var errAbandonedCall = errors.New(

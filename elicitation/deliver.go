@@ -138,7 +138,6 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	p.failDelivery(err)
 }
 
-// recoverToError turns a panic in host code into an error.
 func recoverToError(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -193,7 +192,6 @@ func deliver(ctx context.Context, frames FrameDeliverer, method string, params a
 	return recoverToError(func() error { return frames.Deliver(ctx, n) })
 }
 
-// withdrawalReason tells the client why its answer is not needed.
 func (out outcome) withdrawalReason() string {
 	switch {
 	case out.state == eventTimeout:

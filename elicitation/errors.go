@@ -135,7 +135,6 @@ func noSessionError(reason Reason, err error) *Error {
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 
-// invalidQuestionError refuses a question. The upstream gets the text of err.
 func invalidQuestionError(reason Reason, err error) *Error {
 	wire := protocol.Errorf(protocol.CodeInvalidParams, "Invalid elicitation request: %v", err)
 	return &Error{Reason: reason, Wire: wire, Err: err}

@@ -103,7 +103,6 @@ func (c *Call) emit(e *questionEvent) {
 
 func (k eventKind) endsQuestion() bool { return k != eventCreated && k != eventDelivered }
 
-// emitStateLocked emits the event of the state, with the outcome if the question has ended.
 func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	if p.router.recordsEvents() {
 		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
@@ -160,7 +159,6 @@ func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts, logs and returns a refusal. e has its known origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

@@ -37,7 +37,6 @@ func (c *formCache) findForm(schema []byte) parsedForm {
 	return f
 }
 
-// parseForm returns the form of a schema, and caches it.
 func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
 	if f := c.findForm(schema); f.form != nil {
 		return f, nil

@@ -15,7 +15,6 @@ type metrics struct {
 	cancels                                func(string) event.Instrument
 }
 
-// actionUnseen labels a decline or cancel of an unseen question.
 const actionUnseen protocol.ElicitAction = "unseen"
 
 // newMetrics registers all series at once, so that first increases show. sink may be nil.

@@ -122,7 +122,6 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// maxTimeout bounds the life of a question that its client extends.
 func (o *Options) maxTimeout() time.Duration {
 	return max(minMaxTimeout, o.Timeout+maxExtension)
 }

@@ -220,7 +220,6 @@ func (p *pendingQuestion) confirmDeliveryLocked() {
 	}
 }
 
-// endLocked counts the outcome, emits its event and removes the question from the table.
 func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()

@@ -140,7 +140,6 @@ func (t *relayedQuestions) add(id string) {
 	t.metrics.pending.Add(1)
 }
 
-// end removes a question, and reports whether it had ended before.
 func (t *relayedQuestions) end(id string, how eventKind) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -126,7 +126,6 @@ func (r *Router) insertQuestionLocked(p *pendingQuestion) *Error {
 	return nil
 }
 
-// removeLocked moves the question to the ended ones and frees its slot.
 func (p *pendingQuestion) removeLocked(out outcome) {
 	r, c := p.router, p.call
 	r.mu.Lock()

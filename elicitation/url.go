@@ -99,7 +99,6 @@ func (r *Router) rememberURLLocked(u *urlElicitation) {
 	urls.Put(u.key, u)
 }
 
-// forgetURLLocked undoes rememberURLLocked, if the URL elicitation is stored.
 func (r *Router) forgetURLLocked(u *urlElicitation) {
 	if r.urls[u.key] != u {
 		return

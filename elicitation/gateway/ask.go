@@ -16,7 +16,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// sessions are the router's sessions for clients of older revisions.
 type sessions struct {
 	mu       sync.Mutex
 	attached map[*server.Session]*elicitation.Session
@@ -146,7 +145,6 @@ func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	return session.ElicitationComplete(ctx, completed.ElicitationID)
 }
 
-// elicit puts a pushed question to the client of the call.
 func (c *connection) elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
@@ -217,7 +215,6 @@ func (r *request) beginLocked(call *server.Call, conn *connection) (err error) {
 	return err
 }
 
-// openQuestion opens a question returned by the upstream.
 func (r *request) openQuestion(call *server.Call, conn *connection, key string,
 	q protocol.InputRequest,
 ) (*elicitation.Relayed, error) {

@@ -125,7 +125,6 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	return u.askClient(request, conn, call, pending, roundtrip.RoundOf(ctx).Number)
 }
 
-// askClient returns a modern upstream's questions as those of the gateway.
 func (u *upstream) askClient(request *request, conn *connection, call *server.Call,
 	pending *client.Pending, round int,
 ) (protocol.Result, error) {
@@ -148,7 +147,6 @@ func (u *upstream) askClient(request *request, conn *connection, call *server.Ca
 	return relay.Ask(questions, next), nil
 }
 
-// An askedUndeclared is a question that the client has not declared support for.
 type askedUndeclared struct {
 	refused *elicitation.Error
 	needs   protocol.ClientCapabilities
@@ -234,7 +232,6 @@ func (c *connection) call(ctx context.Context, params protocol.Params) (protocol
 
 var errPanicked = errors.New("gateway: panic")
 
-// recoverPanic turns a panic outside a request, as in an authorizer, into an error.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())

@@ -68,7 +68,6 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// isMalformed reports whether the upstream sent an invalid answer.
 func isMalformed(err error) bool {
 	return isA[*client.ResponseError](err) || isA[malformed](err)
 }

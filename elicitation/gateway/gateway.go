@@ -42,7 +42,6 @@ type Gateway struct {
 	busy sync.WaitGroup // goroutines that follow the lists
 }
 
-// limits of one upstream.
 type limits struct {
 	entries     int // tools, prompts, resources and templates, each
 	connections int // for calls; 0: as many as calls, over HTTP
@@ -126,7 +125,6 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 	return handler, err
 }
 
-// errClosed is the cause with which shutdown cancels upstream calls.
 var errClosed = errors.New("gateway: the gateway is shutting down")
 
 // Shutdown drains the gateway until ctx ends, then closes it and its handler. Over HTTP new calls
@@ -163,7 +161,6 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, g.Close())
 }
 
-// awaitRequests waits until no request runs, or returns the cause of ctx.
 func (g *Gateway) awaitRequests(ctx context.Context) error {
 	for g.requests.Load() > 0 {
 		if !pause(ctx, drainPause) {
@@ -229,7 +226,6 @@ func (g *Gateway) logFailure(level event.Level, name, upstream string, err error
 	})
 }
 
-// isBroken reports whether a connection is unusable after an error.
 func isBroken(err error) bool {
 	_, said := protocol.AsError(err)
 	return err != nil && !said && !isA[*client.QuestionError](err)

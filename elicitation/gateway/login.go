@@ -158,7 +158,6 @@ func (u *upstream) credentialFor(
 	return credential, nil
 }
 
-// isLoggedOut reports whether a caller's lists require a login.
 func isLoggedOut(ctx context.Context, credential Credential) bool {
 	source, ok := credential.Authorizer.(*oauth.Source)
 	if !ok {
@@ -375,7 +374,6 @@ func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) 
 	return v
 }
 
-// loginCookie returns the cookie that holds the link of the login with a state.
 func (g *Gateway) loginCookie(state, value string, age time.Duration) *http.Cookie {
 	sum := sha256.Sum256([]byte(state))
 	u, _ := url.Parse(g.logins.config.URL) // validated by New

@@ -158,7 +158,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refresh reads the lists and publishes the differences.
 func (v *view) refresh(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -273,7 +272,6 @@ func isListWhole(err error) bool {
 	return errors.Is(err, client.ErrListWhole) || ok && said.Code == protocol.CodeMethodNotFound
 }
 
-// isAnswer reports whether the upstream answered, with an error or invalidly.
 func isAnswer(err error) bool {
 	_, said := protocol.AsError(err)
 	return said || isA[*client.ResponseError](err)

@@ -88,7 +88,6 @@ func viewOf(views []*view, uri string) *view {
 	return nil
 }
 
-// watchSession handles a session's resources/subscribe or unsubscribe.
 func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri string,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -199,7 +198,7 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn announces a change. A new subscription may have missed changes of all in before.
+// passOn announces a change, and after a resubscription of all resources in before.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {

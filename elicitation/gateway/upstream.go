@@ -248,7 +248,7 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked limits call connections, negative: not; over HTTP like the calls.
+// maxConnectionsLocked returns the limit, negative: none. Over HTTP it is that of calls.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
@@ -473,7 +473,6 @@ func (u *upstream) reportOnce(entry, name string, err error) {
 	})
 }
 
-// closeConnections closes all connections, which ends the calls on them.
 func (u *upstream) closeConnections() error {
 	u.mu.Lock()
 	connections := u.connections

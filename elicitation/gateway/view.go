@@ -110,7 +110,6 @@ func (u *upstream) dropViewLocked(v *view) {
 	delete(u.views, v.key)
 }
 
-// closeIdle closes idle connections and views until the gateway ends.
 func (g *Gateway) closeIdle() {
 	for pause(g.life, idleTime/5) {
 		for _, u := range g.upstreams {

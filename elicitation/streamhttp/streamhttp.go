@@ -75,7 +75,6 @@ func (t tagger) CloseIdleConnections() {
 
 const maxEvent = 256 << 10 // bytes of an event that is parsed
 
-// A taggedStream is a stream of server-sent events whose questions get the id of a call.
 type taggedStream struct {
 	io.Closer
 	lines *bufio.Reader

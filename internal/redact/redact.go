@@ -1,4 +1,4 @@
-// Package redact masks secrets in texts before they are logged:
+// Package redact masks secrets in texts before they are logged.
 //
 //   - [Secrets] masks what a request brought, in all spellings and encodings, and what looks like a
 //     credential. It is for errors of handlers and hooks, which may quote the request.
@@ -103,7 +103,6 @@ func hide(part []bool) {
 	}
 }
 
-// mask writes one Mask for each run of hidden bytes.
 func mask(text string, hidden []bool) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -117,7 +116,6 @@ func mask(text string, hidden []bool) string {
 	return b.String()
 }
 
-// isWordByte reports whether tokens contain c.
 func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		strings.IndexByte("-._~+/=", c) >= 0

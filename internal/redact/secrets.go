@@ -126,7 +126,6 @@ func (s *Secrets) Redact(text string) string {
 	return maskCredentials(text)
 }
 
-// appendSpellings appends secret plain and quoted.
 func appendSpellings(dst []string, secret string) []string {
 	dst = append(dst, secret)
 	quoted := strconv.Quote(secret)

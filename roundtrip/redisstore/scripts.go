@@ -89,7 +89,6 @@ add(owner, 1, 0)
 return {'claimed'}
 `)
 
-// birthScript creates the marker if there is none.
 var birthScript = redis.NewScript(prelude + `
 redis.call('SET', KEYS[4], string.format('%.0f', now), 'NX')
 return 1

@@ -130,7 +130,6 @@ func (s *Store) keys(kind, key string) []string {
 	return []string{p + key, p + "usage", p + "expiry", s.opts.Prefix + "marker"}
 }
 
-// bounds returns the limits of an owner and of all, in entries and bytes.
 func (s *Store) bounds(owner string) []any {
 	share, all := s.shares.Of(owner)
 	return []any{share.Entries, all.Entries, share.Bytes, all.Bytes}

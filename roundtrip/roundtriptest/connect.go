@@ -143,7 +143,6 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser,
 // maxReasons lines fit one mistake and its stack.
 const maxReasons = 40
 
-// reasons are the last internal errors of a server.
 type reasons struct {
 	mu    sync.Mutex
 	lines []string

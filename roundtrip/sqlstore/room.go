@@ -123,7 +123,6 @@ const (
 			and bytes <= 0`
 )
 
-// use is the room taken by rows of one owner.
 type use struct{ entries, bytes int64 }
 
 func (r *room) sweep(ctx context.Context) (deleted int, err error) {
@@ -156,7 +155,6 @@ func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error 
 	return err
 }
 
-// deleteExpired deletes expired rows and returns their use by owner.
 func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (
 	freed map[string]use, deleted int, err error) {
 	rows, err := tx.QueryContext(ctx, r.expired, r.store.service, r.store.service)

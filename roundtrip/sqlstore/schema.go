@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// schemaVersion is the version of the tables, checked with each claim.
 const schemaVersion = 1
 
 // schema creates the tables. Times are milliseconds since 1970 by the database's clock.

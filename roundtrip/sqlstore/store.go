@@ -173,7 +173,6 @@ type executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// exec executes a statement and returns the number of changed rows.
 func (s *Store) exec(
 	ctx context.Context, on executor, statement string, args ...any,
 ) (int64, error) {

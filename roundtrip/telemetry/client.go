@@ -70,7 +70,6 @@ func (p *tracedPeer) handle(ctx context.Context, to protocol.Peer, req *protocol
 	})
 }
 
-// send sends a request within a span.
 func (p *tracedPeer) send(ctx context.Context, req *protocol.Request, send func(context.Context,
 	*protocol.Request) (*protocol.Response, error)) (*protocol.Response, error) {
 	t := p.telemetry
@@ -137,7 +136,6 @@ func (p *tracedPeer) setServer(o *operation) {
 	}
 }
 
-// addRunning registers a request's span until the function is called.
 func (p *tracedPeer) addRunning(span trace.SpanContext) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,6 @@ const (
 
 const maxID = 64 // bytes kept of a request id, which a peer chooses
 
-// An operation is a request or a question, until its answer.
 type operation struct {
 	span           trace.Span
 	method, target string

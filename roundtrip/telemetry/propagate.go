@@ -52,7 +52,6 @@ func carry(ctx context.Context, p propagation.TextMapPropagator) carrier {
 	return c
 }
 
-// addTo returns meta with the members of c.
 func (c carrier) addTo(meta protocol.Meta) protocol.Meta {
 	for _, key := range reserved {
 		if value := c[key]; value != "" {
@@ -64,7 +63,6 @@ func (c carrier) addTo(meta protocol.Meta) protocol.Meta {
 	return meta
 }
 
-// addToParams returns parameters whose _meta has the members of c.
 func (c carrier) addToParams(params json.RawMessage) json.RawMessage {
 	if len(c) == 0 {
 		return params

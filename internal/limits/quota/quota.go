@@ -46,7 +46,6 @@ type Pool[K comparable] struct {
 	queue         []*queued[K]
 }
 
-// queued is a caller of [Pool.Await].
 type queued[K comparable] struct {
 	account K
 	n       int64
@@ -202,7 +201,6 @@ func (p *Pool[K]) findLimitLocked(account K, n int64) Limit {
 	return None
 }
 
-// shareLocked returns the bound of one account, negative if none.
 func (p *Pool[K]) shareLocked(account K) int64 {
 	var anonymous K
 	switch {

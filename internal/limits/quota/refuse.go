@@ -6,7 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// defaultPart is how many accounts exhaust a total by default.
 const defaultPart = 4
 
 // ShareOf returns one account's default share of a total: a quarter, at least one unit. So fewer

@@ -40,7 +40,6 @@ func (s *slabs[V]) grow() {
 	s.all, s.firstFree = append(s.all, slab), first
 }
 
-// free clears an entry for reuse.
 func (s *slabs[V]) free(e *Entry[V]) {
 	*e = Entry[V]{index: e.index, nextFree: s.firstFree}
 	s.firstFree = e.index

@@ -126,7 +126,6 @@ func (s *Store[V]) Resize(e *Entry[V], size int64) Limit {
 	return None
 }
 
-// setSize sets an entry's size, and queues or unqueues it.
 func (s *Store[V]) setSize(e *Entry[V], size int64) {
 	had, has := e.size > 0, size > 0
 	e.size = size

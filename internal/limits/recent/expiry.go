@@ -140,7 +140,6 @@ func (q *Queue[T]) evictDue() {
 	}
 }
 
-// removeDue removes the due values and arms the timer for the next.
 func (q *Queue[T]) removeDue() (due []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

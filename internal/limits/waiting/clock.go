@@ -55,7 +55,6 @@ func (c *Clock) SetWaiting(waiting bool) {
 	}
 }
 
-// elapsedLocked returns the total time spent waiting for a person.
 func (c *Clock) elapsedLocked() time.Duration {
 	if c.waiting > 0 {
 		return c.total + time.Since(c.since)
@@ -88,7 +87,6 @@ func (t *Timer) init(c *Clock, limit time.Duration) {
 	t.clock, t.limit, t.start, t.before = c, limit, time.Now(), c.elapsedLocked()
 }
 
-// run starts the timer, unless it is running or stopped.
 func (t *Timer) run(f func()) {
 	c := t.clock
 	c.mu.Lock()
@@ -113,7 +111,6 @@ func (t *Timer) runs() bool {
 	return t.timer != nil
 }
 
-// stopped is the limit of a stopped timer.
 const stopped = -1 << 63
 
 func (t *Timer) usedLocked() time.Duration {
@@ -225,7 +222,6 @@ func (l *Limit) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// A carrier is a context's clock, and its parent.
 type carrier struct {
 	clock *Clock
 	outer context.Context

@@ -153,7 +153,6 @@ func (r *reader) readKind() protocol.InputKind {
 	return kindCodes[code]
 }
 
-// readList reads a list, nil if empty.
 func readList[T any](r *reader, read func(*reader) T) (list []T) {
 	n := r.readCount(len(r.data))
 	if n > 0 {

@@ -65,7 +65,6 @@ func newDeriver(id string, secret []byte) deriver {
 	}
 }
 
-// A secretDeriver returns a key's secret for another purpose.
 type secretDeriver func(purpose string) []byte
 
 // newSecretDeriver computes, for each purpose,

@@ -8,7 +8,6 @@ import (
 // encoding refuses padding, tail bits, and bytes outside its alphabet; it skips CR and LF.
 var encoding = base64.RawURLEncoding.Strict()
 
-// headerSize is the size of version and id length.
 const headerSize = 2
 
 // parts are a decoded token's fields, checked for shape only. They alias the buffer.

@@ -160,7 +160,6 @@ func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	return fmt.Errorf("%s: claim: malformed entry of kind %d", g.name, found.Kind)
 }
 
-// limitTime sets the timeout and drops the caller's cancellation.
 func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 }

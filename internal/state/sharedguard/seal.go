@@ -33,7 +33,6 @@ func bindFingerprint(id string, fingerprint [32]byte) [32]byte {
 	return sha256.Sum256(append(b, id...))
 }
 
-// sealOutcome encrypts an outcome and binds it to its claim.
 func sealOutcome(id string, c *Claim, outcome []byte) ([]byte, error) {
 	aead, err := cipherOf(id)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An attack is a way to forge the last leg of a flow.
 type attack struct {
 	name  string
 	lacks string // a missing field of subject or flow; empty: none
@@ -141,7 +140,6 @@ func withState(state protocol.RequestState) func(context.Context, *attempt) erro
 	return edit(func(l *leg) { l.state = state })
 }
 
-// tamperedStates have a character changed, added or removed.
 func tamperedStates() (steps []step) {
 	for i := range tamper("state") {
 		steps = append(steps, step{"a changed state",
@@ -196,7 +194,6 @@ func changeTarget(ctx context.Context, s *attempt) error {
 	return nil
 }
 
-// changeArguments changes each text, or adds an argument if there is none.
 func changeArguments(_ context.Context, s *attempt) (err error) {
 	var arguments map[string]any
 	if s.last.arguments != nil {
@@ -270,7 +267,6 @@ func (v *Victim) malformedAnswers(forms ...string) (steps []step) {
 	return steps
 }
 
-// wrongKeys answer under keys of no question.
 func wrongKeys(keys ...string) (steps []step) {
 	for _, key := range keys {
 		steps = append(steps, withAnswers(fmt.Sprintf("an answer under the key %q", key),
@@ -303,7 +299,6 @@ func (v *Victim) wrongContents() (steps []step) {
 	return steps
 }
 
-// forgeAnswers forges the answers that give what was asked.
 func forgeAnswers(responses protocol.InputResponses,
 	forge func(json.RawMessage) json.RawMessage) protocol.InputResponses {
 	responses = slices.Clone(responses)

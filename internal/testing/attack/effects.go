@@ -90,7 +90,6 @@ func (e *Effects) setRounds(change func([][]Effect) [][]Effect) {
 	e.rounds = change(e.rounds)
 }
 
-// copyCounts returns the counts of effects that are not repeatable.
 func (e *Effects) copyCounts() map[string]int {
 	counts := make(map[string]int)
 	for _, effect := range slices.Concat(e.copyRounds()...) {
@@ -101,7 +100,6 @@ func (e *Effects) copyCounts() map[string]int {
 	return counts
 }
 
-// findProblems returns an error for each effect that was repeated or forbidden.
 func (e *Effects) findProblems(flow Flow) (problems []error) {
 	if e == nil && len(flow.Never) > 0 {
 		return []error{fmt.Errorf("the flow names the effect %q in Never, and nothing counts it: set "+
@@ -165,7 +163,6 @@ func (e *Effects) Cost() string {
 	return "what leaves the handler in each round:" + b.String()
 }
 
-// effectsSince returns the effects since the counts before.
 func (e *Effects) effectsSince(before map[string]int) []string {
 	counts := e.copyCounts()
 	maps.DeleteFunc(counts, func(name string, n int) bool { return n <= before[name] })

@@ -30,7 +30,6 @@ func fillAnswer(q protocol.InputRequest) (json.RawMessage, error) {
 	return nil, fmt.Errorf("a %T is not known", q)
 }
 
-// A formField is one property of a form, as needed to fill it in.
 type formField struct {
 	Type      string
 	Format    string

@@ -47,7 +47,6 @@ type Flow struct {
 	Fill func(protocol.InputRequest) (json.RawMessage, error)
 }
 
-// clientCapabilities are all, unless others are set.
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	if f.Capabilities != nil {
 		return f.Capabilities

@@ -116,7 +116,6 @@ func (j *judge) tryFlow(what string, flow Flow) {
 	}
 }
 
-// runAttacks runs all attacks that the target supports.
 func (j *judge) runAttacks() error {
 	victim, err := NewVictim(j.target, Flow{Request: j.request, Fill: fillAnswer})
 	if err != nil {
@@ -160,7 +159,6 @@ func filledTexts(answer json.RawMessage) (texts []string) {
 	return append(texts, filling)
 }
 
-// A refusal is an answer that does not accept.
 type refusal struct {
 	what   string
 	answer string

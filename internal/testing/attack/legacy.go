@@ -83,7 +83,6 @@ func openSession(ctx context.Context, peer protocol.Peer, back protocol.BackCall
 	return session, nil
 }
 
-// A person answers the questions of a session.
 type person struct {
 	mu      sync.Mutex
 	played  *Played

@@ -85,7 +85,6 @@ func (c *connection) sendRequest(ctx context.Context, method, target string,
 	return c.peer.Handle(ctx, req, nil)
 }
 
-// sendParams sends a request outside a flow.
 func (c *connection) sendParams(ctx context.Context, method, target string,
 	params protocol.Params) (protocol.Result, error) {
 	raw, err := protocol.EncodeParams(params)
@@ -102,7 +101,6 @@ func (c *connection) sendParams(ctx context.Context, method, target string,
 	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
 }
 
-// listTargets returns the names or URIs on a list's first page.
 func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
 	kind, _, _ := strings.Cut(method, "/")
 	result, err := c.sendParams(ctx, kind+"/list", "",
@@ -165,7 +163,6 @@ func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// joinReasons returns the server's internal errors.
 func (s *Target) joinReasons() string {
 	if s.TakeReasons == nil {
 		return ""

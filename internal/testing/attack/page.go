@@ -16,7 +16,6 @@ import (
 
 // This file plays and attacks flows whose user answers on the server's page, by links.
 
-// A pageLink is a link and its question.
 type pageLink struct{ url, words string }
 
 // A Browser sends a request as a user's browser does, with form if it is a POST. It keeps cookies.

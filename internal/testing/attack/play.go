@@ -13,7 +13,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxLegs bounds endless flows.
 const maxLegs = 20
 
 // Played is a flow played to its end or up to a leg.
@@ -123,7 +122,6 @@ func (s *Target) startFlow() {
 	}
 }
 
-// answerRound returns the leg that answers the last leg's questions.
 func (p *Played) answerRound() (leg, error) {
 	next := p.next
 	next.state, next.responses = p.out.asks.RequestState, nil
@@ -214,7 +212,6 @@ func (p *Played) checkUnusedAnswers() error {
 	return nil
 }
 
-// describeQuestion returns a question's text as shown to a person.
 func describeQuestion(q protocol.InputRequest) (string, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:

@@ -81,7 +81,7 @@ func (k *Tasks) currentLife() context.Context {
 // ErrMustBeTask means that the tool refuses clients without tasks.
 var ErrMustBeTask = errors.New("the tool must be a task: set Subject.Tasks")
 
-// mustBeTask reports whether the outcome is such a refusal.
+// mustBeTask reports whether the server refuses a client without tasks.
 func (o outcome) mustBeTask() bool {
 	needed, ok := o.err.RequiredCapabilities()
 	return ok && needed.Extensions[protocol.ExtensionTasks] != nil
@@ -132,7 +132,6 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	return p, life.Err() != nil, nil
 }
 
-// A taskPlayer follows a task from process to process.
 type taskPlayer struct {
 	target *Target
 	flow   Flow
@@ -155,7 +154,6 @@ func (c *taskPlayer) connect() (err error) {
 	return err
 }
 
-// move connects to another process if this one was killed.
 func (c *taskPlayer) move() error {
 	if c.life.Err() == nil {
 		return nil
@@ -194,7 +192,6 @@ func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	return errors.New("the task does not end")
 }
 
-// poll asks for the task once, and answers its questions.
 func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error) {
 	result, err := c.send(ctx, protocol.MethodGetTask, &protocol.TaskParams{TaskID: p.task})
 	if err != nil {

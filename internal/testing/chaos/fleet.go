@@ -89,7 +89,6 @@ func newKeyring() *keys.Keyring { return servertest.NewKeyring("k1") }
 
 const replicas = 3
 
-// A fleet is replicas that are killed and restarted.
 type fleet struct {
 	t    *testing.T
 	env  []string
@@ -222,7 +221,6 @@ func note(what, which, value string) error {
 	return err
 }
 
-// eachNote reads the handlers' notes.
 func (f *fleet) eachNote(do func(what, which, value string)) {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.dir, notesFile))

@@ -63,14 +63,12 @@ func RunFlows(t *testing.T, plan FlowPlan) Report {
 	return report
 }
 
-// A flow is one call up to its last request, and the outcome of that.
 type flow struct {
 	id      string
 	last    string // parameters of the last request
 	outcome outcome
 }
 
-// An outcome is the client's response to the last request.
 type outcome string
 
 const (

@@ -33,7 +33,6 @@ type consent struct {
 	Reason string `json:"reason"`
 }
 
-// newTill serves a tool that asks for consent and charges.
 func newTill(guard store.Guard) (http.Handler, error) {
 	srv, err := server.New(&server.Options{
 		Info:      protocol.Implementation{Name: "till", Version: "1.0.0"},
@@ -136,7 +135,6 @@ type death struct {
 	Talks bool `json:"talks"`
 }
 
-// die ends the process in each run.
 func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err

@@ -114,7 +114,6 @@ func RunDeaths(t *testing.T, store string, talks bool) {
 	}
 }
 
-// A taskClient is the client of one task.
 type taskClient struct {
 	fleet    *taskFleet
 	n        int
@@ -223,7 +222,6 @@ func (c *taskClient) checkResult(result *protocol.CallToolResult) error {
 	return nil
 }
 
-// ask sends a request to any replica until it is served.
 func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	json.RawMessage, error) {
 	for {
@@ -241,7 +239,6 @@ func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	}
 }
 
-// checkNotes checks the handlers' notes for duplicates.
 func (f *taskFleet) checkNotes() string {
 	memos, commits, given := map[string]string{}, map[string]int{}, 0
 	f.eachNote(func(what, which, value string) {

@@ -323,7 +323,6 @@ func (sdk SDK) testWhereAQuestionIsPut(t *testing.T) {
 	}
 }
 
-// testManySessions opens sessions that send and ask.
 func (sdk SDK) testManySessions(t *testing.T) {
 	testkit.CheckLeaks(t)
 	p, sessions := sdk.Peer(map[string]Tool{"x": func(ctx context.Context, c Call) (string, error) {

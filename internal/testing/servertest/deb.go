@@ -44,7 +44,6 @@ func release(t testing.TB) string {
 	return string(found[1])
 }
 
-// wouldInstall finds a package in the output of a simulated apt.
 var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
 
 // fetch has apt get its own package lists, as the machine's may be old or missing.

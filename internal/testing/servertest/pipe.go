@@ -74,7 +74,6 @@ func (s *PipeServer) Close() {
 	<-s.ended
 }
 
-// A listener accepts the server's ends of pipes.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -119,7 +119,6 @@ func DocumentedMetrics(text string) Names {
 	return names
 }
 
-// metricName returns a name with sorted labels.
 func metricName(name string, labels []string) string {
 	return name + "{" + strings.Join(slices.Sorted(slices.Values(labels)), ",") + "}"
 }

@@ -118,7 +118,6 @@ func (r GrowthReader) bounds(input []byte, last cost, lastSize int) cost {
 	return b
 }
 
-// measure returns the least cost of a run, of a few if needed.
 func (r GrowthReader) measure(t *testing.T, in GrowthInput, input []byte, bounds cost) cost {
 	t.Helper()
 	best := cost{math.MaxUint64, math.MaxUint64, math.MaxInt64}

@@ -15,7 +15,6 @@ const (
 	Server From = "server"
 )
 
-// other returns the other peer.
 func (f From) other() From {
 	if f == Client {
 		return Server

@@ -24,7 +24,6 @@ type Schema struct {
 	compiler *jsonschema.Compiler
 }
 
-// definition has the parts of a schema that are indexed.
 type definition struct {
 	Ref        string                `json:"$ref"`
 	AnyOf      []definition          `json:"anyOf"`

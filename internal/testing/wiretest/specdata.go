@@ -97,7 +97,6 @@ func Examples(revision string) ([]Example, bool) {
 	return examples, true
 }
 
-// missing says what to do without the published data.
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
 	"from the project's root"
 

@@ -77,7 +77,6 @@ func run(args []string, out, errOut io.Writer) int {
 	return statusHeld
 }
 
-// A config is parsed arguments.
 type config struct {
 	target *attack.Target
 	tools  []attack.Request
@@ -214,7 +213,6 @@ func (c *config) attackServer(out io.Writer) (found bool, err error) {
 	return false, errors.Join(failed...)
 }
 
-// printVerdict reports whether the tool failed open.
 func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdict) (open bool) {
 	summary := fmt.Sprintf("asks %d, held %d of %d", v.Asks, v.Tried-len(v.Open), v.Tried)
 	switch {
