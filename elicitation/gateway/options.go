@@ -76,7 +76,7 @@ type Upstream struct {
 	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil: all
 	// share one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
-	// Unprefixed tools and prompts keep their names, which stay reserved while the upstream is down.
+	// Unprefixed tools and prompts keep their names, which are reserved even while it is down.
 	Unprefixed []string
 	// Refuse lists the kinds of questions that the upstream may not ask. Others are declared to it
 	// if the client of the call has declared them.
