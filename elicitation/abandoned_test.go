@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// many are calls of a hundred clients that were abandoned at once.
+// many returns calls of a hundred clients, abandoned at once.
 func many(r *rig) (calls []*elicitation.Call) {
 	for i := range 100 {
 		s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
@@ -19,12 +19,11 @@ func many(r *rig) (calls []*elicitation.Call) {
 	return calls
 }
 
-// An abandoned call counts until its upstream is done with it, and no longer.
 func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		first func(r *rig, o elicitation.Origin) // leaves calls of alice's on "up"
-		want  bool                               // they still count
+		want  bool                               // still counted
 	}{
 		{"not done", func(r *rig, o elicitation.Origin) { r.abandon(o, "up") }, true},
 		{"done after the end", func(r *rig, o elicitation.Origin) {
@@ -81,8 +80,7 @@ func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 	}
 }
 
-// A count lasts as long as a question may after the last call. What is reported later of a call
-// whose count has expired does not open the connection for a question of calls that came after it.
+// A late report for a call whose count has expired must not admit questions of later calls.
 func TestAbandonedCallsExpireTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})

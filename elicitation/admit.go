@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// admitQuestion reads a question and decides whether this client may be asked it. Capabilities
-// are checked before the parameters, because that costs nothing.
+// admitQuestion parses a question and checks whether this client may be asked it.
 func (c *Call) admitQuestion(ctx context.Context,
 	params json.RawMessage) (*parsedQuestion, *Error) {
 	r := c.router
@@ -49,8 +48,7 @@ func (c *Call) admitQuestion(ctx context.Context,
 	return q, nil
 }
 
-// checkCapabilities refuses a question that the client of the call has not declared. It is called
-// with an empty kind before the question is read.
+// checkCapabilities refuses undeclared modes. kind is empty before the question is parsed.
 func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	version := c.origin.Session.info.Version
 	declared := c.origin.Session.info.Capabilities
@@ -58,8 +56,7 @@ func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 		declared = *c.origin.Capabilities
 	}
 	form, url := false, false
-	// Forms begin with revision 2025-06-18, URLs with 2025-11-25, whatever a client declares. From
-	// 2026-07-28 on servers send no requests.
+	// Forms since 2025-06-18, URLs since 2025-11-25. From 2026-07-28 on servers send no requests.
 	if e := declared.Elicitation; e != nil && version >= protocol.V20250618 &&
 		(c.via.frames == nil || version.Era() != protocol.Modern) {
 		form, url = e.Form, e.URL && version >= protocol.V20251125
@@ -79,7 +76,6 @@ func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	return &Error{Reason: reason, Wire: wire}
 }
 
-// checkUsableLocked refuses a question of a call that is over.
 func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:
@@ -90,8 +86,7 @@ func (c *Call) checkUsableLocked() *Error {
 	return nil
 }
 
-// checkSchema checks a form against the limits, and brings its schema into the normal form. Where
-// content is enforced it must have one, or answers could not be validated.
+// checkSchema checks a form's limits and normalizes its schema, which ValidateEnforce requires.
 func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
@@ -119,8 +114,7 @@ func (q *parsedQuestion) checkSchema(o *Options, forms *formCache) *Error {
 	return nil
 }
 
-// checkSecrets refuses a form that looks as if it asked for a secret, as forms of a server of this
-// module are: what a person types into one passes through clients, gateways and their logs.
+// checkSecrets refuses forms that seem to ask for secrets, which end up in clients and logs.
 func (c *Call) checkSecrets(q *parsedQuestion) *Error {
 	allow := c.router.opts.AllowSecrets
 	if q.kind != protocol.KindElicitForm || allow != nil && allow(c.upstream) ||

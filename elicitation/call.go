@@ -9,27 +9,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An UpstreamKey names one connection to an upstream server. Two connections,
-// also to the same server, have different keys.
+// An UpstreamKey names one connection to an upstream server, not the server.
 type UpstreamKey string
 
-// An Origin is the request of a client that a call upstream serves.
+// An Origin is the client request that an upstream call serves.
 type Origin struct {
-	// Session is the client. It is required.
-	Session *Session
-	// Principal sent the request. Zero: that of the session.
-	Principal protocol.Principal
-	// Request is the id of the client's request, for logs. It may be zero.
-	Request protocol.ID
-	// CallID identifies the call among those on its connection, for [Router.ElicitFrom].
-	// "": a random one, see [Call.Origin].
+	Session   *Session           // required
+	Principal protocol.Principal // sent the request; zero: that of the session
+	Request   protocol.ID        // id of the client's request, for logs; may be zero
+	// CallID identifies the call on its connection, for [Router.ElicitFrom]. "": random.
 	CallID string
-	// Capabilities are those that the client declared with this request. Nil: those of the session.
+	// Capabilities were declared with this request. Nil: those of the session.
 	Capabilities *protocol.ClientCapabilities
 }
 
-// A Call is a client's request that an upstream serves, from [Router.Begin] to [Call.End]. All
-// methods may be called concurrently.
+// A Call is a client request at an upstream, from Begin to End. Methods may be called concurrently.
 type Call struct {
 	router   *Router
 	ctx      context.Context // of the request, from Begin to End
@@ -42,26 +36,26 @@ type Call struct {
 
 	// Guarded by router.mu.
 	questions    []*pendingQuestion
-	over         bool            // takes no more questions: ended, or its context is
+	over         bool            // takes no more questions: ended, or its context has
 	ended        bool            // by End
-	overBefore   bool            // over at the last sweep, and not ended
+	overBefore   bool            // over and not ended at the last sweep
 	upstreamDone bool            // by ConfirmUpstreamEnd
-	abandoned    *abandonedCount // that has this call; nil: it is not abandoned
+	abandoned    *abandonedCount // the count that includes this call; nil: not abandoned
 }
 
-// Begin registers a client's request that an upstream is about to serve: until [Call.End],
-// questions of the upstream on that connection may be for this client. When ctx ends, pending
-// questions are withdrawn and further ones refused. An empty upstream key stands for a connection
-// that only this call uses, on which [Router.ElicitFrom] finds nothing.
+// Begin registers a client's request that an upstream is about to serve: until [Call.End], the
+// upstream's questions on that connection may be for this client. When ctx ends, pending questions
+// are withdrawn and further ones refused. An empty upstream key means a connection that only this
+// call uses, where [Router.ElicitFrom] finds no call.
 //
-// ctx must be the context of the call upstream. If it ends before End, the call is abandoned, and
+// ctx must be the context of the upstream call. If it ends before End, the call is abandoned, and
 // the upstream may notice late: until [Call.ConfirmUpstreamEnd], or for as long as a question may
-// last, [Router.ElicitFrom] refuses questions on that connection that name no call. A host whose
-// upstream cannot report that it is done, as over stdio, uses a new connection for further calls.
+// last, [Router.ElicitFrom] refuses questions on that connection that name no call. If the upstream
+// cannot report that it is done, as over stdio, use a new connection for further calls.
 //
 // Every Begin needs an End. A refusal is an [*Error] for the client's request, logged and counted
-// as elicitation.rejected: [ReasonNoSession] if the session is detached, and [ReasonShutdown], with
-// RetryAfter, after [Router.Shutdown].
+// as elicitation.rejected: [ReasonNoSession] if the session is detached, [ReasonShutdown] with
+// RetryAfter after [Router.Shutdown].
 func (r *Router) Begin(
 	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
 ) (*Call, error) {
@@ -86,7 +80,7 @@ func (r *Router) Begin(
 	return c, nil
 }
 
-// insertCall stores a call unless its session is gone. The first one starts endLeakedCalls.
+// insertCall stores a call unless its session is gone. The first call starts endLeakedCalls.
 func (r *Router) insertCall(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +103,7 @@ func (r *Router) insertCall(c *Call) *Error {
 	return nil
 }
 
-// End ends the call. Pending questions are withdrawn. It may be called again.
+// End ends the call and withdraws its pending questions. It may be called again.
 func (c *Call) End() {
 	c.unwatch()
 	c.cancelQuestions(byCallEnd)
@@ -126,7 +120,6 @@ func (c *Call) End() {
 	r.removeCallLocked(c)
 }
 
-// cancelQuestions withdraws the pending questions of the call and refuses further ones.
 func (c *Call) cancelQuestions(by string) {
 	c.router.mu.Lock()
 	c.over = true
@@ -137,11 +130,10 @@ func (c *Call) cancelQuestions(by string) {
 	}
 }
 
-// Origin returns the origin that was passed to Begin, with Principal and CallID filled in.
+// Origin returns the origin passed to Begin, with Principal and CallID filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
-// endLeakedCalls reports and ends calls that were over at the last sweep and that their host has
-// not ended: questions on their connection would be ambiguous for ever.
+// endLeakedCalls ends calls that were over at the last sweep too, as they cause ambiguity.
 func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// After its end a call takes no questions, whatever ended it.
 func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	for name, end := range map[string]func(s *scene, cancel, leave func()){
 		"ended":     func(s *scene, _, _ func()) { s.call.End(); s.call.End() },
@@ -46,8 +45,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	}
 }
 
-// A client's error that ends its call, too, is what the question ends with, whichever of the two
-// the router sees first.
+// If a client's error also ends its call, the question always ends with that error.
 func TestClientErrorThatEndsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
@@ -65,8 +63,7 @@ func TestClientErrorThatEndsTheCall(t *testing.T) {
 	})
 }
 
-// The sweep reports and ends what the host forgot, at the second look; then its connection is
-// that of the others alone.
+// The second sweep reports and ends calls that their host forgot.
 func TestSweepEndsCallsThatWereNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})

@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The benchmarks tell how long things take; that does not fail on a busy
-// machine. What they allocate does.
+// Allocations fail a test because, unlike times, they do not depend on the machine's load.
 func TestElicitationAllocates(t *testing.T) {
 	const most = 40
 	s := newSceneVia(t, elicitation.Options{Log: silent}, elicitation.Via{})
@@ -36,8 +35,7 @@ func TestElicitationAllocates(t *testing.T) {
 	}
 }
 
-// A question that waits takes little memory of the router's, however it is asked, and gives all
-// of it back.
+// A pending question takes little memory, however it is asked, and frees all of it.
 func TestPendingCosts(t *testing.T) {
 	const n, most = 2000, 3 << 10
 	if testkit.Race {
@@ -65,7 +63,7 @@ func TestPendingCosts(t *testing.T) {
 					runtime.Gosched()
 				}
 			}
-			askAll(t, r.Router, test.via, test.shared, n, waitForAll) // fills what is bounded
+			askAll(t, r.Router, test.via, test.shared, n, waitForAll) // fills bounded caches
 			before := int64(testkit.HeapInUse())
 			var each int64
 			askAll(t, r.Router, test.via, test.shared, n, func() {
@@ -73,7 +71,7 @@ func TestPendingCosts(t *testing.T) {
 				each = (int64(testkit.HeapInUse()) - before) / n
 			})
 			left := int64(testkit.HeapInUse()) - before
-			for range 100 { // goroutines of the last questions may still be on their way out
+			for range 100 { // the last goroutines may still be ending
 				if left <= n*most/20 {
 					break
 				}

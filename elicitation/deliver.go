@@ -12,31 +12,29 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Via delivers questions to the client while one of its requests runs. [ViaFrames] and [ViaAsker]
-// make one. The zero Via delivers nothing.
+// Via delivers questions to the client during one of its requests. The zero Via delivers nothing.
 type Via struct {
 	frames FrameDeliverer
 	asker  Asker
 }
 
-// ViaFrames is the Via of hosts that write frames themselves. The router creates the request and
-// its id; the host passes the client's response to [Router.HandleReply].
+// ViaFrames is for hosts that write frames themselves. The router creates the request and its id;
+// the host passes the client's response to [Router.HandleReply].
 func ViaFrames(d FrameDeliverer) Via { return Via{frames: d} }
 
-// ViaAsker is the Via of hosts whose SDK writes a request and waits for the response in one call.
+// ViaAsker is for hosts whose SDK sends a request and waits for the response in one call.
 func ViaAsker(a Asker) Via { return Via{asker: a} }
 
-// A FrameDeliverer writes messages on the stream of one request of a client, in
-// the order in which it is called.
+// A FrameDeliverer writes messages, in call order, on the stream of one client request.
 type FrameDeliverer interface {
 	// Deliver returns nil once the transport has accepted m: only then the question counts as
 	// delivered. m is an elicitation/create request, or a notification that withdraws one or
-	// reports the end of a visit. Deliver should return when ctx ends; if it does not, it blocks a
-	// goroutine but no question. Calls may overlap.
+	// reports a completed visit. Deliver should return when ctx ends; if not, it blocks a goroutine
+	// but no question. Calls may overlap.
 	Deliver(ctx context.Context, m protocol.Message) error
 }
 
-// DeliverFunc is a function that is a [FrameDeliverer].
+// DeliverFunc adapts a function to [FrameDeliverer].
 type DeliverFunc func(ctx context.Context, m protocol.Message) error
 
 // Deliver calls f.
@@ -51,12 +49,12 @@ type Asker interface {
 	// An error that is, or wraps, a [*protocol.Error] is the client's own refusal and goes upstream
 	// unchanged; any other error means that the client could not be reached.
 	//
-	// The context has the values of the one that was passed to [Router.Begin] and ends with the
-	// question. Calls may overlap.
+	// ctx has the values of the context passed to [Router.Begin] and ends with the question. Calls
+	// may overlap.
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 
-// AskFunc is a function that is an [Asker].
+// AskFunc adapts a function to [Asker].
 type AskFunc func(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 
 // Ask calls f.
@@ -66,28 +64,22 @@ func (f AskFunc) Ask(ctx context.Context, q Question, delivered func()) (json.Ra
 
 // A Question is what an [Asker] puts to the client.
 type Question struct {
-	// ID is the router's id of the question, 32 hexadecimal digits, which is also in the log. An
-	// SDK sends the request with an id of its own.
+	// ID is the router's id, 32 hexadecimal digits, as logged. An SDK's request has its own id.
 	ID string
-	// Params are the parameters of elicitation/create for the client's revision. They must not be
-	// modified.
-	Params json.RawMessage
-	// Request is the same, decoded: a [*protocol.ElicitForm] or a [*protocol.ElicitURL].
-	Request protocol.InputRequest
-	// Upstream is the context that was passed to [Call.Elicit], for traces.
-	Upstream context.Context
+	// Params of elicitation/create for the client's revision. They must not be modified.
+	Params   json.RawMessage
+	Request  protocol.InputRequest // Params: [*protocol.ElicitForm] or [*protocol.ElicitURL]
+	Upstream context.Context       // the context passed to [Call.Elicit], for traces
 }
 
 var (
-	errNoVia = errors.New("elicitation call: Begin was given no Via")
-	errStuck = errors.New("elicitation: the transport did not take the question in time")
+	errNoVia = errors.New("elicitation call: Begin got the zero Via")
+	errStuck = errors.New("elicitation: the transport did not accept the question in time")
 )
 
-// withdrawTimeout bounds the attempt to withdraw a question.
 const withdrawTimeout = time.Second
 
-// deliveryContext returns the context of a delivery, with the values of the call's context. finish
-// cancels it. ok is false if the question has ended.
+// deliveryContext returns the context of a delivery, ok false if the question has ended.
 func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
@@ -100,8 +92,8 @@ func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	return ctx, true
 }
 
-// deliverByFrames writes the request by the call's frames. It runs on its own goroutine, because a
-// stuck transport must not make the upstream wait longer than the question lasts.
+// deliverByFrames sends the request through the call's frames, on its own goroutine so that a stuck
+// transport cannot make the upstream wait past the question's timeout.
 func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
@@ -114,7 +106,7 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 		return
 	}
 	if p.markDelivered() { // the delivery was in flight when the question ended
-		p.sendWithdrawal("nobody waits for the answer any more")
+		p.sendWithdrawal("the answer is no longer needed")
 	}
 }
 
@@ -146,7 +138,6 @@ func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	p.failDelivery(err)
 }
 
-// recoverToError makes a panic in code of the host an error.
 func recoverToError(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -156,8 +147,7 @@ func recoverToError(f func() error) (err error) {
 	return f()
 }
 
-// markDelivered records that the transport has accepted the question. late means that the question
-// had ended before, and that the client does not know.
+// markDelivered records that the transport accepted the question. late: it had already ended.
 func (p *pendingQuestion) markDelivered() (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,10 +161,10 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 }
 
 // withdrawLocked withdraws the question from the client, which may still show it. before is its
-// previous state. It is called while the question holds its slot, so that Shutdown waits for the
+// previous state. It runs while the question holds its slot, so Shutdown waits for the
 // notification.
 //
-// The context of an Asker ends. For frames a notification is sent in the background, or by
+// An Asker's context ends. For frames a notification is sent in the background, or by
 // deliverByFrames if the delivery is still in flight.
 func (p *pendingQuestion) withdrawLocked(before eventKind, out outcome) {
 	if out.replied || p.call.via.frames == nil || before != eventDelivered {
@@ -193,7 +183,6 @@ func (p *pendingQuestion) sendWithdrawal(reason string) {
 		protocol.Cancelled{RequestID: p.id, Reason: reason})
 }
 
-// deliver writes a notification by frames of the host.
 func deliver(ctx context.Context, frames FrameDeliverer, method string, params any) error {
 	raw, err := jsonx.Encode(params)
 	if err != nil {
@@ -203,7 +192,6 @@ func deliver(ctx context.Context, frames FrameDeliverer, method string, params a
 	return recoverToError(func() error { return frames.Deliver(ctx, n) })
 }
 
-// withdrawalReason tells the client why its answer is not needed.
 func (out outcome) withdrawalReason() string {
 	switch {
 	case out.state == eventTimeout:

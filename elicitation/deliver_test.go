@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A question that ends while it goes out is taken back once. The client's progress means that it is
-// out before Deliver does.
+// A question that ends during its delivery is withdrawn once; progress proves delivery.
 func TestWithdrawnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, elicitation.Options{}, "")
@@ -33,14 +32,14 @@ func TestWithdrawnOnce(t *testing.T) {
 	})
 }
 
-// A transport that delivers after all, when nobody waits any more, takes the question back.
+// A transport that delivers after the end withdraws the question.
 func TestDeliveryAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &screen{t: t}
 		s := newSceneVia(t, elicitation.Options{}, sends(func(ctx context.Context,
 			m protocol.Message) error {
 			if _, ok := m.(*protocol.Request); ok {
-				time.Sleep(5 * time.Second) // deaf to ctx
+				time.Sleep(5 * time.Second) // ignores ctx
 			}
 			return sc.Deliver(ctx, m)
 		}))

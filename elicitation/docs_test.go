@@ -12,8 +12,7 @@ import (
 
 var eventName = regexp.MustCompile(`\belicitation\.[a-z]+\b`)
 
-// TestEveryLogEntryIsDocumented compares the kinds of events, and the fields of an entry, with
-// the section of the package comment about them.
+// TestEveryLogEntryIsDocumented compares event kinds and entry fields with the package comment.
 func TestEveryLogEntryIsDocumented(t *testing.T) {
 	section := testkit.DocSection(t, "doc.go", "Events")
 	kinds, documented := testkit.Names{}, testkit.Names{}
@@ -33,7 +32,6 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryMetricIsDocumented compares the registered series with the package comment.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	testkit.CheckMetrics(t, testkit.DocSection(t, "doc.go", "Metrics"),
 		func(sink event.MetricSink) error {
@@ -42,7 +40,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		})
 }
 
-// TestREADMENamesEventsAndMetrics wants all of them in the README of the package, too.
 func TestREADMENamesEventsAndMetrics(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	noError(t, err)

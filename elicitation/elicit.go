@@ -11,7 +11,7 @@ import (
 // Elicit puts a question of the upstream to the client of this call and waits for the answer.
 // params are the parameters of elicitation/create, unchanged. The result is the client's; its
 // content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
-// client's own bytes: a decoder that folds case could read a decline in them as an accept.
+// client's own bytes, in which a case-folding decoder could read a decline as an accept.
 //
 // ctx is that of the upstream's request: when it ends, the question is withdrawn. The error is an
 // [*Error].
@@ -38,9 +38,8 @@ func (c *Call) Elicit(
 	return out.result, nil
 }
 
-// ElicitFrom is [Call.Elicit] for hosts that know the upstream connection on
-// which a question came and not the call that caused it. It asks the client of
-// the call that the question names by [MetaCall], or else that of the only call in flight on
+// ElicitFrom is [Call.Elicit] for hosts that know a question's upstream connection but not its
+// call. It asks the client of the call named by [MetaCall], or else of the only call in flight on
 // that connection. If several calls, or an abandoned one, could have caused the question, it is
 // refused with [ReasonAmbiguous]: the router never guesses.
 func (r *Router) ElicitFrom(
@@ -53,8 +52,7 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call on a connection that caused a question. A call that is over counts
-// until its host has ended it: the upstream may still work on it.
+// findCall returns the call that caused a question. Calls count until their host ends them.
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {
@@ -68,13 +66,13 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for the call id of the event. It describes the calls in the event.
+// findCallLocked is findCall for the CallID of event. It describes the calls in event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)
 	abandoned = abandoned && event.CallID == "" // describeCandidates sets it
 	usable := false
-	for _, c := range r.upstreams[upstream] { // no call is at ""
+	for _, c := range r.upstreams[upstream] { // no call has the key ""
 		if !c.upstreamDone && (event.CallID == "" || event.CallID == c.origin.CallID) {
 			found = append(found, c)
 			usable = usable || c.checkUsableLocked() == nil

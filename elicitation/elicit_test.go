@@ -91,8 +91,7 @@ func TestAskerContext(t *testing.T) {
 	})
 }
 
-// Two questions at once on one session, and upstreams that number alike, do not
-// get each other's answers.
+// Concurrent questions of one session, with equal upstream ids, get their own answers.
 func TestAnswersAreNotCrossed(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	ids := []protocol.ID{protocol.IntID(1), protocol.StringID("1"),

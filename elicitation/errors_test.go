@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A host asks for the reason of an error with errors.Is: for the reason itself or for the
-// one of which it is a special case, and never the other way round.
+// errors.Is matches a reason and the one of which it is a special case, not the reverse.
 func TestErrorIsItsReason(t *testing.T) {
 	general := map[elicitation.Reason]elicitation.Reason{
 		elicitation.ReasonMode:           elicitation.ReasonCapability,
@@ -45,8 +44,7 @@ func TestErrorIsItsReason(t *testing.T) {
 	}
 }
 
-// A cancelled question is also found by why it was cancelled, where a refusal for the same
-// cause has a reason.
+// A cancelled question also matches the reason of a refusal with the same cause.
 func TestCancelledQuestionIsItsCause(t *testing.T) {
 	for by, cause := range map[string]elicitation.Reason{
 		"session":  elicitation.ReasonNoSession,

@@ -11,10 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An eventKind is the name of an event, as logs have it.
 type eventKind string
 
-// The events. A question has eventCreated, at most one eventDelivered, and one of the next four.
+// A question has eventCreated, at most one eventDelivered, and one of the next four.
 const (
 	eventCreated   eventKind = "elicitation.created"
 	eventDelivered eventKind = "elicitation.delivered"
@@ -22,49 +21,39 @@ const (
 	eventTimeout   eventKind = "elicitation.timeout"
 	eventError     eventKind = "elicitation.error"
 	eventCancelled eventKind = "elicitation.cancelled"
-	// eventRejected reports a refused question, or a call that [Router.Begin] refused.
-	eventRejected eventKind = "elicitation.rejected"
-	// eventLeaked reports a call that the router has ended because its host has not.
-	eventLeaked eventKind = "elicitation.leaked"
-	// eventCompletionDropped reports a notification of an upstream that a visit is over which no
-	// client of this router waits for: the visit is over already, was not agreed to, or was
-	// asked for on another connection.
+	eventRejected  eventKind = "elicitation.rejected" // question, or a call by [Router.Begin]
+	eventLeaked    eventKind = "elicitation.leaked"   // the router ended a call for its host
+	// eventCompletionDropped reports an upstream's completion of a visit that no client of this
+	// router waits for: it is already over, was declined, or belongs to another connection.
 	eventCompletionDropped eventKind = "elicitation.completion_dropped"
 )
 
 // A questionEvent is a log entry about a question. It never holds answers or URLs.
 type questionEvent struct {
 	Kind eventKind
-	// RequestID is the router's id of the question; empty in events about no question. A refused
-	// question gets one for eventRejected, which no client has seen.
+	// RequestID is the router's id of the question; new for a rejected one, empty without one.
 	RequestID string
 	// Session is SessionInfo.LogName; empty if no call was found.
-	Upstream UpstreamKey
-	Session  string
-	Subject  string // of an authenticated principal
-	// CallID and Request are those of the [Origin].
-	CallID  string
-	Request protocol.ID
-	// Candidates is the number of calls in flight that could have caused an ambiguous question.
-	Candidates int
-	// Mode is empty in eventRejected, and in events about no question.
-	Mode    protocol.InputKind
-	Message string // redacted, escaped and cut
+	Upstream   UpstreamKey
+	Session    string
+	Subject    string // of an authenticated principal
+	CallID     string // CallID and Request are those of the [Origin].
+	Request    protocol.ID
+	Candidates int // calls that could have caused an ambiguous question
+	Mode       protocol.InputKind
+	Message    string // redacted, escaped and cut
 	// Action is the client's answer, in eventCompleted. Unseen: sooner than Options.MinHumanTime.
-	Action protocol.ElicitAction
-	Unseen bool
-	Reason Reason // in eventError and eventRejected
-	By     string // in eventCancelled
-	Code   int64  // of JSON-RPC, that the upstream gets; 0 for an answer
-	// Violation says how accepted content violates the form, without its values.
-	Violation string
-	// Err is the cause of a refusal or failure. Of an [Asker]'s error, which may quote the answer,
-	// it has only the kind.
+	Action    protocol.ElicitAction
+	Unseen    bool
+	Reason    Reason // in eventError and eventRejected
+	By        string // in eventCancelled
+	Code      int64  // JSON-RPC code for the upstream; 0 for an answer
+	Violation string // how accepted content violates the form, without its values
+	// Err is the cause; only the kind of an [Asker]'s error, whose text may quote the answer.
 	Err      string
 	Duration time.Duration // since eventCreated; in eventLeaked, since Begin
 }
 
-// recordsEvents reports whether the host wants events.
 func (r *Router) recordsEvents() bool { return r.opts.Log != nil }
 
 func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
@@ -75,8 +64,7 @@ func (r *Router) emitEvent(ctx context.Context, e *questionEvent) {
 	})
 }
 
-// callHost runs code of the host where a panic would leave a question locked or without its end, or
-// would end the process. The panic is logged.
+// callHost runs host code, logging panics, which must not leave a question locked or unended.
 func (r *Router) callHost(what string, f func()) {
 	defer func() {
 		if p := recover(); p != nil && r.opts.Log != nil {
@@ -87,7 +75,7 @@ func (r *Router) callHost(what string, f func()) {
 }
 
 func (r *Router) logPanic(what string, p any) {
-	defer func() { _ = recover() }() // it may be the logger that panics
+	defer func() { _ = recover() }() // the logger itself may panic
 	ctx := context.Background()
 	if !r.opts.Log.Enabled(ctx, event.LevelError) {
 		return
@@ -100,13 +88,11 @@ func (r *Router) logPanic(what string, p any) {
 		}))
 }
 
-// describeIn sets the fields of an event that describe its call.
 func (c *Call) describeIn(e *questionEvent) {
 	e.Session = c.origin.Session.logName
 	e.CallID, e.Request, e.Subject = c.origin.CallID, c.origin.Request, c.subject
 }
 
-// emit emits an event of the call.
 func (c *Call) emit(e *questionEvent) {
 	if c.router.recordsEvents() {
 		e.Upstream = c.upstream
@@ -115,10 +101,8 @@ func (c *Call) emit(e *questionEvent) {
 	}
 }
 
-// endsQuestion reports whether an event of a question is its last one.
 func (k eventKind) endsQuestion() bool { return k != eventCreated && k != eventDelivered }
 
-// emitStateLocked emits the event of the state, with the outcome if that ends the question.
 func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	if p.router.recordsEvents() {
 		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
@@ -126,7 +110,7 @@ func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	}
 }
 
-// emitQuestion emits an event of a question, with its outcome, nil: it has none yet.
+// emitQuestion emits an event of a question; out is nil while it is pending.
 func (c *Call) emitQuestion(q *Relayed, kind eventKind, out *outcome) {
 	if !c.router.recordsEvents() {
 		return
@@ -154,8 +138,7 @@ func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
 	e.Err = c.explainFailure(out.err)
 }
 
-// describeCandidates describes the calls that could have caused a question: the only one, or the
-// number of them and what they have in common.
+// describeCandidates describes the only possible call, or the calls' number and common fields.
 func describeCandidates(found []*Call, e *questionEvent) {
 	if len(found) == 0 {
 		return
@@ -170,14 +153,12 @@ func describeCandidates(found []*Call, e *questionEvent) {
 	}
 }
 
-// rejectQuestion records and returns a refusal.
 func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
 	e := questionEvent{Upstream: c.upstream}
 	c.describeIn(&e)
 	return c.router.recordRejection(c.ctx, refused, e, params)
 }
 
-// recordRejection counts, logs and returns a refusal. e has its known origin.
 func (r *Router) recordRejection(ctx context.Context, refused *Error, e questionEvent,
 	params json.RawMessage) error {
 	r.metrics.rejections(refused.Reason).Add(1)

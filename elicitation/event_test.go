@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Code of the host's that panics costs no slot, and no question its one end.
+// Panics in host code leak no slot, and each question still has one end.
 func TestPanicsInCodeOfTheHost(t *testing.T) {
 	log := func(kind string) elicitation.Options {
 		return elicitation.Options{Log: logFunc(func(name string) {

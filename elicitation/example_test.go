@@ -15,20 +15,18 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// canBeAsked is what the clients of these examples declare.
 var canBeAsked = protocol.ClientCapabilities{
 	Elicitation: &protocol.ElicitationCapability{Form: true}}
 
-// A stream is where a gateway writes what goes to one request of a client.
+// A stream writes frames for one client request.
 type stream struct {
 	router *elicitation.Router
 	from   elicitation.Sender
 	answer string
 }
 
-// Deliver writes a frame. The client of this example answers at once; in a gateway its response
-// comes in by another door, and from is what that door knows about the sender. From the answer on
-// Elicit may return, so what Deliver did after that might not be seen.
+// Deliver writes a frame. This example's client answers at once; in a gateway its response arrives
+// separately, from an authenticated sender. Once it answers, Elicit may return.
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)
@@ -37,8 +35,7 @@ func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	return nil
 }
 
-// The blocking form: the host's SDK calls a function when the upstream asks, and
-// sends what it returns.
+// The host's SDK calls a blocking function when the upstream asks, and sends its result.
 func Example() {
 	ctx := context.Background()
 	router, err := elicitation.New(&elicitation.Options{
@@ -80,7 +77,7 @@ func Example() {
 	}
 	fmt.Println(result.Action, string(result.Content))
 
-	// What ann's client has not declared is not sent to it.
+	// A mode that ann's client has not declared is not sent to it.
 	_, err = call.Elicit(ctx, json.RawMessage(`{"mode": "url", "message": "Sign in", "url": "https://id.example/", "elicitationId": "1"}`))
 	if wire, ok := protocol.AsError(err); ok {
 		fmt.Println(wire.Code, wire.Message)
@@ -91,7 +88,7 @@ func Example() {
 	// -32602 Client does not support URL elicitation
 }
 
-// An SDK that does not say which call a question belongs to.
+// The SDK does not say which call a question belongs to.
 func ExampleRouter_ElicitFrom() {
 	ctx := context.Background()
 	router, err := elicitation.New(nil)
@@ -105,8 +102,7 @@ func ExampleRouter_ElicitFrom() {
 		if err != nil {
 			panic(err)
 		}
-		// The Asker wraps the SDK's own call, with the context of the handler
-		// that serves the client's request.
+		// The Asker wraps the SDK's own call, with the context of the client request's handler.
 		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Question,
 			delivered func()) (json.RawMessage, error) {
 			fmt.Printf("%s is asked: %s\n", who, q.Request.(*protocol.ElicitForm).Message)
@@ -133,7 +129,7 @@ func ExampleRouter_ElicitFrom() {
 	_, err = router.ElicitFrom(ctx, "shared connection", params)
 	fmt.Println(err, errors.Is(err, elicitation.ReasonAmbiguous))
 
-	// The transport knows the stream on which the question came, and names the call.
+	// The transport knows the question's stream, and so names the call.
 	params = json.RawMessage(`{"_meta":{"` + elicitation.MetaCall + `":"call of bob"},` +
 		string(params[1:]))
 	result, err = router.ElicitFrom(ctx, "shared connection", params)
@@ -146,11 +142,10 @@ func ExampleRouter_ElicitFrom() {
 	// accept <nil>
 }
 
-// The documented settings, from the environment.
+// Settings from the environment.
 func ExampleOptionsFromEnv() {
 	env := map[string]string{"ELICITATION_TIMEOUT": "2m", "ELICITATION_MAX_CONCURRENT": "250"}
-	// a program has os.LookupEnv
-	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // os.LookupEnv
 	opts, err := elicitation.OptionsFromEnv(lookup)
 	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, err)
 

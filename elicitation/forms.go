@@ -11,14 +11,11 @@ import (
 )
 
 const (
-	// maxForms is how many parsed forms are kept: upstreams ask with the same few
-	// again and again, and parsing one costs more than all the rest.
-	maxForms = 64
-	// maxFormBytes is the largest schema that is kept parsed, in bytes.
-	maxFormBytes = 4 << 10
+	maxForms     = 64      // upstreams repeat a few, and parsing dominates the cost
+	maxFormBytes = 4 << 10 // largest schema cached
 )
 
-// A formCache keeps parsed forms by their schema. Methods may be called concurrently.
+// A formCache caches parsed forms by schema. Methods may be called concurrently.
 type formCache struct {
 	mu     sync.Mutex
 	parsed *recent.Map[string, parsedForm]
@@ -29,7 +26,7 @@ type parsedForm struct {
 	secret form.Secret
 }
 
-// findForm returns the form of a schema if it is kept; else its form is nil.
+// findForm returns the cached form of a schema; its form is nil if there is none.
 func (c *formCache) findForm(schema []byte) parsedForm {
 	if len(schema) > maxFormBytes {
 		return parsedForm{}
@@ -40,7 +37,6 @@ func (c *formCache) findForm(schema []byte) parsedForm {
 	return f
 }
 
-// parseForm returns the form of a schema, and keeps it.
 func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
 	if f := c.findForm(schema); f.form != nil {
 		return f, nil
@@ -59,9 +55,8 @@ func (c *formCache) parseForm(schema []byte) (parsedForm, error) {
 	return f, nil
 }
 
-// An answerCheck is what a pending question keeps to validate accepted content: the
-// form if it was in the cache, else a copy of its schema, which is parsed when the
-// answer comes. The zero value validates nothing.
+// An answerCheck validates the accepted content of a pending question: with the cached form, or a
+// copy of the schema, parsed when the answer comes. The zero value validates nothing.
 type answerCheck struct {
 	form   *form.Form
 	schema json.RawMessage
@@ -82,8 +77,8 @@ func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 
 func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
 
-// checkContent validates accepted content against the form. With convert it returns what the form
-// accepts, else content as it is. The error names a field of the form and no value.
+// checkContent validates accepted content. With convert it returns the form's normalized content,
+// else content unchanged. The error names a field of the form and no value.
 func (c *formCache) checkContent(
 	a answerCheck, content json.RawMessage, convert bool,
 ) (json.RawMessage, error) {

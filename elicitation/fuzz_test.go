@@ -18,9 +18,8 @@ func seeds() []string {
 	}
 }
 
-// FuzzReply hands in replies of every shape, from the owner and from others. No
-// reply of a stranger's may touch the question; the owner's ends it; and what is
-// passed on is an answer in the strictest sense, whatever came in.
+// FuzzReply sends replies of every shape. A stranger's reply does not touch the question; the
+// owner's ends it; only a strictly valid answer is passed on.
 func FuzzReply(f *testing.F) {
 	for i, s := range seeds() {
 		f.Add([]byte(s), i%4, uint8(i%3))
@@ -70,7 +69,6 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// checkAnswer holds what goes upstream against what an answer may be.
 func checkAnswer(t *testing.T, o outcome, strict bool) {
 	up := o.Response(protocol.IntID(1)).Result
 	if err := jsonx.Check(up); err != nil {
@@ -95,8 +93,7 @@ func checkAnswer(t *testing.T, o outcome, strict bool) {
 	}
 }
 
-// FuzzQuestion offers questions of every shape. What is not refused reaches the
-// client as the same question, under the router's id.
+// FuzzQuestion: an admitted question reaches the client unchanged, under the router's id.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{
 		string(form("m")), string(urlQuestion("m", "https://id.example/", "1")),

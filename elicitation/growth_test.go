@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestGrowth has a hostile upstream ask, and a hostile client answer.
+// TestGrowth runs a hostile upstream and a hostile client.
 func TestGrowth(t *testing.T) {
 	reply := json.RawMessage(yes)
 	r := newRig(t, elicitation.Options{})
@@ -24,7 +24,7 @@ func TestGrowth(t *testing.T) {
 	}), "up")
 	elicit := func(params []byte) bool {
 		_, _ = call.Elicit(t.Context(), params)
-		return true // how each ends is the subject of other tests
+		return true // outcomes are tested elsewhere
 	}
 	const head = `{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}`
 	t.Run("questions", func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A rig is a router whose logs and metrics can be looked at.
+// A rig is a router with inspectable logs and metrics.
 type rig struct {
 	testing.TB
 	*elicitation.Router
@@ -43,7 +43,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	if o.Metrics == nil {
 		o.Metrics = prom.New(registry)
 	}
-	if o.MinHumanTime == 0 { // who answers here is a test, at once
+	if o.MinHumanTime == 0 { // tests answer at once
 		o.MinHumanTime = -1
 	}
 	router, err := elicitation.New(&o)
@@ -51,7 +51,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
-// silent is a log that has nothing to do, for what is measured.
+// silent is a no-op log for measurements.
 var silent = zaplog.New(zap.NewNop())
 
 // asker is the Via of an SDK whose client is a function.
@@ -107,7 +107,7 @@ func (r *rig) beginIn(ctx context.Context, origin elicitation.Origin, via elicit
 	return c
 }
 
-// A scene is a rig with a session s1 of alice's, and a call of it on the connection "up".
+// A scene is a rig with alice's session s1, and a call of it on the connection "up".
 type scene struct {
 	*rig
 	session *elicitation.Session
@@ -115,7 +115,7 @@ type scene struct {
 	screen  *screen
 }
 
-// newScene returns one whose client answers with says; "": not at all.
+// newScene's client answers with says; "": not at all.
 func newScene(t testing.TB, o elicitation.Options, says string) *scene {
 	t.Helper()
 	sc := &screen{t: t}
@@ -135,19 +135,17 @@ func newSceneVia(t testing.TB, o elicitation.Options, via elicitation.Via) *scen
 	return s
 }
 
-// ask has the upstream of the call ask.
 func (s *scene) ask(params json.RawMessage) (*protocol.ElicitResult, error) {
 	return s.call.Elicit(s.Context(), params)
 }
 
 const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer"}},"required":["ok"]}`
 
-// form is a question with one message.
 func form(message string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"mode":"form","message":%q,"requestedSchema":%s}`, message, schema))
 }
 
-// ofCall is a question that names the call which caused it, "": none.
+// ofCall returns a question that names its call; "": none.
 func ofCall(id string, question json.RawMessage) json.RawMessage {
 	if id == "" {
 		return question
@@ -165,8 +163,7 @@ func result(id protocol.ID, text string) *protocol.Response {
 	return &protocol.Response{ID: id, Result: json.RawMessage(text)}
 }
 
-// A screen is the client's end of a call: it takes frames and checks that each
-// is what the published schema says, and may answer questions.
+// A screen is a call's client: it validates frames by the published schema, and may answer.
 type screen struct {
 	t       testing.TB
 	version string
@@ -205,7 +202,6 @@ func (s *screen) Deliver(ctx context.Context, m protocol.Message) error {
 	return nil
 }
 
-// requests are the questions so far.
 func (s *screen) requests() (all []*protocol.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +224,7 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 	return all
 }
 
-// answers makes a screen's client answer everything with text.
+// answers returns a screen whose client answers every question with text.
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
@@ -239,7 +235,7 @@ func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	return sc
 }
 
-// events are the names of all events so far, less "elicitation.".
+// events returns the names of all events so far, without "elicitation.".
 func (r *rig) events() string {
 	var names []string
 	for _, e := range r.logs.All() {
@@ -255,10 +251,9 @@ func (r *rig) wantEvents(want string) {
 	}
 }
 
-// labelled finds the labels in the name of a series.
 var labelled = regexp.MustCompile(`[a-z]+="([^"]*)"`)
 
-// series returns the metrics that are not zero, by name and values of labels, less "elicitation_".
+// series returns the non-zero metrics by name and label values, without "elicitation_".
 func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
@@ -286,7 +281,6 @@ func books(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	return sums
 }
 
-// wantCounted wants a series of a metric to have a value.
 func (r *rig) wantCounted(name string, want float64) {
 	r.Helper()
 	if n := series(r.TB, r.registry)[name]; n != want {
@@ -294,7 +288,6 @@ func (r *rig) wantCounted(name string, want float64) {
 	}
 }
 
-// settled checks that nothing is pending and the metrics add up.
 func (r *rig) settled() {
 	r.Helper()
 	if n := r.Pending(); n != 0 {
@@ -305,7 +298,7 @@ func (r *rig) settled() {
 	}
 }
 
-// refused wants an error of a kind with what the upstream is told.
+// refused checks an error's kind and the upstream's error.
 func refused(t testing.TB, err, kind error, code int64, message string) {
 	t.Helper()
 	wire, ok := protocol.AsError(err)
@@ -325,7 +318,7 @@ func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 	return s, put, ended
 }
 
-// put puts a question of a call by hand.
+// put delivers a question of a call by hand.
 func (r *rig) put(c *elicitation.Call, params json.RawMessage) (*offered, *outcome) {
 	r.Helper()
 	ended := &outcome{}
@@ -348,7 +341,6 @@ func (logFunc) Enabled(context.Context, event.Level) bool { return true }
 
 func (f logFunc) Write(_ context.Context, _ event.Level, name string, _ event.Entry) { f(name) }
 
-// logText returns all that is in the log.
 func (r *rig) logText() (text string) {
 	for _, e := range r.logs.All() {
 		text += fmt.Sprintln(e.Message, e.ContextMap())
@@ -364,7 +356,7 @@ func progress(id protocol.ID, n float64) *protocol.Notification {
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
 }
 
-// abandon leaves a call that its client gave up and its upstream has not noticed.
+// abandon leaves a call that its client cancelled and its upstream has not noticed.
 func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicitation.Call {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -374,7 +366,6 @@ func (r *rig) abandon(o elicitation.Origin, up elicitation.UpstreamKey) *elicita
 	return c
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -14,7 +14,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// bareID returns an id of the router's without the quotes that it has on the wire.
+// bareID returns a router id without its quotes on the wire.
 func bareID(id protocol.ID) string {
 	s := id.String()
 	return s[1 : len(s)-1]

@@ -6,10 +6,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// slots count pending questions. A full router refuses questions and drops none.
 type slots struct {
-	questions *quota.Pool[protocol.Principal] // in all and by principal
-	sessions  *quota.Pool[*Session]           // by session alone
+	questions *quota.Pool[protocol.Principal] // in total and by principal
+	sessions  *quota.Pool[*Session]           // by session
 }
 
 func newSlots(o *Options) slots {
@@ -20,7 +19,6 @@ func newSlots(o *Options) slots {
 	}
 }
 
-// takeSlot takes a slot for one question of a call, or refuses it.
 func (r *Router) takeSlot(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +41,6 @@ func (r *Router) takeSlot(c *Call) *Error {
 	return retryLaterError(ReasonCapacity, "Too many elicitations are pending", limit)
 }
 
-// freeSlotLocked gives back the slot of one question of a call.
 func (r *Router) freeSlotLocked(c *Call) {
 	r.slots.questions.Give(c.origin.Principal, 1)
 	r.slots.sessions.Give(c.origin.Session, 1)
@@ -52,5 +49,5 @@ func (r *Router) freeSlotLocked(c *Call) {
 	}
 }
 
-// Pending is how many questions are pending.
+// Pending returns the number of pending questions.
 func (r *Router) Pending() int { return int(r.slots.questions.Used()) }

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// limitOf returns the limit that has refused a question, "" where none has.
+// limitOf returns the limit that refused a question, if any.
 func limitOf(t *testing.T, err error) string {
 	t.Helper()
 	e, ok := errors.AsType[*elicitation.Error](err)
@@ -105,8 +105,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestNoPrincipalTakesAllQuestions, at the defaults: neither one that is known
-// with many sessions nor all anonymous callers together.
+// Neither a principal with many sessions nor all anonymous callers, at the defaults.
 func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	asked := 0

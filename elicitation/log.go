@@ -2,9 +2,8 @@ package elicitation
 
 import "github.com/rondo-mcp/rondo/roundtrip/event"
 
-// AddTo implements [event.Entry]. The message of the entry is the event's name, and so is the field
-// event: where the encoder calls the message of an entry "message", the field of that name hides
-// it. The first seven fields are always there.
+// AddTo implements [event.Entry]. The field event repeats the entry's message, which the field
+// message may hide in some encoders. The first seven fields are always present.
 func (e *questionEvent) AddTo(out event.Encoder) {
 	out.AddString("event", string(e.Kind))
 	out.AddString("request_id", e.RequestID)
@@ -38,7 +37,7 @@ func (e *questionEvent) AddTo(out event.Encoder) {
 	}
 }
 
-// logLevel is info for the normal course, and a warning for what an operator may have to look at.
+// logLevel is info for normal events, and warning for those that an operator may have to act on.
 func (e *questionEvent) logLevel() event.Level {
 	switch {
 	case e.Violation != "", e.Unseen:

@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A secret in an answer or a URL is in no log, metric or error, however things end.
+// Secrets in answers and URLs never reach logs, metrics or errors.
 func TestSecretsStayOut(t *testing.T) {
 	const canary = "canary-4242-secret"
 	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff,
@@ -63,7 +63,7 @@ func TestSecretsStayOut(t *testing.T) {
 		families, _ := r.registry.Gather()
 		text += fmt.Sprint(families)
 		for _, err := range errs {
-			// A fault in its own question may be quoted to the upstream.
+			// The upstream may read a fault of its own question.
 			if wire, _ := protocol.AsError(err); wire.Code != protocol.CodeInvalidParams {
 				text += fmt.Sprintln(err, string(wire.Data))
 			}
@@ -79,8 +79,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A secret in the text of a question is gone once there is a redactor, also where a transport
-// quotes what it could not send.
+// A redactor removes secrets from question texts, also where a transport error quotes them.
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
 	r := newScene(t, elicitation.Options{Redactor: hideMessage}, yes)
@@ -131,7 +130,6 @@ func TestMessagesInLogs(t *testing.T) {
 	}
 }
 
-// What ended a question is in the entry.
 func TestCausesAreLogged(t *testing.T) {
 	dial := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
 	for _, test := range []struct {
@@ -176,7 +174,7 @@ func asksFor(err error) func(*screen) elicitation.Via {
 	}
 }
 
-// Names of the host's that a peer may have chosen are made fit, too.
+// Host names that a peer may have chosen are escaped too.
 func TestNamesInLogs(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "secret-id", LogName: "alice's\nlaptop"})
@@ -193,8 +191,7 @@ func TestNamesInLogs(t *testing.T) {
 	}
 }
 
-// A question that several calls could have caused, or one that is over, names what is known of
-// their client.
+// A rejected question's entry has what is known of its possible calls.
 func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	r := newRig(t, elicitation.Options{
 		Subject: func(p protocol.Principal) string { return p.Subject }})
@@ -240,5 +237,4 @@ func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	}
 }
 
-// hideMessage is an Options.Redactor.
 func hideMessage(message string) string { return fmt.Sprintf("len=%d", len(message)) }

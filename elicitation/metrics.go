@@ -7,9 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics are the counters of one or more routers. Whenever no question begins or ends,
-//
-//	requests = completed + timeouts + errors + cancelled + pending
+// metrics are the counters of one or more routers, see "Metrics" in doc.go.
 type metrics struct {
 	requests, timeouts, pending, durations event.Instrument
 	completed                              func(protocol.ElicitAction) event.Instrument
@@ -17,19 +15,17 @@ type metrics struct {
 	cancels                                func(string) event.Instrument
 }
 
-// actionUnseen is the label of a decline or cancel that nobody has seen the question of.
 const actionUnseen protocol.ElicitAction = "unseen"
 
-// newMetrics makes the metrics in a sink, which may be nil. All series are there from the
-// beginning, so that the first increase shows.
+// newMetrics registers all series at once, so that first increases show. sink may be nil.
 func newMetrics(sink event.MetricSink) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
 		{Name: "elicitation_requests_total", Help: "Elicitations created."},
-		{Name: "elicitation_timeout_total", Help: "Elicitations that nobody answered in time."},
-		{Name: "elicitation_pending", Help: "Elicitations that wait for their end.", Gauge: true},
-		{Name: "elicitation_duration_seconds", // of programs, up to people who take ten minutes
+		{Name: "elicitation_timeout_total", Help: "Elicitations that timed out."},
+		{Name: "elicitation_pending", Help: "Elicitations that are pending.", Gauge: true},
+		{Name: "elicitation_duration_seconds", // from programs to people who take ten minutes
 			Buckets: []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600},
-			Help:    "Time from the creation of an elicitation to its end, whatever that was."},
+			Help:    "Time from the creation of an elicitation to its end."},
 		{Name: "elicitation_completed_total", Labels: []string{"action"},
 			Help: "Elicitations that the client answered."},
 		{Name: "elicitation_errors_total", Labels: []string{"reason"},

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
-// The names are part of the contract, and all series are there from the start.
+// The names are part of the contract; all series exist from the start.
 func TestMetricNames(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	families, err := r.registry.Gather()
@@ -77,7 +77,7 @@ func TestTakenName(t *testing.T) {
 	}
 }
 
-// Books balance when questions that began and ended at once have done so.
+// Metrics balance after questions that began and ended concurrently.
 func TestBooksBalance(t *testing.T) {
 	r := newRig(t, elicitation.Options{MaxPerPrincipal: 4})
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})

@@ -15,9 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestModel runs random operations against a router and against a model that is simple enough to be
-// right by inspection: a list of questions, each with its owner, its end and when it is due. After
-// each step both must agree on what is pending, on every disposition and outcome, and on the books.
+// TestModel compares a router with a simple model, a list of questions, after each of many random
+// operations: pending questions, dispositions, outcomes and metrics must match.
 func TestModel(t *testing.T) {
 	const steps = 400
 	for seed := range uint64(20) {
@@ -134,7 +133,6 @@ func (m *model) step() {
 	}
 }
 
-// toOne returns an operation on any question.
 func (m *model) toOne(do func(*modelQuestion)) func() {
 	return func() {
 		if q, ok := pick(m, m.questions); ok {
@@ -184,7 +182,6 @@ func (m *model) end() {
 	}
 }
 
-// pending counts the questions that wait and fit.
 func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 	for _, q := range m.questions {
 		if q.end == "" && fits(q) {
@@ -194,8 +191,7 @@ func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 	return n
 }
 
-// share is how many questions of one principal may be pending. Anonymous callers
-// leave a quarter to others once there are any.
+// share is one principal's limit. Anonymous callers leave a quarter to any others.
 func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {
@@ -246,7 +242,6 @@ func (m *model) offer() {
 	m.questions = append(m.questions, q)
 }
 
-// finish ends the questions that wait and fit.
 func (m *model) finish(end string, answered bool, fits func(*modelQuestion) bool) {
 	for _, q := range m.questions {
 		if q.end == "" && fits(q) {
@@ -258,7 +253,6 @@ func (m *model) finish(end string, answered bool, fits func(*modelQuestion) bool
 
 func (q *modelQuestion) is(other *modelQuestion) bool { return q == other }
 
-// reply sends a response and wants the disposition that the model has for it.
 func (m *model) reply(q *modelQuestion, text string, then elicitation.Disposition) {
 	want := then
 	switch {
@@ -316,7 +310,6 @@ func (m *model) wait() {
 	m.finish("timeout", false, func(q *modelQuestion) bool { return !now.Before(q.due) })
 }
 
-// check compares the router with the model.
 func (m *model) check() {
 	waiting := m.pending(func(*modelQuestion) bool { return true })
 	if n := m.Pending(); n != waiting {
@@ -340,8 +333,7 @@ func (m *model) check() {
 			m.Errorf("question %d ended as %q with outcomes %+v", i, q.end, q.outcomes)
 		}
 	}
-	// Old questions have been looked at often enough; forgetting them keeps the tombstones within
-	// bounds.
+	// Forget old questions to stay within the bound of the remembered ended ones.
 	if len(m.questions) > 100 {
 		m.questions = slices.DeleteFunc(m.questions,
 			func(q *modelQuestion) bool { return q.end != "" })

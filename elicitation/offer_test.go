@@ -10,13 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An outcome is what Elicit returned.
 type outcome struct {
 	Result *protocol.ElicitResult
 	Err    error
 }
 
-// Response is what an upstream gets.
 func (o outcome) Response(id protocol.ID) *protocol.Response {
 	if wire, ok := protocol.AsError(o.Err); ok {
 		return &protocol.Response{ID: id, Error: wire}
@@ -25,8 +23,7 @@ func (o outcome) Response(id protocol.ID) *protocol.Response {
 	return &protocol.Response{ID: id, Result: raw}
 }
 
-// An offered is a question of a call that was begun with byHand: the test delivers it, and brings
-// about its end.
+// An offered is a question of a call begun with byHand: the test delivers and ends it.
 type offered struct {
 	call      *elicitation.Call
 	request   *protocol.Request
@@ -51,16 +48,15 @@ func (o *offered) FailDelivery(err error) {
 	<-o.ended
 }
 
-// hands knows the questions that tests have in hand.
 var hands = struct {
-	offering sync.Mutex // one question is on its way to its test
+	offering sync.Mutex // one question is being offered
 
 	mu   sync.Mutex
 	next chan *offered
 	byID map[protocol.ID]*offered
 }{byID: map[protocol.ID]*offered{}}
 
-// byHand is the Via of questions that a test has in hand.
+// byHand is the Via of questions that a test delivers by hand.
 func byHand() elicitation.Via { return elicitation.ViaAsker(hand{}) }
 
 type hand struct{}
@@ -82,8 +78,7 @@ func (hand) Ask(ctx context.Context, q elicitation.Question, delivered func()) (
 	}
 }
 
-// offer puts a question of a call that was begun with byHand, and returns when it has to be
-// delivered. done, which may be nil, gets its outcome.
+// offer asks, and returns when the question must be delivered. done may be nil.
 func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
 	done func(outcome)) (*offered, error) {
 	hands.offering.Lock()
@@ -131,7 +126,7 @@ func elicit(ctx context.Context, c *elicitation.Call, params json.RawMessage) (o
 	return out
 }
 
-// HandleReply returns when a question in hand that the reply ended has its outcome.
+// HandleReply returns once a question that the reply ended has its outcome.
 func (r *rig) HandleReply(
 	from elicitation.Sender, reply *protocol.Response,
 ) elicitation.Disposition {

@@ -17,7 +17,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestNegativeOptions: a negative number means that there is no limit, or New refuses it.
+// A negative number means no limit, or New refuses it.
 func TestNegativeOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Timeout": true, "SweepInterval": true, "MinHumanTime": false,

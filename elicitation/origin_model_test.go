@@ -13,10 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestOriginModel has calls of several clients begin, be given up, end and be confirmed on one
-// connection, in random order, and their upstream ask at any time. The model is the list of the
-// calls that the upstream may still work on. When there is one its client is asked, and else nobody
-// is.
+// TestOriginModel begins, cancels, ends and confirms calls of several clients on one connection in
+// random order, and asks at any time. The model lists the calls that the upstream may still serve:
+// only if there is exactly one, its client is asked.
 func TestOriginModel(t *testing.T) {
 	const steps = 600
 	for seed := range uint64(20) {
@@ -53,11 +52,10 @@ type originModel struct {
 	*rig
 	rand     *rand.Rand
 	sessions []*originSession
-	calls    []*originCall // on which the upstream may still work
-	asked    []string      // streams that got a question, since the last
+	calls    []*originCall // that the upstream may still serve
+	asked    []string      // streams that got a question since the last check
 	trace    []string
-	// abandoned is when the last call ended that was cancelled: all such calls count for a time
-	// that begins then.
+	// abandoned is when the last cancelled call ended; all cancelled calls expire together.
 	abandoned time.Time
 }
 
@@ -75,7 +73,6 @@ type originCall struct {
 	ended     time.Time // zero: not by the host
 }
 
-// stream is a way to the client that records that it was taken.
 func (m *originModel) stream(name string) elicitation.Via {
 	return asker(func(context.Context, elicitation.Question, func()) (string, error) {
 		m.asked = append(m.asked, name)
@@ -83,7 +80,6 @@ func (m *originModel) stream(name string) elicitation.Via {
 	})
 }
 
-// addSession adds one of alice's or of bob's: each has several.
 func (m *originModel) addSession() {
 	id := fmt.Sprint("s", len(m.sessions))
 	who := []protocol.Principal{alice(), bob()}[m.rand.IntN(2)]
@@ -155,7 +151,7 @@ func (m *originModel) beginOne() {
 	m.note("begin", c)
 }
 
-// ask has the upstream ask, and returns 1 if somebody was asked.
+// ask has the upstream ask, and returns 1 if a client was asked.
 func (m *originModel) ask() int {
 	m.calls = slices.DeleteFunc(m.calls, func(c *originCall) bool {
 		return !c.ended.IsZero() && time.Since(m.abandoned) >= 10*time.Minute

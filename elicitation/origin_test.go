@@ -88,8 +88,8 @@ func TestElicitFrom(t *testing.T) {
 	}
 }
 
-// What an upstream asks for a client that has left is not put to whoever else is on the connection:
-// the call counts until its host has ended it, and one that was given up for some time after that.
+// Questions for a client that has left do not reach others on the connection: the call counts until
+// its host has ended it, and if cancelled for some time after that.
 func TestOriginOfACallThatIsOver(t *testing.T) {
 	for name, leave := range map[string]func(c *elicitation.Call, cancel func()){
 		"request cancelled": func(_ *elicitation.Call, cancel func()) { cancel() },
@@ -139,7 +139,7 @@ func TestOriginOfACallThatIsOver(t *testing.T) {
 	}
 }
 
-// Connections on which calls were given up are remembered in bounded memory, the latest of them.
+// The latest connections with cancelled calls are remembered, in bounded memory.
 func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
@@ -165,8 +165,7 @@ func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// What a client declares with one request holds for that request alone, whatever it declared
-// before or declares meanwhile.
+// Capabilities declared with a request hold for that request alone.
 func TestCapabilitiesThatChangeBetweenCalls(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})

@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A pendingQuestion is one question from [Call.openQuestion] to finish. In between it is in the
-// table of the router and holds a slot.
+// A pendingQuestion is in the router's table and holds a slot, from openQuestion to finish.
 type pendingQuestion struct {
 	router   *Router
 	call     *Call
@@ -21,43 +20,38 @@ type pendingQuestion struct {
 	kind     protocol.InputKind
 	message  string // fit for logs
 	check    answerCheck
-	url      *urlElicitation // of a URL with an elicitationId
-	outcomes chan outcome    // gets the one that it has
+	url      *urlElicitation // for a URL with an elicitationId
+	outcomes chan outcome    // receives the only one
 	created  time.Time
 	timeout  time.Duration
 
-	// mu is held while the state changes and the events about it are emitted, so
-	// that the events of a question come in the order of its states. Router.mu may
-	// be locked while mu is held, never the other way round.
+	// mu is held during state changes and their events, to order events. Locked before Router.mu.
 	mu sync.Mutex
 	// state is the last event:
 	//
 	//	created → delivered → completed | timeout | cancelled | error
 	//	created → timeout | cancelled | error
 	//
-	// A reply to a question that is only created makes it delivered first.
+	// A reply to a created question marks it delivered first.
 	state           eventKind
 	expires         time.Time
-	delivered       time.Time // zero: the transport has not said so
+	delivered       time.Time // zero: not reported by the transport
 	timer           *time.Timer
 	unwatchUpstream func() bool        // stops watching the upstream's context
 	wait            waiting.Wait       // tells middleware that the client's request waits
-	cancelDelivery  context.CancelFunc // of a delivery that is in flight
+	cancelDelivery  context.CancelFunc // of a delivery in flight
 	answered        bool               // the client has replied
 	withdrawalSent  bool               // by the router
 }
 
-// An outcome is the terminal state of a question and why.
 type outcome struct {
 	state  eventKind
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
-	detail string                 // what content does not fit the form, fit for logs
-	// replied means that the client has answered: the question was delivered, whatever the
-	// transport reports, and is not withdrawn.
+	detail string                 // how content violates the form, fit for logs
+	// replied: the client has answered, so the question was delivered and is not withdrawn.
 	replied bool
-	// unseen means that the client refused sooner than Options.MinHumanTime.
-	unseen bool
+	unseen  bool // the client refused sooner than Options.MinHumanTime
 }
 
 func failed(err *Error) outcome { return outcome{state: eventError, err: err} }
@@ -84,13 +78,12 @@ func (r *Router) cancelledOutcome(by string, cause error) outcome {
 	return outcome{state: eventCancelled, err: e}
 }
 
-// openQuestion makes a question of the upstream's parameters and returns it with
-// the request for the client:
+// openQuestion creates a question and returns it with the request for the client:
 //
 //	admitQuestion: usable → capabilities → parameters → mode → secrets, URL policy
 //	begin:         slot → URL elicitation → request → Created
 //
-// If the question is refused, nothing has been sent and no state is left.
+// A refusal has sent nothing and leaves no state.
 func (c *Call) openQuestion(
 	ctx context.Context, params json.RawMessage,
 ) (*pendingQuestion, *protocol.Request, error) {
@@ -114,8 +107,7 @@ func (c *Call) openQuestion(
 	return p, request, nil
 }
 
-// begin takes a slot for the question, publishes it and returns the request for the client. If the
-// question is refused, or code of the host panics, it frees the slot.
+// begin takes a slot, publishes the question and returns the request. Errors free the slot.
 func (p *pendingQuestion) begin(
 	ctx context.Context, q *parsedQuestion,
 ) (request *protocol.Request, refused *Error) {
@@ -140,7 +132,6 @@ func (p *pendingQuestion) begin(
 	return request, nil
 }
 
-// encodeRequest returns the request for the client, with ids of the router.
 func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *Error) {
 	session, elicitationID := p.call.origin.Session, ""
 	if q.id != "" {
@@ -156,9 +147,8 @@ func (p *pendingQuestion) encodeRequest(q *parsedQuestion) (*protocol.Request, *
 	return &protocol.Request{ID: p.id, Method: protocol.MethodElicit, Params: params}, nil
 }
 
-// publish counts the question and adds it to the table. It holds mu throughout: replies,
-// cancellations and the timer may then call finish from other goroutines, and finish must find
-// every field set and eventCreated emitted.
+// publish counts the question and adds it to the table. It holds mu throughout: from then on other
+// goroutines may call finish, which must find every field set and eventCreated emitted.
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
 	p.mu.Lock()
@@ -166,7 +156,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
 	p.created = time.Now()
 	if refused := r.insertQuestionLocked(p); refused != nil {
-		p.state = eventError // so that Cancel, which the wait may have called, ends nothing
+		p.state = eventError // so that Cancel, which the wait may have called, does nothing
 		r.callHost("watcher", p.wait.End)
 		return refused
 	}
@@ -186,8 +176,7 @@ func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	return nil
 }
 
-// finish ends the question and reports whether it was the first call: only that counts, reports and
-// frees the slot. It may be called from any goroutine, with no lock held.
+// finish ends the question; only the first call, which returns true, has effects. Hold no lock.
 func (p *pendingQuestion) finish(out outcome) bool {
 	p.mu.Lock()
 	if p.state.endsQuestion() {
@@ -198,7 +187,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	p.endLocked(out)
 	p.mu.Unlock()
 
-	// Nothing writes these fields once the outcome is decided.
+	// These fields are final once the outcome is decided.
 	r := p.router
 	if p.unwatchUpstream != nil {
 		p.unwatchUpstream()
@@ -211,8 +200,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	return true
 }
 
-// isUnseenLocked reports whether the answer is a refusal that came too soon for a person. The time
-// counts from the delivery, or from the creation if the transport has not reported one.
+// isUnseenLocked reports a refusal too soon for a person after the delivery or creation.
 func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if out.result == nil || out.result.Action == protocol.ActionAccept {
 		return false
@@ -232,7 +220,6 @@ func (p *pendingQuestion) confirmDeliveryLocked() {
 	}
 }
 
-// endLocked counts the outcome, emits its event and removes the question from the table.
 func (p *pendingQuestion) endLocked(out outcome) {
 	if out.replied {
 		p.confirmDeliveryLocked()
@@ -250,27 +237,26 @@ func (p *pendingQuestion) endLocked(out outcome) {
 	p.timer.Stop()
 }
 
-// finishCancelled ends the question because by withdrew it. If the client has abandoned its call,
-// the upstream's request ends, too: whichever is seen first, the reason is the client.
+// finishCancelled ends the question because by withdrew it. If the client abandoned its call, the
+// upstream's request ends too, but the reason is always the client.
 func (p *pendingQuestion) finishCancelled(by string, cause error) bool {
 	if (by == byUpstream || by == byCallEnd) && p.call.ctx.Err() != nil {
 		by, cause = byClient, context.Cause(p.call.ctx)
 	}
 	if refused, ok := errors.AsType[*waiting.ClientError](cause); ok {
-		return p.finish(p.readError(refused.Said)) // which the transport is about to report
+		return p.finish(p.readError(refused.Said)) // the transport is about to report it
 	}
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
 
-// Cancel ends the question because the server that runs the client's request closes. It implements
-// [waiting.Canceler], whose callers may hold locks, so finish runs on its own goroutine.
+// Cancel ends the question because the client's server closes. It implements [waiting.Canceler],
+// whose callers may hold locks, so finish runs on its own goroutine.
 func (p *pendingQuestion) Cancel(cause error) {
 	go p.router.callHost("callback", func() { p.finishCancelled(byShutdown, cause) })
 }
 
 const textUndelivered = "Elicitation could not be delivered"
 
-// failDelivery ends the question because the transport failed.
 func (p *pendingQuestion) failDelivery(err error) {
 	p.finish(failed(newFailure(ReasonDelivery, textUndelivered, err)))
 }
@@ -283,8 +269,7 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 	p.timer.Reset(time.Until(t))
 }
 
-// handleTimer ends the question at its expiry. If the expiry has been moved meanwhile it does
-// nothing, because the timer was reset.
+// handleTimer ends the question at its expiry. If that was moved, the timer was reset.
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)

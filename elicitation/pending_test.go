@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A call or session that ends while a question is being made ready takes the
-// question with it before it exists.
+// A question is refused if its call or session ends while it is being created.
 func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -48,8 +47,7 @@ func TestCallEndsWhileItsQuestionBegins(t *testing.T) {
 	}
 }
 
-// Whatever ends a question at the same moment, one wins: one outcome, one
-// terminal event, one count, and no slot is left.
+// Of concurrent ends one wins: one outcome, one terminal event, one count, no slot left.
 func TestQuestionHasOneOutcome(t *testing.T) {
 	const questions = 16
 	for round := range 40 {
@@ -57,7 +55,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		r := newRig(t, elicitation.Options{Timeout: timeout})
 		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
 		outcomes := make(chan int, 10*questions)
-		var got [questions][elicitation.Invalid + 1]atomic.Int32 // how many replies were what
+		var got [questions][elicitation.Invalid + 1]atomic.Int32 // replies by disposition
 		start := make(chan struct{})
 		var wg sync.WaitGroup
 		at := func(f func()) { wg.Go(func() { <-start; f() }) }
@@ -98,7 +96,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		wg.Wait()
 		call.End()
 		cancel()
-		// A timer that has won may still be about to say so.
+		// A timer that has won may not have reported yet.
 		seen := map[int]bool{}
 		for range questions {
 			i := <-outcomes
@@ -124,7 +122,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 	}
 }
 
-// checkEvents wants of each question a creation, at most one delivery after it, and then one end.
+// checkEvents checks that each question has a creation, at most one delivery, then one end.
 func checkEvents(t *testing.T, r *rig, questions int) {
 	t.Helper()
 	seen := map[string]string{}
@@ -144,8 +142,7 @@ func checkEvents(t *testing.T, r *rig, questions int) {
 	}
 }
 
-// An answer that comes in the very moment of the timeout wins or loses, and the
-// disposition says which.
+// An answer at the very moment of the timeout wins or loses, as its disposition says.
 func TestAnswerAtTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := map[elicitation.Disposition]int{}
@@ -167,7 +164,6 @@ func TestAnswerAtTheTimeout(t *testing.T) {
 	})
 }
 
-// Sessions that come and go under load leave nothing behind.
 func TestConcurrentUse(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	var wg sync.WaitGroup
@@ -194,7 +190,6 @@ func TestConcurrentUse(t *testing.T) {
 	r.wantCounted("completed_total{accept}", 240)
 }
 
-// Progress starts the timeout anew, within the absolute maximum.
 func TestProgressExtends(t *testing.T) {
 	testProgressExtends(t, 200*time.Second, 600*time.Second)
 	testProgressExtends(t, 600*time.Second, 900*time.Second)

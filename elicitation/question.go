@@ -12,21 +12,19 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A parsedQuestion is the parameters of elicitation/create, decoded and checked. It aliases
-// params, and lives only until the request for the client is encoded.
+// A parsedQuestion is decoded, checked parameters, which it aliases.
 type parsedQuestion struct {
 	params  json.RawMessage
 	kind    protocol.InputKind
 	message string
-	schema  json.RawMessage // of a form, in its normal form if it has one
-	form    *form.Form      // of the schema, nil: has none, or too large to keep
-	secret  form.Secret     // that the form asks for
+	schema  json.RawMessage // of a form, normalized if possible
+	form    *form.Form      // of the schema; nil: none, or too large to keep
+	secret  form.Secret     // requested by the form
 	url     string          // of URL mode
 	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
 }
 
-// parseQuestion reads the parameters of elicitation/create, which are within their limit.
 func parseQuestion(params json.RawMessage) (*parsedQuestion, error) {
 	if err := jsonx.Check(params); err != nil {
 		return nil, err
@@ -51,7 +49,7 @@ func parseQuestion(params json.RawMessage) (*parsedQuestion, error) {
 	return q, err
 }
 
-// jsonDepth returns how deep checked JSON nests: {} is 1.
+// jsonDepth returns the nesting of checked JSON: {} is 1.
 func jsonDepth(raw []byte) int {
 	deepest, depth, inString := 0, 0, false
 	for i := 0; i < len(raw); i++ {
@@ -71,10 +69,10 @@ func jsonDepth(raw []byte) int {
 	return deepest
 }
 
-// encodeParams encodes the question for a client of revision v. What the upstream wrote is passed
-// on as it is, members that this package does not know included, except that the progress token is
-// token, the elicitationId is elicitationID, and what revision v or the mode does not have is left
-// out: from 2026-07-28 on, where questions are no requests, the progress token too.
+// encodeParams encodes the question for a client of revision v. Members, unknown ones included, are
+// passed on unchanged, except that progress token and elicitationId are replaced, and members that
+// revision v or the mode lacks are left out: from 2026-07-28 on the progress token too, since
+// questions are no requests.
 func (q *parsedQuestion) encodeParams(
 	v protocol.Version, token protocol.ID, elicitationID string,
 ) (json.RawMessage, error) {
@@ -96,11 +94,11 @@ func (q *parsedQuestion) encodeParams(
 	if dst, err = q.appendMeta(dst, v, token); err != nil {
 		return nil, err
 	}
-	dst[len(dst)-1] = '}' // the last comma; the message is always there
+	dst[len(dst)-1] = '}' // the last comma; message is always present
 	return dst, nil
 }
 
-// appendMeta appends the member _meta and a comma, if the question has any.
+// appendMeta appends the member _meta and a comma, if there is any.
 func (q *parsedQuestion) appendMeta(
 	dst []byte, v protocol.Version, token protocol.ID,
 ) ([]byte, error) {
@@ -120,9 +118,8 @@ func (q *parsedQuestion) appendMeta(
 	return append(out, ','), nil
 }
 
-// relayedMember returns the value of a member of the parameters as the client gets it,
-// and whether it gets it. What this package has not checked, for example a url in form
-// mode, is left out: a client might act on it.
+// relayedMember returns a member's value for the client, and whether it is passed on. Unchecked
+// members, such as url in form mode, are left out: a client might act on them.
 func (q *parsedQuestion) relayedMember(
 	v protocol.Version, key, value []byte,
 ) (relayed []byte, keep bool, err error) {
@@ -138,7 +135,7 @@ func (q *parsedQuestion) relayedMember(
 		if q.kind == protocol.KindElicitForm && v < protocol.V20251125 {
 			if downgraded, err := form.DowngradeTo20250618(value); err == nil {
 				return downgraded, true, nil
-			} // else it is not downgraded: the client may know more than its revision
+			} // } // else not downgraded: the client may know more than its revision
 		}
 		return value, q.kind == protocol.KindElicitForm, nil
 	case "message":
@@ -155,14 +152,13 @@ func (q *parsedQuestion) relayedMember(
 	return value, true, nil
 }
 
-// MetaCall is the member of a question's _meta that has the [Origin].CallID of the call which
-// caused it. The upstream does not send it: where the transport knows the call from the stream on
-// which the question comes, it adds the member for [Router.ElicitFrom], as package streamhttp does.
-// It is not passed on. An upstream that sends it itself gains nothing: it can put a question on the
-// stream of any call on its connection.
+// MetaCall is the _meta member of a question with the [Origin].CallID of the call that caused it. A
+// transport that knows the call from the question's stream adds it for [Router.ElicitFrom], as
+// package streamhttp does. It is not passed on. An upstream gains nothing by sending it: it can ask
+// on the stream of any call on its connection anyway.
 const MetaCall = "rondo/call"
 
-// readCallID returns what a question names as MetaCall, "" if it names nothing that can be read.
+// readCallID returns the MetaCall of a question, "" if there is none that is valid.
 func readCallID(params json.RawMessage) (id string) {
 	if !bytes.Contains(params, []byte(MetaCall)) || jsonx.Check(params) != nil {
 		return ""
@@ -181,18 +177,16 @@ func readCallID(params json.RawMessage) (id string) {
 	return id
 }
 
-// reservedMeta begins the keys of _meta that belong to one connection and mean
-// nothing, or the wrong thing, on another.
+// reservedMeta prefixes the keys of _meta that are only valid on one connection.
 const reservedMeta = "io.modelcontextprotocol/"
 
-// isConnectionMeta reports whether a key of _meta belongs to the connection that it
-// came on, also for a peer that ignores case.
+// isConnectionMeta reports whether a _meta key has reservedMeta, case-insensitively.
 func isConnectionMeta(key string) bool {
 	return key == MetaCall || strings.EqualFold(key, protocol.MetaProgressToken) ||
 		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
 }
 
-// appendRelayedMeta appends the members of meta that are relayed, each followed by a comma.
+// appendRelayedMeta appends the relayed members of meta, each followed by a comma.
 func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	if meta == nil {
 		return dst, nil

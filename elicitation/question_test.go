@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What the upstream wrote reaches the client, and what is between the gateway
-// and the upstream does not.
+// The upstream's members reach the client, and those of its connection do not.
 func TestParamsForEachRevision(t *testing.T) {
 	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
 		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
@@ -88,7 +87,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What was checked is what a client reads, even one that ignores case, as encoding/json does.
+// A client reads what was checked, even if it ignores case, as encoding/json does.
 func TestMembersThatDifferInCase(t *testing.T) {
 	const form = `"message":"m","requestedSchema":{"type":"object","properties":{}}`
 	for _, test := range []struct {
@@ -128,13 +127,12 @@ func TestMembersThatDifferInCase(t *testing.T) {
 	}
 }
 
-// A form that asks for what looks like a secret is refused, unless the host lets that upstream ask.
 func TestFormsThatAskForSecrets(t *testing.T) {
 	for _, test := range []struct {
 		name, schema string
 		up           elicitation.UpstreamKey
 		version      protocol.Version
-		word         string // in the message of the refusal; "": it is asked
+		word         string // in the refusal's message; "": admitted
 	}{
 		{"name", `{"type":"object","properties":{"password":{"type":"string"}}}`, "up", "", "password"},
 		{"title", `{"type":"object","properties":{"x":{"type":"string","title":"API key"}}}`, "up", "",
@@ -155,7 +153,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
 			call := r.begin(elicitation.Origin{Session: s}, byHand(), test.up)
 			params := json.RawMessage(`{"message":"m","requestedSchema":` + test.schema + `}`)
-			for range 2 { // the second time the form is known
+			for range 2 { // the second time the form is cached
 				_, err := offer(call, t.Context(), params, nil)
 				if test.word == "" {
 					if err != nil {
@@ -179,7 +177,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 	}
 }
 
-// Where a question is no request it has no progress token, and else the _meta of the upstream.
+// A question that is no request has no progress token, but the upstream's _meta.
 func TestMetaOfModernQuestions(t *testing.T) {
 	for meta, want := range map[string]string{
 		``: ``, `,"_meta":{}`: ``, `,"_meta":{"progressToken":1}`: ``,

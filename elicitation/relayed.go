@@ -13,30 +13,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Relayed is a question that its upstream has returned with a result (2026-07-28
+// A Relayed is a question that its upstream returned with a result (2026-07-28
 // basic/patterns/mrtr): no call waits for the answer, which may reach another process. The host
 // keeps the Relayed, sealed, in the state that the client sends back, and the process that gets the
 // answer ends it.
 //
-// A timeout is counted by the process that gets the late answer, and never if the client does not
-// return. No question is counted as both completed and timed out, unless its client sends a late
-// copy of an answer to another process and no shared guard rejects it. The question is pending in
-// the process that asked until the answer comes there or its time is over.
+// The process that gets a late answer counts a timeout; if the client does not return, no process
+// does. No question counts as both completed and timed out, unless its client sends a late copy of
+// an answer to another process and no shared guard rejects it. The question is pending in the
+// process that asked until the answer comes there or its time is over.
 type Relayed struct {
 	ID      string             `json:"i"`
 	Mode    protocol.InputKind `json:"k"`
 	Message string             `json:"m,omitempty"` // redacted, cut at 64 characters
 	Created time.Time          `json:"c"`
-	// Expires is the time after which an answer is late. Zero: the host has enforced it.
-	Expires time.Time `json:"e"`
+	Expires time.Time          `json:"e"` // of the answer; zero: the host has enforced it
 }
 
-// maxRelayedMessage bounds the message in the state of the client, in characters.
-const maxRelayedMessage = 64
+const maxRelayedMessage = 64 // characters, in the client's state
 
-// OpenRelayed creates a question from the parameters of elicitation/create that an upstream
-// returned. It is refused as in [Call.Elicit], with an [*Error], except for the limits on pending
-// questions: no goroutine waits for the answer.
+// OpenRelayed creates a question from the elicitation/create parameters that an upstream returned.
+// It is refused as in [Call.Elicit], with an [*Error], but has no limit on pending questions,
+// because no goroutine waits.
 func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relayed, error) {
 	parsed, refused := c.admitQuestion(ctx, params)
 	if refused != nil {
@@ -53,16 +51,15 @@ func (c *Call) OpenRelayed(ctx context.Context, params json.RawMessage) (*Relaye
 	return q, nil
 }
 
-// DeliverRelayed records that the transport has accepted the result with the question. It may be
-// called after [Call.End].
+// DeliverRelayed records that the transport accepted q. It may be called after [Call.End].
 func (c *Call) DeliverRelayed(q *Relayed) {
 	if _, ended := c.router.relayed.endOf(q.ID); !ended {
 		c.emitQuestion(q, eventDelivered, nil)
 	}
 }
 
-// CompleteRelayed records the client's answer; nil stands for an unusable one. If it is late the
-// error is an [*Error] that is [ReasonTimeout], and the answer must not be used. It is called once.
+// CompleteRelayed records the client's answer; nil: unusable. For a late answer, which must not be
+// used, the error is an [*Error] that is [ReasonTimeout]. Call it once.
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
 	ended, isCopy := c.router.relayed.endOf(q.ID)
 	switch {
@@ -83,9 +80,9 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 	return nil
 }
 
-// FailRelayed records that the request in which the question was asked ended without an answer: as
-// a timeout if its time is over, as cancelled if the client has abandoned the request, and
-// otherwise as failed with cause. It is called once, instead of [Call.CompleteRelayed].
+// FailRelayed records that the request with the question ended without an answer: as timeout if its
+// time is over, as cancelled if the client abandoned the request, and else as failed with cause.
+// Call it once, instead of [Call.CompleteRelayed].
 func (c *Call) FailRelayed(q *Relayed, cause error) {
 	switch ended := context.Cause(c.ctx); {
 	case !time.Now().Before(q.Expires):
@@ -99,7 +96,7 @@ func (c *Call) FailRelayed(q *Relayed, cause error) {
 	}
 }
 
-// endRelayed counts the outcome of a question, unless this process has handled a copy of it.
+// endRelayed counts the outcome, unless this process has handled a copy of the question.
 func (c *Call) endRelayed(q *Relayed, out outcome) {
 	if out.err != nil {
 		out.err.RequestID = q.ID
@@ -111,11 +108,10 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 	c.emitQuestion(q, out.state, &out)
 }
 
-// maxRelayed bounds the relayed questions that a process counts as pending, 100 bytes each. Further
-// ones are asked but not counted as pending.
+// maxRelayed bounds relayed questions counted as pending, 100 bytes each; more are not counted.
 const maxRelayed = 10_000
 
-// relayedQuestions are those that this process has asked, until their end here or their timeout.
+// relayedQuestions were asked by this process, and have not ended here or timed out.
 type relayedQuestions struct {
 	metrics *metrics
 	expiry  *recent.Queue[string]
@@ -144,7 +140,6 @@ func (t *relayedQuestions) add(id string) {
 	t.metrics.pending.Add(1)
 }
 
-// end removes a question, and reports whether it has ended before.
 func (t *relayedQuestions) end(id string, how eventKind) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +150,6 @@ func (t *relayedQuestions) end(id string, how eventKind) (again bool) {
 	return again
 }
 
-// endOf returns how a question has lately ended in this process, if it has.
 func (t *relayedQuestions) endOf(id string) (how eventKind, ended bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,11 +9,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Disposition is the outcome of a client's reply.
 type Disposition int
 
-// The dispositions. [Router.HandleReply] returns any of them. [Router.HandleProgress] returns
-// Accepted when the timeout was extended, never Invalid, and otherwise the same.
+// A Disposition is the outcome of a client's reply. [Router.HandleReply] returns any of them;
+// [Router.HandleProgress] Accepted if the timeout was extended, never Invalid, and else the same.
 const (
 	Unknown        Disposition = iota // no question has, or recently had, this id
 	Accepted                          // it ended the question: an answer, or the client's error
@@ -21,7 +20,7 @@ const (
 	WrongPrincipal                    // the question was put to another principal of this session
 	Duplicate                         // the question has been answered
 	Expired                           // the question timed out, was cancelled, or failed
-	Invalid                           // the right client's unusable reply: it ended the question
+	Invalid                           // unusable reply of the right client; ended the question
 )
 
 // String names the disposition.
@@ -35,7 +34,7 @@ func (d Disposition) String() string {
 }
 
 // HandleReply takes a client's response to a question of this router. from is the sender that the
-// host has authenticated. A reply that does not end the question does not change it. reply is not
+// host authenticated. A reply either ends the question or does not change it. reply is not
 // retained.
 func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition {
 	if reply == nil || reply.ID.IsZero() {
@@ -49,12 +48,11 @@ func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition 
 		return p.finishByReply(p.readResult(reply.Result))
 	}
 	wire := *reply.Error
-	wire.Data = bytes.Clone(wire.Data) // it may alias a buffer of the host
+	wire.Data = bytes.Clone(wire.Data) // may alias a host buffer
 	return p.finishByReply(p.readError(&wire))
 }
 
-// lookUpQuestion returns the pending question with an id if it was put to the sender, or else nil
-// and the disposition of the reply.
+// lookUpQuestion returns the sender's pending question with an id, else nil and the disposition.
 func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
@@ -77,9 +75,9 @@ func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, 
 }
 
 // HandleProgress takes a client's notifications/progress. If its token is the request id of a
-// question that was put to this session and principal, the timeout of the question restarts, within
-// the bound that Options.Timeout describes, and the disposition is Accepted. Progress on any other
-// token is Unknown: the host handles it.
+// question put to this session and principal, the question's timeout restarts, bounded as
+// [Options].Timeout describes, and the disposition is Accepted. Progress on another token is
+// Unknown: the host handles it.
 func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Disposition {
 	if n == nil || n.Method != protocol.NotifyProgress {
 		return Unknown
@@ -98,7 +96,6 @@ func (r *Router) HandleProgress(from Sender, n *protocol.Notification) Dispositi
 	return Accepted
 }
 
-// finishByReply ends the question with the client's reply, and returns its disposition.
 func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	switch {
 	case !p.finish(out):
@@ -109,7 +106,6 @@ func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	return Accepted
 }
 
-// dispositionOfLate is the disposition of a reply after the end.
 func (p *pendingQuestion) dispositionOfLate() Disposition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +125,6 @@ func invalidReply(reason Reason, err error) *Error {
 	return newFailure(reason, "The client's answer is not valid", err)
 }
 
-// readError returns the outcome of a question that the client answered with an error.
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 	out := outcome{state: eventError, replied: true}
 	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > maxContentBytes {
@@ -140,8 +135,7 @@ func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
 	return out
 }
 
-// readResult returns the outcome of a question that the client answered with a result.
-// Content is validated against the form as Options.Validation says.
+// readResult returns the outcome of a client's result, validated as Options.Validation says.
 func (p *pendingQuestion) readResult(raw []byte) outcome {
 	result, err := p.decodeResult(raw)
 	if err != nil {
@@ -165,8 +159,7 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 	return out
 }
 
-// decodeResult decodes a result strictly. The errors of the decoders are replaced by
-// constants, since they may quote the answer.
+// decodeResult decodes strictly. Decoder errors may quote the answer, so constants replace them.
 func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, error) {
 	if len(raw) > maxContentBytes+maxOutsideSchema {
 		return nil, fmt.Errorf("larger than %d bytes", maxContentBytes+maxOutsideSchema)
@@ -185,8 +178,8 @@ func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, erro
 		return nil, errNoResult
 	}
 	if p.kind == protocol.KindElicitURL {
-		result.Content = nil // belongs to forms alone
+		result.Content = nil // for forms only
 	}
-	result.Content = bytes.Clone(result.Content) // it may alias a buffer of the host
+	result.Content = bytes.Clone(result.Content) // may alias a host buffer
 	return result, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Strangers change nothing; the owner's answer counts after all of them.
+// Strangers' replies change nothing; the owner's answer counts after them.
 func TestRepliesOfStrangers(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, outcome := r.offered()
@@ -102,7 +102,7 @@ func TestMalformedReplies(t *testing.T) {
 	}
 }
 
-// Tombstones are bounded: the oldest reply becomes an unknown one.
+// Ended questions are bounded: replies to the oldest are unknown.
 func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, _ := r.offered()
@@ -160,8 +160,7 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// A gateway converts what people leave in optional fields only where it enforces the form; else
-// the upstream gets what came, and the log reports that it does not fit.
+// Optional fields are converted only with ValidateEnforce; else violations are logged.
 func TestConversionNeedsEnforcement(t *testing.T) {
 	const (
 		asks = `{"message":"m","requestedSchema":{"type":"object","required":["r"],"properties":{
@@ -191,7 +190,7 @@ func TestConversionNeedsEnforcement(t *testing.T) {
 	}
 }
 
-// What has been accepted does not change when the host's buffer does.
+// Accepted content does not change when the host's buffer does.
 func TestRepliesAreCopied(t *testing.T) {
 	const answer, data = `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`, `{"k":1}`
 	for _, want := range []string{answer, data} {
@@ -213,7 +212,6 @@ func TestRepliesAreCopied(t *testing.T) {
 	}
 }
 
-// TestDispositionsHaveNames, which logs and metrics of hosts show.
 func TestDispositionsHaveNames(t *testing.T) {
 	for d, want := range map[elicitation.Disposition]string{
 		elicitation.Unknown: "unknown", elicitation.Accepted: "accepted",
@@ -228,8 +226,7 @@ func TestDispositionsHaveNames(t *testing.T) {
 	}
 }
 
-// What of _meta speaks of the client's connection does not go upstream with its
-// answer, however it is spelled.
+// Members of _meta about the client's connection do not go upstream, in any letter case.
 func TestMetaOfAnswers(t *testing.T) {
 	for _, test := range []struct{ name, meta, want string }{
 		{"the person's", `{"k":1,"example.com/k":{"a":[1e400]}}`, `,"_meta":{"k":1,"example.com/k":{"a":[1e400]}}`},
@@ -254,7 +251,7 @@ func TestMetaOfAnswers(t *testing.T) {
 	}
 }
 
-// A client's error is bounded as its answer is.
+// A client's error is bounded like its answer.
 func TestClientErrorTooLarge(t *testing.T) {
 	long := strings.Repeat("x", 2<<20)
 	for name, wire := range map[string]*protocol.Error{

@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Router takes questions of upstream servers to the clients whose calls caused them and returns
-// the answers. All methods may be called concurrently.
+// A Router routes questions of upstream servers to the clients whose calls caused them, and the
+// answers back. All methods may be called concurrently.
 type Router struct {
 	opts    Options
 	metrics *metrics
@@ -21,14 +21,13 @@ type Router struct {
 	slots   slots
 	relayed *relayedQuestions
 
-	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
+	mu        sync.Mutex // guards what follows and fields that say so; locked after p.mu
 	sessions  map[string]*Session
 	upstreams map[UpstreamKey][]*Call // begun and not ended, by connection
 	questions map[protocol.ID]*pendingQuestion
 	urls      map[urlKey]*urlElicitation
-	calls     map[*Call]struct{} // begun and not ended
-	// ended are recently ended questions, to distinguish a late reply from a forged one.
-	ended     *recent.Map[protocol.ID, endedQuestion]
+	calls     map[*Call]struct{}                        // begun and not ended
+	ended     *recent.Map[protocol.ID, endedQuestion]   // tell late replies from forged ones
 	abandoned *recent.Map[UpstreamKey, *abandonedCount] // by connection
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is pending
@@ -37,7 +36,7 @@ type Router struct {
 	withdrawals sync.WaitGroup // in flight
 }
 
-// maxEndedQuestions bounds the remembered ended questions: twenty times the default MaxPending.
+// maxEndedQuestions is twenty times the default MaxPending.
 const maxEndedQuestions = 2048
 
 type endedQuestion struct {
@@ -46,8 +45,8 @@ type endedQuestion struct {
 	answered  bool
 }
 
-// New returns a router. It fails if an option is out of range, or the name of a metric is taken.
-// opts may be nil. A router without sessions holds no goroutine and no timer.
+// New returns a router. It fails if an option is out of range or a metric's name is taken. opts may
+// be nil. A router without sessions has no goroutine and no timer.
 func New(opts *Options) (*Router, error) {
 	var o Options
 	if opts != nil {
@@ -97,7 +96,7 @@ func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 func (r *Router) removeCallLocked(c *Call) {
 	delete(c.origin.Session.calls, c)
 	delete(r.calls, c)
-	for _, u := range c.origin.Session.urls.All() { // which may be kept for longer
+	for _, u := range c.origin.Session.urls.All() { // may outlive the session
 		if u.call == c {
 			u.call = nil
 		}
@@ -127,7 +126,6 @@ func (r *Router) insertQuestionLocked(p *pendingQuestion) *Error {
 	return nil
 }
 
-// removeLocked moves the question to the ended ones of the router and frees its slot.
 func (p *pendingQuestion) removeLocked(out outcome) {
 	r, c := p.router, p.call
 	r.mu.Lock()
@@ -147,9 +145,8 @@ func (p *pendingQuestion) removeLocked(out outcome) {
 }
 
 // Shutdown refuses new sessions, calls and questions, and waits for pending questions. If ctx ends
-// first, they are cancelled and withdrawn from their clients, and the error is the cause of ctx.
-// Shutdown returns a few seconds after ctx has ended, even if a transport, log or callback blocks.
-// It may be called again.
+// first, they are cancelled and withdrawn, and the error is the cause of ctx. Shutdown returns a
+// few seconds after ctx ended, even if a transport, log or callback blocks. It may be called again.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.draining {
@@ -171,7 +168,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		r.mu.Lock()
 		pending := slices.Collect(maps.Values(r.questions))
 		r.mu.Unlock()
-		for _, p := range pending { // concurrently: none waits for the log of another
+		for _, p := range pending { // concurrently, because a log may block
 			ending.Go(func() {
 				r.callHost("callback", func() { p.finishCancelled(byShutdown, nil) })
 			})
@@ -187,7 +184,6 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// signalIdleLocked wakes Shutdown. It may be called again.
 func (r *Router) signalIdleLocked() {
 	select {
 	case <-r.idle:
@@ -196,8 +192,8 @@ func (r *Router) signalIdleLocked() {
 	}
 }
 
-// waitForWithdrawals waits until no question is pending or ending, and withdrawals have been sent.
-// It is bounded, because a transport may ignore its context and code of the host may block.
+// waitForWithdrawals waits, for a bounded time, until no question is pending or ending and
+// withdrawals are sent: a transport may ignore its context and host code may block.
 func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
 	limit := time.NewTimer(2*time.Second + withdrawTimeout)
 	defer limit.Stop()

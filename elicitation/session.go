@@ -8,21 +8,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A SessionInfo describes the session of a client.
+// A SessionInfo describes a client's session.
 type SessionInfo struct {
-	// ID is the host's id of the session, unique among attached sessions. "": a random one.
-	ID string
-	// Principal opened the session.
-	Principal protocol.Principal
-	// Capabilities are those that the client declared.
-	Capabilities protocol.ClientCapabilities
-	// Version is the revision of the session, for which questions are encoded. "": 2025-11-25. From
-	// 2026-07-28 on servers send no requests, so questions by [ViaFrames] are refused.
+	ID           string                      // unique among attached sessions; "": random
+	Principal    protocol.Principal          // opened the session
+	Capabilities protocol.ClientCapabilities // declared by the client
+	// Version of the session, for which questions are encoded. "": 2025-11-25. From 2026-07-28 on
+	// servers send no requests, so questions by [ViaFrames] are refused.
 	Version protocol.Version
 	// LogName stands for the session in logs. "": ID. Set it if the id is a credential.
 	LogName string
-	// Notify carries notifications that belong to no request, such as the end of a visit to a URL.
-	// Nil: there is no such stream.
+	// Notify sends notifications without a request, such as a visit's completion. Nil: none.
 	Notify FrameDeliverer
 }
 
@@ -68,15 +64,15 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		return nil, errors.New("elicitation session: the id is attached already")
 	}
 	if !info.Principal.Anonymous() {
-		// Before it asks, anonymous callers may have left no room.
+		// Reserve before the first question, or anonymous callers may take everything.
 		r.slots.questions.ReserveForAuthenticated()
 	}
 	r.sessions[info.ID] = s
 	return s, nil
 }
 
-// Detach removes the session. Its pending questions, and later ones of calls that are still in
-// flight, end with [ReasonNoSession]. It may be called again.
+// Detach removes the session. Its pending questions, and later ones of calls still in flight, end
+// with [ReasonNoSession]. It may be called again.
 func (s *Session) Detach() {
 	for _, p := range s.router.removeSession(s) {
 		p.finishCancelled(bySession, nil)
@@ -86,12 +82,11 @@ func (s *Session) Detach() {
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
 
-// Sender returns the sender of messages that arrive on this session. A host that authenticates each
-// message uses the principal of the message instead.
+// Sender returns the session and its principal. A host that authenticates each message uses the
+// message's principal instead.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
-// A Sender is the session and principal of a message, as the host has authenticated them. Neither
-// is taken from the message itself.
+// A Sender is a message's session and principal as authenticated by the host, not as claimed in it.
 type Sender struct {
 	Session   string
 	Principal protocol.Principal

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// When the host's code for one question does not return, or panics, the others
-// end all the same, and Shutdown returns.
+// Host code that blocks or panics for one question delays neither the others nor Shutdown.
 func TestShutdownWithStuckHost(t *testing.T) {
 	const questions = 8
 	const stuck = 20 * time.Second // less than a timeout: that would wait for the audit, too
@@ -90,7 +89,6 @@ func TestShutdown(t *testing.T) {
 		_, err = r.ElicitFrom(t.Context(), "up", form("m"))
 		refused(t, err, elicitation.ReasonShutdown, protocol.CodeBusy,
 			"The gateway is shutting down")
-		// What was pending may still be answered.
 		r.complete(s.Sender(), result(offered.Request().ID, yes), elicitation.Accepted)
 		if err := <-done; err != nil || outcome.Result == nil {
 			t.Errorf("Shutdown: %v, outcome %+v", err, outcome)
@@ -102,7 +100,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// A transport that is deaf to its context does not hold up a shutdown for good.
+// A transport that ignores its context does not block Shutdown for ever.
 func TestShutdownWithDeafTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSceneVia(t, elicitation.Options{}, sends(func(_ context.Context,

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestSoak runs a great many elicitations, every kind of end among them, and wants neither
-// goroutines nor heap to grow. With the build tag soak it is 100,000 of them.
+// TestSoak looks for leaks, in 100,000 elicitations with the build tag soak.
 func TestSoak(t *testing.T) {
 	rounds := 3000
 	if testkit.Soak {
@@ -33,7 +32,7 @@ func TestSoak(t *testing.T) {
 	if n := router.Pending(); n != 0 {
 		t.Errorf("%d pending", n)
 	}
-	for range 100 { // goroutines on their way out
+	for range 100 { // goroutines may still be ending
 		if runtime.NumGoroutine() <= goroutines {
 			break
 		}
@@ -51,7 +50,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soak runs the elicitations from one number to another; each has names of its own.
+// soak runs the elicitations of a range of numbers, which are part of their names.
 func soak(t *testing.T, long context.Context, router *elicitation.Router, from, to int) {
 	for i := from; i < to; i++ {
 		s, err := router.Attach(elicitation.SessionInfo{

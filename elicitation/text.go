@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// explainFailure returns what caused the end of a question, fit for logs.
+// explainFailure returns the cause of a question's end, fit for logs.
 func (c *Call) explainFailure(err *Error) (text string) {
 	switch {
 	case err.Err == nil:
@@ -36,8 +36,7 @@ func (c *Call) explainFailure(err *Error) (text string) {
 	return ""
 }
 
-// describeErrorKind describes an error without its text: as one that everybody knows,
-// by the operating system's number, or else by the type of what lies at its root.
+// describeErrorKind describes an error without its text: its name, errno or root type.
 func describeErrorKind(err error) string {
 	for _, known := range [...]error{
 		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
@@ -56,7 +55,6 @@ func describeErrorKind(err error) string {
 	return fmt.Sprintf("error of type %T", err)
 }
 
-// redactMessage makes the text of a question fit for logs.
 func (r *Router) redactMessage(message string) string {
 	if r.opts.Redactor != nil {
 		message = r.opts.Redactor(message)
@@ -64,14 +62,11 @@ func (r *Router) redactMessage(message string) string {
 	return escapeForLog(message)
 }
 
-// maxText is how much of a text that a peer has chosen is logged, in characters.
-const maxText = 256
+const maxText = 256 // characters logged of a peer's text
 
-// escapeForLog makes a text that a peer may have chosen fit for a log.
 func escapeForLog(s string) string { return redact.EscapeText(s, maxText) }
 
-// peekMessage returns the message of refused parameters, "" if they cannot be read. It
-// reads no more than a question may have by default.
+// peekMessage returns a refused question's message, "" if unreadable or over the limits.
 func peekMessage(params json.RawMessage) string {
 	if len(params) > maxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
 		return ""
@@ -88,7 +83,6 @@ func peekMessage(params json.RawMessage) string {
 	return text
 }
 
-// subjectOf names an authenticated principal in the log, and nobody else.
 func (r *Router) subjectOf(p protocol.Principal) string {
 	if p.Anonymous() || p.IsLocal() {
 		return ""
@@ -96,7 +90,6 @@ func (r *Router) subjectOf(p protocol.Principal) string {
 	return escapeForLog(r.opts.Subject(p))
 }
 
-// digestOf is the default of Options.Subject.
 func digestOf(p protocol.Principal) string {
 	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
 	return hex.EncodeToString(sum[:8])

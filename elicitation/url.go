@@ -16,15 +16,14 @@ type URLRequest struct {
 	Call     *Call
 }
 
-// DefaultURLPolicy allows https, and http to the client's own machine. URLs with a user name,
-// without a host, of more than 8 KiB, or with characters that people read differently from programs
-// are refused.
+// DefaultURLPolicy allows https, and http to the client's own machine. It refuses URLs with a user
+// name, without a host, of more than 8 KiB, or with misleading characters.
 func DefaultURLPolicy(_ context.Context, visit URLRequest) error {
 	_, err := urlrule.Check(visit.URL)
 	return err
 }
 
-// checkURL checks a URL against the fixed rules, then against the policy of the options.
+// checkURL checks a URL against the fixed rules, then the configured policy.
 func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	_, err := urlrule.Parse(url)
 	if err == nil {
@@ -38,11 +37,10 @@ func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	return &Error{Reason: ReasonURLPolicy, Wire: wire, Err: err}
 }
 
-// A urlElicitation is a URL that a client was asked to visit. The upstream may notify later that
-// the visit is over. The router replaces the elicitationId, because upstreams choose theirs
-// independently of each other.
-//
-// It is in the tables of the router and of the session from rememberURLLocked to forgetURLLocked.
+// A urlElicitation is a URL that a client was asked to visit, until the upstream may report the
+// visit complete. The router replaces the elicitationId, because upstreams choose theirs
+// independently. It is in the tables of router and session from rememberURLLocked to
+// forgetURLLocked.
 type urlElicitation struct {
 	key      urlKey
 	session  *Session
@@ -51,7 +49,7 @@ type urlElicitation struct {
 	// Guarded by router.mu.
 	call    *Call // nil: it has ended
 	expires time.Time
-	shared  bool // another session was sent there with the same id of the upstream's
+	shared  bool // another session was sent there with the same upstream id
 }
 
 type urlKey struct {
@@ -60,11 +58,8 @@ type urlKey struct {
 }
 
 const (
-	// maxURLsPerSession bounds the URL elicitations of one session that are remembered; the oldest
-	// is evicted. People visit one at a time.
-	maxURLsPerSession = 64
-	// urlTTL is longer than sign-in pages live.
-	urlTTL = time.Hour
+	maxURLsPerSession = 64        // per session; the oldest is evicted
+	urlTTL            = time.Hour // longer than sign-in pages live
 )
 
 // urlElicitationFor returns the URL elicitation with the upstream's id, or a new, unstored one.
@@ -79,9 +74,9 @@ func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 	return &urlElicitation{key: key, session: s, call: c, clientID: newID()}
 }
 
-// rememberURLLocked stores a URL elicitation, or restarts the time of a stored one. An id that
-// another session has is shared from then on: some servers use one for everybody. The person is
-// asked, but completions are dropped, because they may belong to the other.
+// rememberURLLocked stores a URL elicitation or restarts its time. An id that another session has
+// is shared from then on, as some servers use one for everybody. The user is asked, but completions
+// are dropped, because they may belong to the other session.
 func (r *Router) rememberURLLocked(u *urlElicitation) {
 	if u.key.upstream == "" { // completions on it cannot be told apart
 		return
@@ -104,7 +99,6 @@ func (r *Router) rememberURLLocked(u *urlElicitation) {
 	urls.Put(u.key, u)
 }
 
-// forgetURLLocked undoes rememberURLLocked, if the URL elicitation is stored.
 func (r *Router) forgetURLLocked(u *urlElicitation) {
 	if r.urls[u.key] != u {
 		return
@@ -113,17 +107,16 @@ func (r *Router) forgetURLLocked(u *urlElicitation) {
 	u.session.urls.Delete(u.key)
 }
 
-// mayVisit reports whether the person may be at the URL.
 func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
-// HandleURLCompletion takes an upstream's notifications/elicitation/complete. It is passed on,
-// with the id that the client knows, only to the session that got that URL: on SessionInfo.Notify,
-// or on the stream of the call while it lasts. Accepted means that the transport accepted it; an
-// error, with Expired, that it did not. Each completion is passed on once.
+// HandleURLCompletion takes an upstream's notifications/elicitation/complete. It is passed on, once
+// and with the client's id, only to the session that got that URL: on SessionInfo.Notify, or on the
+// stream of the call while it lasts. Accepted means that the transport accepted it; Expired, with
+// an error, that it did not.
 //
-// A completion without a waiting client of this router, or with an id that the upstream used for
+// A completion that no client of this router waits for, or with an id that the upstream used for
 // two sessions, is Unknown and reported as elicitation.completion_dropped.
 func (r *Router) HandleURLCompletion(
 	ctx context.Context, upstream UpstreamKey, elicitationID string,

@@ -17,11 +17,9 @@ import (
 
 const agrees = `{"action":"accept"}`
 
-// site is a question that sends somebody to a page.
 func site(id string) []byte { return urlQuestion("Sign in", "https://id.example/", id) }
 
-// visit has the upstream send a client to a page in a call of its own, and returns the id under
-// which the client knows the visit.
+// visit has the upstream ask for a visit in a call of its own, and returns the client's id of it.
 func (r *rig) visit(o elicitation.Origin, up elicitation.UpstreamKey, id string) string {
 	r.Helper()
 	return r.visitIn(r.Context(), o, up, id)
@@ -42,7 +40,7 @@ func (r *rig) visitIn(ctx context.Context, o elicitation.Origin, up elicitation.
 	return ask.(*protocol.ElicitURL).ElicitationID
 }
 
-// notified attaches a client with a stream for what belongs to no call.
+// notified attaches a client with a stream for notifications without a request.
 func (r *rig) notified(id string) (elicitation.Origin, *screen) {
 	r.Helper()
 	sc := &screen{t: r.TB}
@@ -50,7 +48,6 @@ func (r *rig) notified(id string) (elicitation.Origin, *screen) {
 		Session: r.attach(elicitation.SessionInfo{ID: id, Notify: sc})}, sc
 }
 
-// wantCompletion wants a completion to have the given end.
 func (r *rig) wantCompletion(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
 	r.Helper()
 	if d, err := r.HandleURLCompletion(r.Context(), up, id); d != want || err != nil {
@@ -81,8 +78,7 @@ func TestURLPolicy(t *testing.T) {
 	}
 }
 
-// What no person should be sent to, no policy of the host's can allow, but it can
-// allow another scheme.
+// A host's policy can allow another scheme, but no unsafe URL.
 func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 	s := newScene(t, elicitation.Options{URLPolicy: func(context.Context,
 		elicitation.URLRequest) error {
@@ -102,7 +98,7 @@ func TestURLPolicyCannotLiftTheRule(t *testing.T) {
 	}
 }
 
-// A session that was sent to several URLs leaves none behind.
+// A detached session leaves no URL elicitations behind.
 func TestDetachForgetsURLElicitations(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	o, _ := r.notified("s1")
@@ -115,7 +111,7 @@ func TestDetachForgetsURLElicitations(t *testing.T) {
 	}
 }
 
-// Calls with connections of their own, which have no keys, do not share visits.
+// Calls on their own connections, which have no keys, do not share visits.
 func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	ids := map[string]bool{}
@@ -129,7 +125,7 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 	r.wantCompletion("", "1", elicitation.Unknown)
 }
 
-// A session's stream that takes nothing does not hold up the upstream's.
+// A blocked session stream does not block the upstream's.
 func TestStuckURLCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
@@ -145,8 +141,7 @@ func TestStuckURLCompletion(t *testing.T) {
 	})
 }
 
-// The completion of a visit reaches the session that got the URL, with the id that it knows, once,
-// and nobody else. The id of the upstream stays on its own connection.
+// A completion reaches only the session that got the URL, once, with its own id.
 func TestElicitationCompleted(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	var streams [2]*screen
@@ -203,7 +198,7 @@ func TestURLElicitationsThatAreOver(t *testing.T) {
 	}
 }
 
-// Without a stream of the session's the call's serves, while it lasts.
+// Without a session stream the call's is used, while it lasts.
 func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	r := newScene(t, elicitation.Options{}, agrees)
 	for _, id := range []string{"1", "2"} {
@@ -222,8 +217,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	}
 }
 
-// An upstream that uses one elicitationId for two people asks both, and neither hears of a
-// completion that may be the other's. Nor can it fill the memory.
+// An elicitationId used for two users: both are asked, neither gets a completion.
 func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, _ := r.notified("s1")
@@ -237,17 +231,17 @@ func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	}
 	r.wantCompletion("up", "1", elicitation.Unknown)
 	r.visit(s1, "up", "1")
-	r.wantCompletion("up", "1", elicitation.Unknown) // still that of two
+	r.wantCompletion("up", "1", elicitation.Unknown) // still shared
 	for i := range 64 {
 		r.visit(s1, "up", fmt.Sprint("more ", i))
 	}
 	r.visit(s1, "up", "another")
-	r.wantCompletion("up", "more 0", elicitation.Unknown) // forgotten to make room
+	r.wantCompletion("up", "more 0", elicitation.Unknown) // evicted
 	r.wantCompletion("up", "more 1", elicitation.Accepted)
 	r.settled()
 }
 
-// What an answer about a URL carries besides is not passed on.
+// Content in an answer about a URL is not passed on.
 func TestURLAnswersHaveNoContent(t *testing.T) {
 	s := newScene(t, elicitation.Options{}, `{"action":"accept","content":{"pin":1}}`)
 	got, err := s.ask(site("1"))
@@ -256,7 +250,7 @@ func TestURLAnswersHaveNoContent(t *testing.T) {
 	}
 }
 
-// Two sessions that are sent to one elicitationId at the same moment: both are.
+// Two sessions are sent to one elicitationId concurrently.
 func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, _ := r.notified("s1")

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// thinking is the Via of a client whose person answers when the test says so.
+// thinking is the Via of a client whose user answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
 	return asker(func(ctx context.Context, _ elicitation.Question, delivered func()) (string,
 		error) {
@@ -26,14 +26,13 @@ func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
 	})
 }
 
-// beginCall begins a call under ctx for a client that can be asked.
 func beginCall(t *testing.T, ctx context.Context, via elicitation.Via) *elicitation.Call {
 	t.Helper()
 	r := newRig(t, elicitation.Options{})
 	return r.beginIn(ctx, elicitation.Origin{Session: r.attach(elicitation.SessionInfo{})}, via, "")
 }
 
-// The middleware of a gateway hears that the call of its client waits.
+// Middleware of a gateway learns that the call of its client waits.
 func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool

@@ -16,15 +16,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A wired gateway is a router between an upstream and a client that are read and written as
-// bytes: the least that a host has to do.
+// A wired gateway is a minimal host: a router whose peers are read and written as bytes.
 type wired struct {
 	*scene
 	err error // of the last question
 }
 
-// ask is a frame of the upstream with a question. It returns what the upstream gets, without the
-// members that all frames have.
+// ask sends an upstream's question, and returns the response without common members.
 func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params string) string {
 	const head = `{"jsonrpc":"2.0","id":1,`
 	m, err := protocol.DecodeMessage(
@@ -35,7 +33,6 @@ func (w *wired) ask(ctx context.Context, up elicitation.UpstreamKey, params stri
 	return w.encode(outcome{answer, err}.Response(protocol.IntID(1)))
 }
 
-// encode returns a frame, that of a response without the members that all have.
 func (w *wired) encode(m protocol.Message) string {
 	raw, err := protocol.AppendMessage(nil, m)
 	noError(w, err)
@@ -45,7 +42,7 @@ func (w *wired) encode(m protocol.Message) string {
 	return string(raw)
 }
 
-// reply makes the client answer each question with the member of a response.
+// reply makes the client answer each question with a member of a response.
 func (w *wired) reply(member string) {
 	w.screen.answer = func(q *protocol.Request) {
 		m, err := protocol.DecodeMessage(
@@ -58,7 +55,7 @@ func (w *wired) reply(member string) {
 	}
 }
 
-// replyAfter is reply, a while after a delivery that takes a while itself.
+// replyAfter is reply after wait, with a delivery that takes some time.
 func (w *wired) replyAfter(delivery, wait time.Duration, member string) {
 	w.reply(member)
 	later := w.screen.answer
@@ -68,7 +65,6 @@ func (w *wired) replyAfter(delivery, wait time.Duration, member string) {
 	}
 }
 
-// deploys asks the one question of most cases.
 func (w *wired) deploys() string { return w.ask(w.Context(), "up", askDeploy) }
 
 const (
@@ -82,14 +78,13 @@ func failed(code int64, message string) string {
 	return fmt.Sprintf(`"error":{"code":%d,"message":%q}`, code, message)
 }
 
-// busy is a refusal with what says when to ask again.
+// busy is a refusal with RetryAfter.
 func busy(message, data string) string {
 	return fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":{"retryAfterMs":5000%s}}`,
 		protocol.CodeBusy, message, data)
 }
 
-// entry is a log entry without the fields that all have in common, less those of a question that
-// exists.
+// entry is a log entry, without common fields and those of an existing question.
 type entry map[string]any
 
 func rejected(reason elicitation.Reason, code int64, more ...any) entry {
@@ -104,27 +99,25 @@ func (e entry) and(more ...any) entry {
 	return e
 }
 
-// question is an entry of a question that exists.
 func question(event string, ms float64, more ...any) entry {
 	return entry{"event": "elicitation." + event, "request_id": "ID", "action": "",
 		"mode": "elicitation.form", "duration_ms": ms}.and(more...)
 }
 
-// seenByEach is how a question ends, and what each side reads of it.
+// seenByEach is a question's end as each side sees it.
 type seenByEach struct {
 	name      string
 	opts      elicitation.Options
 	caps      protocol.ClientCapabilities // zero: both modes
 	reply     string                      // of the client, at once
-	run       func(w *wired) string       // returns what the upstream gets; nil: deploys
+	run       func(w *wired) string       // returns the upstream's response; nil: deploys
 	upstream  string                      // "": what the client replied
-	withdrawn string                      // why the client is told to forget the question
+	withdrawn string                      // reason in the client's withdrawal
 	logs      []entry
-	counted   string // series that are one, less those that follow from others
+	counted   string // series that are one, except derived ones
 }
 
-// unseenAfter is a cancel that comes so long after the delivery, which takes a while itself. It is
-// unseen or not; the upstream reads the action of the client in either case.
+// unseenAfter is a cancel after the delivery and wait; the upstream reads it in either case.
 func unseenAfter(wait time.Duration, unseen bool) seenByEach {
 	const delivery, cancel = 300 * time.Millisecond, `"result":{"action":"cancel"}`
 	ms := float64((delivery + wait).Milliseconds())
@@ -152,16 +145,14 @@ func timesOut(configured, after time.Duration) seenByEach {
 		withdrawn: "the question timed out", counted: "timeout_total"}
 }
 
-// TestWhatUpstreamClientAndOperatorSee holds the texts, codes, frames, log entries and metrics of
-// every way in which a question ends or is refused, each of them whole: all members and fields,
-// and no others.
+// TestWhatUpstreamClientAndOperatorSee checks texts, codes, frames, log entries and metrics of
+// every way in which a question ends or is refused, with all members and fields.
 func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 	created, delivered := question("created", 0), question("delivered", 0)
 	completed := func(action string, more ...any) []entry {
 		return []entry{created, delivered,
 			question("completed", 0, "action", action).and(more...)}
 	}
-	// ended is how a question ends after a second.
 	ended := func(by string, code int64) []entry {
 		return []entry{created, delivered, question("cancelled", 1000, "by", by, "code", code)}
 	}
@@ -303,7 +294,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			logs: []entry{created, question("error", 0, "reason", "delivery", "code", int64(-32603),
 				"error", "stream is closed")},
 			counted: "errors_total{delivery}"},
-		{name: "the client's stream is stuck", // which is found out long before the timeout
+		{name: "the client's stream is stuck", // found long before the timeout
 			run: func(w *wired) string {
 				w.screen.stuck = true
 				return w.deploys()
@@ -311,7 +302,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			upstream: failed(-32603, lost),
 			logs: []entry{created, question("error", 10_000, "reason", "delivery",
 				"code", int64(-32603),
-				"error", "elicitation: the transport did not take the question in time")},
+				"error", "elicitation: the transport did not accept the question in time")},
 			counted: "errors_total{delivery}"},
 		{name: "the client cannot be reached by an SDK",
 			run: func(w *wired) string {
@@ -333,7 +324,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 			},
 			upstream: failed(-32603, "The client cannot be reached"),
 			logs: []entry{rejected(elicitation.ReasonDelivery, -32603,
-				"error", "elicitation call: Begin was given no Via")},
+				"error", "elicitation call: Begin got the zero Via")},
 			counted: "rejected_total{delivery}"},
 		{name: "the client's error", reply: `"error":{"code":-1,"message":"Not now","data":[1]}`,
 			logs: []entry{created, delivered,
@@ -359,7 +350,7 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 				`a URL elicitation`),
 			logs:    []entry{rejected(elicitation.ReasonSecret, -32602)},
 			counted: "rejected_total{secret}"},
-		{name: "a call that is refused", // here the client is told
+		{name: "a call that is refused", // here the client gets the error
 			run: func(w *wired) string {
 				w.session.Detach()
 				return w.refusedCall()
@@ -406,15 +397,13 @@ func TestWhatUpstreamClientAndOperatorSee(t *testing.T) {
 	}
 }
 
-// refusedCall begins a call, and returns what its client is told.
 func (w *wired) refusedCall() string {
 	origin := elicitation.Origin{Session: w.session, CallID: "c1"}
 	_, err := w.Begin(w.Context(), origin, byHand(), "up")
 	return w.encode(outcome{Err: err}.Response(protocol.IntID(1)))
 }
 
-// wantEndOnce sends a reply after the last entry, of a question that has ended, and wants nothing
-// of it to be seen. An error says who has cancelled the question.
+// wantEndOnce checks that a reply after the end has no effect.
 func (w *wired) wantEndOnce(end entry, withdrawn string) {
 	w.Helper()
 	if by, _ := end["by"].(string); by != "" {
@@ -473,8 +462,7 @@ func (w *wired) wantLogs(want []entry) (id string) {
 	return id
 }
 
-// wantClient compares the frames that the client has got: the question if its delivery is logged,
-// and why it was withdrawn.
+// wantClient compares the client's frames: a question logged as delivered, and a withdrawal.
 func (w *wired) wantClient(logs []entry, withdrawn, id string) {
 	w.Helper()
 	var got, want []string
@@ -495,8 +483,7 @@ func (w *wired) wantClient(logs []entry, withdrawn, id string) {
 	}
 }
 
-// wantMetrics compares all series that are not zero. Those that follow from others are left out
-// of want: what was asked, and how long it took.
+// wantMetrics compares all non-zero series, except derived ones: requests and durations.
 func (w *wired) wantMetrics(want string) {
 	w.Helper()
 	full := map[string]float64{}

@@ -16,20 +16,18 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// sessions are the clients of older revisions as the router knows them.
 type sessions struct {
 	mu       sync.Mutex
 	attached map[*server.Session]*elicitation.Session
 }
 
-// clientOf describes the client of a call, without keeping the call.
+// clientOf describes the client of a call, without retaining the call.
 func clientOf(call *server.Call) elicitation.SessionInfo {
 	return elicitation.SessionInfo{Principal: call.Principal, Version: call.Version,
 		Capabilities: call.Capabilities()}
 }
 
-// attach returns the session of a client at the router, and a function that ends it where it is one
-// of this call alone, as for clients of revision 2026-07-28.
+// attach returns the router's session of a client, and a function that ends it if call-specific.
 func (g *Gateway) attach(
 	session *server.Session, info elicitation.SessionInfo,
 ) (*elicitation.Session, func(), error) {
@@ -68,7 +66,7 @@ func (g *Gateway) attach(
 }
 
 // begin registers a call on a connection with the router, until the function is called. ask puts
-// what the upstream pushes to the client; it is nil for an upstream that pushes nothing.
+// pushed questions to the client; nil: the upstream does not push.
 func (g *Gateway) begin(ctx context.Context, session *server.Session,
 	info elicitation.SessionInfo, conn *connection, ask *asker,
 ) (*elicitation.Call, func(), error) {
@@ -92,13 +90,12 @@ func (g *Gateway) begin(ctx context.Context, session *server.Session,
 	return begun, func() { begun.End(); detach() }, nil
 }
 
-// An asker puts what an upstream pushes to the client of a parked call.
+// An asker puts pushed questions to the client of a parked call.
 type asker struct {
 	gateway *Gateway
 	parked  *relay.Parked
-	sender  elicitation.Sender // of the client's reports of progress
-	// ended is closed with the client's request, which ends the call in a session. A failed push
-	// ends only the handler's context.
+	sender  elicitation.Sender // of the client's progress notifications
+	// ended is closed when the client's request ends, but not when only a push fails.
 	ended <-chan struct{}
 }
 
@@ -128,15 +125,14 @@ func (a *asker) Ask(
 	select {
 	case <-a.ended:
 		if a.parked.Session() != nil {
-			<-ctx.Done() // the question is withdrawn with the call: its delivery has not failed
+			<-ctx.Done() // withdrawn with the call: the delivery has not failed
 		}
 	default:
 	}
 	return nil, err
 }
 
-// Deliver implements [elicitation.FrameDeliverer]: it announces the end of a visit on the stream of
-// the call while that runs.
+// Deliver implements [elicitation.FrameDeliverer] for completed visits, while the call runs.
 func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	session, n := a.parked.Session(), m.(*protocol.Notification)
 	if session == nil {
@@ -149,14 +145,13 @@ func (a *asker) Deliver(ctx context.Context, m protocol.Message) error {
 	return session.ElicitationComplete(ctx, completed.ElicitationID)
 }
 
-// elicit puts a question that the upstream has pushed to the client of the call.
 func (c *connection) elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
 	return c.router.ElicitFrom(ctx, c.name, params)
 }
 
-// askURL puts the visit to the client for lack of which the upstream has refused a call (-32042).
+// askURL puts to the client the visit that the upstream requires for a call (-32042).
 func (c *connection) askURL(
 	ctx context.Context, q *client.URLQuestion,
 ) (*protocol.ElicitResult, error) {
@@ -168,7 +163,7 @@ func (c *connection) askURL(
 	return c.elicit(ctx, params)
 }
 
-// passOnVisitEnd announces the end of a visit only to the client that was asked for it.
+// passOnVisitEnd announces a completed visit only to the client that was asked for it.
 func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notification) {
 	var completed protocol.ElicitationCompleted
 	if n.Method == protocol.NotifyElicitationCompleted &&
@@ -177,17 +172,16 @@ func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notificatio
 	}
 }
 
-// A request is one request of a client, with all its rounds in a session, and the questions that
-// modern upstreams have returned in it.
+// A request is one client request, with all rounds in a session, and its returned questions.
 type request struct {
 	gateway *Gateway
 	session *server.Session // nil in revision 2026-07-28
 	ctx     context.Context
 
 	mu    sync.Mutex
-	begun *elicitation.Call // nil: nothing was returned
+	begun *elicitation.Call // nil: no question was returned
 	end   func()
-	open  map[string]*elicitation.Relayed // by the key that the client sees
+	open  map[string]*elicitation.Relayed // by the client's key
 }
 
 type requestKey struct{} // in the contexts of requests
@@ -212,7 +206,7 @@ func (r *request) withQuestions(ctx context.Context) context.Context {
 	}})
 }
 
-// beginLocked registers the request with the router unless it has done so before.
+// beginLocked registers the request with the router, once.
 func (r *request) beginLocked(call *server.Call, conn *connection) (err error) {
 	if r.begun == nil {
 		r.open = map[string]*elicitation.Relayed{}
@@ -221,7 +215,6 @@ func (r *request) beginLocked(call *server.Call, conn *connection) (err error) {
 	return err
 }
 
-// openQuestion opens a question that the upstream has returned.
 func (r *request) openQuestion(call *server.Call, conn *connection, key string,
 	q protocol.InputRequest,
 ) (*elicitation.Relayed, error) {
@@ -242,7 +235,7 @@ func (r *request) openQuestion(call *server.Call, conn *connection, key string,
 	return opened, nil
 }
 
-// completeQuestions ends the questions of the last round. It fails for answers that are late.
+// completeQuestions ends the questions of the last round. It fails for late answers.
 func (r *request) completeQuestions(call *server.Call, conn *connection,
 	asked map[string]*elicitation.Relayed, answers protocol.InputResponses,
 ) error {
@@ -278,8 +271,7 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	return late
 }
 
-// endQuestions ends the request with its result. Only questions that the result shows to a client
-// of revision 2026-07-28 stay open.
+// endQuestions ends the request. Only questions in a modern client's result stay open.
 func (r *request) endQuestions(req *server.Request, result protocol.Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

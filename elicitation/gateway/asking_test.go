@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A capability that the gateway keeps from the upstream is none that the client could declare.
+// A capability that the gateway withholds from the upstream is not asked of the client.
 func TestACapabilityThatIsNotPassedOnIsNotAskedOfTheClient(t *testing.T) {
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{
@@ -69,7 +69,7 @@ func TestRootsArePassedOn(t *testing.T) {
 	})
 }
 
-// A question that the upstream withdraws while its call goes on is withdrawn in the session, too.
+// A question withdrawn by the upstream during its call is withdrawn in the session, too.
 func TestAQuestionThatTheUpstreamWithdrawsLeavesTheSession(t *testing.T) {
 	shown := make(chan struct{})
 	p, withdrawn := silent(func() { close(shown) })
@@ -83,7 +83,7 @@ func TestAQuestionThatTheUpstreamWithdrawsLeavesTheSession(t *testing.T) {
 	wantText(t, c, "ops_x", "done")
 }
 
-// The end of a visit reaches the session that was asked for it, under the id of the question.
+// A visit's completion reaches the session that was asked, with the question's id.
 func TestTheEndOfAVisitReachesWhoWasAskedForIt(t *testing.T) {
 	upstream := serveTool(t, "visit", func(
 		ctx context.Context, call *server.ToolCall) (outcome, error) {
@@ -135,7 +135,6 @@ func TestTheEndOfAVisitReachesWhoWasAskedForIt(t *testing.T) {
 	}
 }
 
-// A call for which there is no room does not open a connection.
 func TestACallWithoutRoomOpensNoConnection(t *testing.T) {
 	var opened atomic.Int64
 	url := startGateway(t, &gateway.Options{MaxCalls: 1, Upstreams: []gateway.Upstream{

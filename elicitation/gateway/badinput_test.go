@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An upstream that keeps to no rules gets an error or nothing, and its calls end as they should.
+// An upstream that breaks the protocol harms no call.
 func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 	t.Parallel()
 	ask := func(url string) func(*rawCall) string {
@@ -25,8 +25,8 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 		name    string
 		call    func(c *rawCall) (got string)
 		want    string // what the upstream got
-		visible string // what was shown, each call
-		urls    bool   // the client opens them
+		visible string // shown during each call
+		urls    bool   // the client supports URL mode
 		result  string // "": done
 	}{
 		{name: "uses the id of a question again", call: func(c *rawCall) string {
@@ -111,7 +111,7 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 	}
 }
 
-// A state is good for the caller alone to whom it was given, at the upstream that it is of.
+// A state is valid only for its caller at its upstream.
 func TestNobodyElseContinuesACall(t *testing.T) {
 	u, other := startUpstream(t), startUpstream(t)
 	elsewhereToo := ops(other.url, protocol.Legacy)

@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// BenchmarkCall has a plain call and one with a question, over loopback: without a gateway, and
-// through one before an upstream of either era. A person answers at once.
+// BenchmarkCall calls with and without a question, directly and through a gateway, per era.
 func BenchmarkCall(b *testing.B) {
 	srv := newServer(b, &server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
 	addTool(srv, "plain", done)
@@ -50,8 +49,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkHop has eight callers of a plain tool, direct and through a gateway that logs and
-// counts.
+// BenchmarkHop has eight callers, directly and through a gateway with log and metrics.
 func BenchmarkHop(b *testing.B) {
 	url := serveTool(b, "plain", done)
 	for _, era := range bothEras {

@@ -68,7 +68,7 @@ func TestKeptResultsAreBounded(t *testing.T) {
 	}
 }
 
-// An authorizer that panics ends its call, and its connection goes on.
+// A panicking authorizer ends its call, but not the connection.
 func TestPanicsOfAnAuthorizer(t *testing.T) {
 	srv := newServer(t, nil)
 	addTool(srv, "x", done)

@@ -18,14 +18,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A flowState is the state of a call between its rounds. The client keeps it, sealed by the server
-// and bound to the caller and the request.
+// A flowState is a call's sealed state between rounds, bound to the caller and the request.
 type flowState struct {
 	relay.State
-	// Questions are those that a modern upstream returned in the last round, by its keys.
+	// Questions were returned by a modern upstream in the last round, by its keys.
 	Questions map[string]*elicitation.Relayed `json:"questions,omitempty"`
-	// Login is the login that the call waits for, if any.
-	Login *loginState `json:"login,omitempty"`
+	Login     *loginState                     `json:"login,omitempty"` // pending
 }
 
 // callUpstream relays one leg of a client's request. params are for the upstream, without answers.
@@ -56,7 +54,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	if !resumed && g.park.IsClosed() {
 		return nil, quota.Refuse(quota.None, time.Second, "the gateway is shutting down")
 	}
-	// Where the upstream is known to push, a call without room opens no connection.
+	// If the upstream is known to push, a call over the limit opens no connection.
 	u.mu.Lock()
 	reserved := !resumed && u.legacy
 	u.mu.Unlock()
@@ -73,7 +71,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
 		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeBusy {
-			g.noteFailedCall(ctx, u, err, err) // lack of room is no failure
+			g.noteFailedCall(ctx, u, err, err) // a limit is no failure
 		}
 		return nil, err
 	}
@@ -81,7 +79,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 		defer release(true)
 		return g.relayLeg(ctx, u, conn, call, params, state)
 	}
-	if resumed { // the upstream spoke the modern era when the call began
+	if resumed { // the upstream was modern when the call began
 		release(true)
 		return nil, relay.ErrForeignLeg()
 	}
@@ -91,11 +89,11 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 			return nil, err
 		}
 	}
-	reserved = false // the parked call has the room
+	reserved = false // the parked call has the slot
 	return g.parkCall(ctx, u, conn, release, call, params)
 }
 
-// relayLeg sends one leg to a modern upstream, with its own state and the answers to its questions.
+// relayLeg sends one leg to a modern upstream, with its own state and the answers.
 func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, call *server.Call,
 	params protocol.Params, state *flowState,
 ) (protocol.Result, error) {
@@ -127,11 +125,10 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	return u.askClient(request, conn, call, pending, roundtrip.RoundOf(ctx).Number)
 }
 
-// askClient returns the questions of a modern upstream as those of the gateway.
 func (u *upstream) askClient(request *request, conn *connection, call *server.Call,
 	pending *client.Pending, round int,
 ) (protocol.Result, error) {
-	// A modern upstream may use a key again in another round; the gateway's are new in each.
+	// A modern upstream may reuse a key in a later round; the gateway's keys are new in each.
 	questions, state := relay.NoteReturned(pending.Questions(), pending.State(),
 		func(number int, _ string) string {
 			return "round-" + strconv.Itoa(round) + "-question-" + strconv.Itoa(number)
@@ -150,7 +147,6 @@ func (u *upstream) askClient(request *request, conn *connection, call *server.Ca
 	return relay.Ask(questions, next), nil
 }
 
-// An askedUndeclared is the error of a question that the client has not declared support for.
 type askedUndeclared struct {
 	refused *elicitation.Error
 	needs   protocol.ClientCapabilities
@@ -161,7 +157,7 @@ func (e askedUndeclared) MissingCapabilities() protocol.ClientCapabilities { ret
 func (e askedUndeclared) Error() string { return e.refused.Error() }
 
 // refuseReturned returns why the client is not asked a question that a modern upstream returned.
-// Only the client gets the error: the upstream keeps nothing of the call.
+// Only the client gets the error: the upstream keeps no state of the call.
 func (u *upstream) refuseReturned(
 	ctx context.Context, call *server.Call, q protocol.InputRequest, err error,
 ) error {
@@ -176,17 +172,17 @@ func (u *upstream) refuseReturned(
 	return shown
 }
 
-// parkCall calls a legacy upstream once and waits for the first outcome. Room is reserved.
+// parkCall calls a legacy upstream once and waits for the first outcome. A slot is reserved.
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
 	g.metrics.parked.Add(1)
-	// The call of the first leg, and the HTTP request under it, are not kept.
+	// Do not retain the first leg's call and its HTTP request.
 	wanted := wantsProgress(call)
 	var life context.Context
 	request := requestFrom(ctx)
 	session, info, ended := request.session, clientOf(call), request.ctx.Done()
-	// Of the client's request the context of run has only the span.
+	// run's context has only the span of the client's request.
 	run := func(ctx context.Context, parked *relay.Parked) (result protocol.Result, err error) {
 		life = ctx
 		_, end, err := g.begin(ctx, session, info, conn,
@@ -202,7 +198,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	}
 	return g.park.Run(ctx, g.carrySpan(ctx), call, run,
 		func(result protocol.Result, err error) (protocol.Result, error) {
-			// A connection whose call was given up may still bring questions of that call.
+			// Questions of a cancelled call may still come on its connection.
 			broken := isBroken(err)
 			release(life.Err() == nil && !broken)
 			if life.Err() == nil && broken {
@@ -218,7 +214,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 		})
 }
 
-// call calls a legacy upstream, in a new session where the last one is over.
+// call calls a legacy upstream, in a new session if the last one is over.
 func (c *connection) call(ctx context.Context, params protocol.Params) (protocol.Result, error) {
 	if _, err := c.client.Negotiate(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrNotRun, err)
@@ -236,7 +232,6 @@ func (c *connection) call(ctx context.Context, params protocol.Params) (protocol
 
 var errPanicked = errors.New("gateway: panic")
 
-// recoverPanic turns a panic outside of a request, as of an authorizer, into an error.
 func (g *Gateway) recoverPanic(err *error) {
 	if v := recover(); v != nil {
 		failure, stack := fmt.Errorf("%w: %v", errPanicked, v), string(debug.Stack())
@@ -248,7 +243,7 @@ func (g *Gateway) recoverPanic(err *error) {
 	}
 }
 
-// resultOf keeps a nil pointer from becoming a result.
+// resultOf avoids a typed nil in the interface.
 func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 	if err != nil {
 		return nil, err
@@ -256,8 +251,7 @@ func resultOf[R protocol.Result](result R, err error) (protocol.Result, error) {
 	return result, nil
 }
 
-// watchRequests is the middleware that counts requests, chooses the catalogs that their callers
-// may see, and ends parked calls that no client can resume.
+// watchRequests counts requests, chooses catalogs, and ends parked calls that cannot resume.
 func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		views := g.chooseCatalogs(ctx, req)
@@ -274,7 +268,7 @@ func (g *Gateway) watchRequests(next server.Handler) server.Handler {
 		defer g.requests.Add(-1)
 		r := &request{gateway: g, session: req.Session()}
 		var result protocol.Result
-		err := errPanicked // until there is another end
+		err := errPanicked // unless it ends otherwise
 		defer func() {
 			r.endQuestions(req, result, err)
 			if r.session != nil {
@@ -299,13 +293,12 @@ func withProgress(ctx context.Context, wanted bool, waiting func() *server.Call)
 			if p.Total != nil {
 				total = *p.Total
 			}
-			_ = call.Progress(ctx, p.Progress, total, p.Message) // an error: nobody reads it now
+			_ = call.Progress(ctx, p.Progress, total, p.Message) // fails if the request is gone
 		}
 	})
 }
 
-// explain returns the error of an upstream for the client: an error that the upstream sent as it
-// is, any other as a sentence that names the upstream and nothing behind it.
+// explain returns an upstream's error for the client: its own unchanged, others as a sentence.
 func (u *upstream) explain(err error) error {
 	if isMalformed(err) {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
@@ -325,14 +318,14 @@ func (u *upstream) explain(err error) error {
 	return &upstreamError{u.config.Name, "cannot be reached", err}
 }
 
-// explainCall is explain for a call that was sent: it may have done something.
+// explainCall is explain for a call that was sent and may have had effects.
 func (u *upstream) explainCall(err error) error {
 	explained, ok := u.explain(err).(*upstreamError)
 	malformed, unreachable := isMalformed(err), ok && explained.what == "cannot be reached"
 	switch {
 	case errors.Is(err, protocol.ErrNotRun) && (!ok || malformed || unreachable):
 		unrun := &upstreamError{u.config.Name, "has lost its session, or is down. Nothing ran", err}
-		if !ok { // the client would get how the upstream refused to open another one
+		if !ok { // else the client would get the refusal of a new session
 			unrun.cause = protocol.ErrSessionGone
 		}
 		return unrun
@@ -344,13 +337,12 @@ func (u *upstream) explainCall(err error) error {
 	}
 	explained.what = "did not answer. " + relay.UnknownEffect
 	if relay.IsAbandoned(err) || errors.Is(err, errClosed) {
-		explained.what = "was not waited for any longer. " + relay.UnknownEffect
+		explained.what = "timed out or was cancelled. " + relay.UnknownEffect
 	}
 	return explained
 }
 
-// explainLack returns the error where a modern upstream misses capabilities of the client, or asks
-// what needs undeclared ones. The client is not told to declare one that the gateway refuses.
+// explainLack returns the error for missing capabilities, except those the gateway refuses.
 func (u *upstream) explainLack(call *server.Call, err error) error {
 	lack, asks := errors.AsType[undeclared](err)
 	said, _ := protocol.AsError(err)
@@ -368,7 +360,7 @@ func (u *upstream) explainLack(call *server.Call, err error) error {
 			fmt.Sprintf("needs %s, which this gateway does not let it use", kept), nil}
 	case missing.IsZero():
 		return err
-	case call.Version.Era() == protocol.Legacy: // which lacks the code of modern revisions
+	case call.Version.Era() == protocol.Legacy: // legacy has no code for it
 		return protocol.Errorf(protocol.CodeCannotAsk,
 			"the client does not support: %s; use a client that does", missing)
 	}

@@ -31,33 +31,31 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// takenLimit is how long a client may wait until its answers are with the owner of its call, or
-// refused.
+// takenLimit bounds the time until answers are with the call's owner, or refused.
 const takenLimit = 2 * time.Second
 
-// A chaosFleet is three gateways and two upstreams, each a process of its own, the links between
-// them, and the balancer before the gateways.
+// A chaosFleet is three gateway and two upstream processes, their links, and the balancer.
 type chaosFleet struct {
 	t         *testing.T
 	processes map[string]*servertest.Process // by name: a, b and c are gateways
 	settings  map[string]processSettings
-	links     map[string]map[string]*servertest.Link // of gateways, to what
+	links     map[string]map[string]*servertest.Link // of gateways, by destination
 	file      string
 	transport *http.Transport
 	turn      atomic.Uint32
 	work      time.Duration // of every eighth call, after its last answer
 
 	open    atomic.Int64
-	slow    time.Duration // for which the machine has let a process wait
+	slow    time.Duration // longest scheduling delay seen
 	retries sync.Map      // when each was sent
 
 	mu       sync.Mutex
 	down     map[string]bool      // gateways that the balancer leaves out
-	troubled map[string]time.Time // when a process died, stopped or was back last
+	troubled map[string]time.Time // when a process last died, stopped or was back
 	killed   map[string]time.Time
 	counts   map[string]int
-	replies  []time.Duration // until an older client got its 202
-	refusals []time.Duration // until a retry was refused
+	replies  []time.Duration // time until an older client got its 202
+	refusals []time.Duration // time until a retry was refused
 	examples map[string]string
 }
 
@@ -96,7 +94,7 @@ func startChaosFleet(t *testing.T) *chaosFleet {
 	return f
 }
 
-// start starts a process, again. It has to be called on the goroutine of the test.
+// start starts or restarts a process, on the test's goroutine.
 func (f *chaosFleet) start(name string) {
 	s := f.settings[name]
 	text, err := json.Marshal(s)
@@ -118,7 +116,6 @@ func (f *chaosFleet) start(name string) {
 	f.setDown(name, false)
 }
 
-// kill ends a process as kill -9 does.
 func (f *chaosFleet) kill(name string) {
 	f.setDown(name, true)
 	f.mu.Lock()
@@ -137,7 +134,6 @@ func (f *chaosFleet) setDown(name string, down bool) {
 	f.troubled[name] = time.Now()
 }
 
-// linksBetween are the links between a gateway and the others.
 func (f *chaosFleet) linksBetween(name string) (links []*servertest.Link) {
 	for _, other := range chaosGateways {
 		if other != name {
@@ -147,7 +143,6 @@ func (f *chaosFleet) linksBetween(name string) (links []*servertest.Link) {
 	return links
 }
 
-// A fault is what happens in a round, and how it ends.
 type fault struct {
 	name       string
 	begin, end func(f *chaosFleet, gateway string)
@@ -210,11 +205,11 @@ func (w *route) note(gateway string, first bool) {
 	}
 }
 
-// A balancer sends the requests of one client to the gateways in turn, or all to one.
+// A balancer sends a client's requests to the gateways in turn, or all to one.
 type balancer struct {
 	fleet *chaosFleet
 	only  string
-	route *route // nil: nobody asks
+	route *route // nil: not recorded
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -249,7 +244,7 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	message, _ := protocol.DecodeMessage(body)
 	if _, reply := message.(*protocol.Response); reply && err == nil {
 		took := time.Since(began)
-		if !f.inTrouble(name, began) { // else it was sent to a process that is not there
+		if !f.inTrouble(name, began) { // else the process is down
 			f.count("reply answered with " + strconv.Itoa(response.StatusCode))
 			f.mu.Lock()
 			f.replies = append(f.replies, took)
@@ -259,7 +254,6 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// inTrouble reports whether a process died, stopped or was down since then.
 func (f *chaosFleet) inTrouble(name string, since time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,8 +272,7 @@ func (f *chaosFleet) count(what string) {
 	f.counts[what]++
 }
 
-// newClient returns a client of one call after the other. An older client answers by itself, a
-// modern one by hand.
+// newClient returns a client. An older one answers by itself, a modern one by hand.
 func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *client.Client {
 	transport, err := clienthttp.New("http://gateway.invalid/", &clienthttp.Options{
 		Header:     http.Header{"Authorization": {user}},
@@ -305,10 +298,9 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 	return c
 }
 
-// think is how long a person takes.
 func think() { time.Sleep(time.Duration(100+rand.IntN(1000)) * time.Millisecond) }
 
-// answerTo returns what a user answers to a question, which shows to which one.
+// answerTo returns a user's answer to a question, which identifies both.
 func (f *chaosFleet) answerTo(user, question string) string {
 	which, name, _ := strings.Cut(question, " of ")
 	name, _, _ = strings.Cut(name, " of ")
@@ -318,7 +310,6 @@ func (f *chaosFleet) answerTo(user, question string) string {
 	return which + " answer to " + name
 }
 
-// runClient calls upstreams until the faults are over.
 func (f *chaosFleet) runClient(era protocol.Era, user string, number int, over <-chan struct{}) {
 	var c *client.Client
 	var w *route
@@ -357,7 +348,6 @@ func (f *chaosFleet) runClient(era protocol.Era, user string, number int, over <
 	}
 }
 
-// call makes one call.
 func (f *chaosFleet) call(
 	c *client.Client, w *route, era protocol.Era, user, upstream string, in job,
 ) (*protocol.CallToolResult, error) {
@@ -395,7 +385,6 @@ func (f *chaosFleet) call(
 	return result.(*protocol.CallToolResult), nil
 }
 
-// resume sends answers until the call goes on.
 func (f *chaosFleet) resume(ctx context.Context, c *client.Client, w *route,
 	pending *client.Pending, which string,
 ) (protocol.Result, *client.Pending, error) {
@@ -407,7 +396,7 @@ func (f *chaosFleet) resume(ctx context.Context, c *client.Client, w *route,
 		w.mu.Lock()
 		last := w.last
 		w.mu.Unlock()
-		if f.inTrouble(last, began) { // nobody can tell the client
+		if f.inTrouble(last, began) { // the client cannot be told
 			f.retries.Delete(which)
 		}
 		switch {
@@ -429,7 +418,7 @@ func (f *chaosFleet) resume(ctx context.Context, c *client.Client, w *route,
 	}
 }
 
-// judge says what became of a call.
+// judge checks the outcome of a call.
 func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 	result *protocol.CallToolResult, err error, began time.Time,
 ) {
@@ -455,7 +444,7 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 	case isError && said.Code == protocol.CodeBusy:
 		kind = "refused before it began"
 	case isError && strings.HasPrefix(said.Message, "outcome unknown:"):
-		kind = "told that the outcome is not known" // a connection broke while a request was sent
+		kind = "told that the outcome is not known" // a connection broke while sending
 	case f.diedSince(owner, w.opened):
 		kind = "lost with its owner"
 	case f.inTrouble(upstream, began):
@@ -472,10 +461,9 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 	f.examples[kind] = text
 }
 
-// TestChaos has clients of both eras call upstreams of both eras through three gateways while
-// gateways are killed, stopped and cut off from each other, and upstreams are started again. No
-// answer reaches another call, no call is lost whose gateway lives, and no older upstream runs one
-// twice.
+// TestChaos runs clients of both eras against upstreams of both eras through three gateways while
+// gateways are killed, stopped and partitioned, and upstreams restarted. No answer reaches another
+// call, no call of a living gateway is lost, and no older upstream runs one twice.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	clients, rounds, length, pause := 16, 3, 1800*time.Millisecond, 200*time.Millisecond
@@ -491,7 +479,7 @@ func TestChaos(t *testing.T) {
 		user := []string{"ann", "bob"}[i/2%2]
 		wg.Go(func() { f.runClient(era, user, i, over) })
 	}
-	wg.Go(func() { // measures how long the machine lets a process wait that is to run
+	wg.Go(func() { // measures scheduling delays
 		for began := time.Now(); ; began = time.Now() {
 			select {
 			case <-over:
@@ -516,7 +504,7 @@ func TestChaos(t *testing.T) {
 	f.report()
 }
 
-// report tells what was counted and measured, and holds it against the limits.
+// report logs the measurements and checks the limits.
 func (f *chaosFleet) report() {
 	starts, old, noted := f.readNotes()
 	for name, runs := range starts {
@@ -553,8 +541,7 @@ func (f *chaosFleet) report() {
 	}
 }
 
-// readNotes returns what upstreams have noted: the starts of each call, whether it is one of the
-// older upstream, and when that had each answer first.
+// readNotes returns each call's starts and era, and the time of each answer.
 func (f *chaosFleet) readNotes() (starts map[string]int, old map[string]bool,
 	taken map[string]time.Time) {
 	starts, old, taken = map[string]int{}, map[string]bool{}, map[string]time.Time{}

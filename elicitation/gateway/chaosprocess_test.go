@@ -22,20 +22,18 @@ import (
 // chaosVariable has the settings of a process of [TestChaos].
 const chaosVariable = "GATEWAY_TEST_CHAOS"
 
-// processSettings make this program a gateway, or an upstream where there is a file.
+// processSettings describe a gateway, or an upstream if File is set.
 type processSettings struct {
 	Name     string            // of the gateway
-	Gateways map[string]string // URLs of all, by name
-	Upstream map[string]string // URLs of the upstreams, by name
-	File     string            // where an upstream notes what it does
-	Address  string            // where a gateway listens
+	Gateways map[string]string // URLs by name
+	Upstream map[string]string // URLs by name
+	File     string            // an upstream's notes
+	Address  string            // of a gateway
 }
 
-// upstreamEras are the upstreams by name.
 var upstreamEras = map[string]protocol.Era{"old": protocol.Legacy, "new": protocol.Modern}
 
-// serveChaosProcess is called by TestMain. Where the process was started for [TestChaos] it serves
-// until its standard input ends, and then returns true.
+// serveChaosProcess returns true after serving, if [TestChaos] started this process.
 func serveChaosProcess() bool {
 	text := os.Getenv(chaosVariable)
 	if text == "" {
@@ -117,14 +115,13 @@ type job struct {
 	Work time.Duration `json:"work"` // after the last answer
 }
 
-// newUpstream serves a tool that asks twice. It notes each request for it, each answer, and each
-// end.
+// newUpstream serves a tool that asks twice. It notes each request, answer and end.
 func (s *processSettings) newUpstream() (http.Handler, error) {
 	note := func(what string, name string) {
 		line := fmt.Sprintln(what, name, time.Now().UnixNano())
 		file, err := os.OpenFile(s.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err == nil {
-			_, err = file.WriteString(line) // in one write, which outlives the process
+			_, err = file.WriteString(line) // one write, which survives a kill
 			_ = file.Close()
 		}
 		if err != nil {

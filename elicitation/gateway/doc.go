@@ -6,86 +6,86 @@
 //	}})
 //	handler, err := g.Handler(nil)
 //
-// It publishes the tools, prompts and resources of its upstreams, and relays what they ask in a
-// call only to the client of that call. Hosts with a server and client of their own, of the
-// official SDK or of mcp-go, use package elicitation: examples/sdkgateway.
+// It publishes the tools, prompts and resources of its upstreams, and relays an upstream's
+// questions only to the client of the call. Hosts with their own server and client, of the official
+// SDK or mcp-go, use package elicitation: see examples/sdkgateway.
 //
 // # Four pairings
 //
-// A call at an upstream of revision 2026-07-28 is relayed leg by leg. The gateway keeps nothing:
-// the upstream's requestState travels inside its own, byte by byte, sealed and bound to the caller
-// and the request. The upstream's handler runs once in each round, as it does without a gateway.
+// A call to an upstream of revision 2026-07-28 is relayed leg by leg. The gateway keeps no state:
+// the upstream's requestState travels unchanged inside its own, sealed and bound to the caller and
+// the request. As without a gateway, the upstream's handler runs once per round.
 //
-// A call at an upstream of an older revision is parked: it runs once, and stays open while the
-// person thinks. A client of 2026-07-28 gets the questions and comes back with answers; a client in
-// a session is sent them, and their withdrawals. The call is never made a second time: if the
-// gateway does not know it any more, the client gets an error that says so.
+// A call to an upstream of an older revision is parked: it runs once and stays open while the
+// person thinks. A client of 2026-07-28 gets the questions and returns with answers; a client in a
+// session is sent them, and their withdrawals. The call is never repeated: if the gateway no longer
+// knows it, the client gets an error that says so.
 //
-// Neither side notices which era the other speaks.
+// Neither side notices the other's era.
 //
 // # Names
 //
-// The tool "search" of the upstream "docs" is "docs_search", its resource "file:///a" is
-// "docs+file:///a", in links and in the contents of results, too. A view of MCP Apps, ui://a, is
-// "ui://docs/a" everywhere. Names belong to upstreams by configuration, not by who comes first: see
-// [Upstream.Unprefixed]. Definitions that a server refuses are left out, and logged.
+// The tool "search" of the upstream "docs" is published as "docs_search", its resource "file:///a"
+// as "docs+file:///a", also in links and in the contents of results. A view of MCP Apps, ui://a,
+// becomes "ui://docs/a". Names depend on the configuration only: see [Upstream.Unprefixed]. Invalid
+// definitions are left out and logged.
 //
-// An upstream that is down is retried, after 1 s at first and finally once a minute. What it had
-// published stays, and calls say that it cannot be reached.
+// An upstream that is down is retried after 1 s at first, finally every minute. Its entries stay
+// published, and calls report that it is unreachable.
 //
 // # What an upstream learns
 //
-// Upstreams get the name and arguments of a call, the capabilities that its client has declared, as
-// far as [Upstream.Refuse] allows, and the log level that it wants: no metadata, no header, no
-// token. [Upstream.Credential] decides as whom the gateway speaks. Callers with one credential see
-// what the upstream shows to it, and hear of changes.
+// Upstreams get the name and arguments of a call, its client's declared capabilities as far as
+// [Upstream.Refuse] allows, and the wanted log level: no metadata, header or token.
+// [Upstream.Credential] decides as whom the gateway speaks. Callers with one credential share lists
+// and announced changes.
 //
 // # Logins
 //
-// Where an upstream wants a person to log in, their call asks them to visit a link, and goes on
-// afterwards: see [Logins]. The link leads to the gateway, which lets only that person go on to the
+// If an upstream requires a login, the call asks its user to visit a link, and continues
+// afterwards: see [Logins]. The link leads to the gateway, which lets only that user go on to the
 // authorization server. A client without URL elicitation gets an error that says what to do. A
-// login counts in all clients of the person. Before it they see the lists of the zero principal,
+// login counts in all clients of the user. Until then they see the lists of the zero principal,
 // with the gateway's own credential; so do anonymous callers, unless Credential refuses them. A
-// subscription (subscriptions/listen) that was opened before a login follows these lists until the
-// client opens it again.
+// subscription (subscriptions/listen) opened before a login follows these lists until the client
+// reopens it.
 //
 // # Questions
 //
-// Questions of upstreams pass the router of package elicitation, with its events, metrics and
-// texts; [Options.Elicitation] are its options. One that an older upstream pushes waits in the
-// process that runs the call. One that an upstream of 2026-07-28 returns waits nowhere: the process
-// that gets the answer ends it. The process to which the client comes too late counts the time-out;
-// a client that does not come back is not counted: see [elicitation.Relayed].
+// Questions of upstreams go through the router of package elicitation, with its events, metrics and
+// texts; [Options.Elicitation] configures it. A question pushed by an older upstream waits in the
+// process that runs the call. One returned by an upstream of 2026-07-28 waits in no process: the
+// process that gets the answer ends it, and counts a timeout if it is late; a client that does not
+// return is not counted, see [elicitation.Relayed].
 //
-// Answers count until Elicitation.Timeout. Then an upstream that waits reads "Elicitation timed
-// out", as does a client that answers later. A client's error to a returned question ends the call:
-// the upstream keeps nothing of it. A form that cannot be checked is refused.
+// Answers count until Elicitation.Timeout. Then a waiting upstream gets "Elicitation timed out", as
+// does a client that answers later. A client's error to a returned question ends the call. A form
+// that cannot be checked is refused.
 //
 // # What is not passed on
 //
-// Instructions of an upstream: they would speak to the model in the name of the gateway, also about
-// tools of other upstreams. Write some for [Options.Server]. Extensions other than MCP Apps, and
-// changes of roots. The end of a visit (notifications/elicitation/complete) is announced to the
-// session that was asked for it; revision 2026-07-28 does not have it.
+// Instructions of an upstream, which would address the model in the gateway's name, also about
+// other upstreams' tools: write your own in [Options.Server]. Extensions other than MCP Apps.
+// Changes of roots. A visit's completion (notifications/elicitation/complete) goes only to the
+// session that was asked; revision 2026-07-28 does not have it.
 //
-// Sessions: a call at an older upstream has a session there to itself, which has served only this
-// caller. Successive calls mostly share one, concurrent calls never do; all clients of a person use
-// the same ones, as do all anonymous callers. A session that is idle for five minutes ends. State
-// that an upstream keeps in it may be missing in the next call: have it keep that by the caller,
-// whom [Upstream.Credential] names.
+// Sessions: a call to an older upstream has a session of its own, which has served only this
+// caller. Successive calls mostly share one, concurrent calls never; all clients of a user share
+// sessions, as do all anonymous callers. A session ends after five idle minutes. The upstream may
+// lose session state between calls: have it key state by the caller, whom [Upstream.Credential]
+// names.
 //
 // # Limits
 //
-// MaxCalls and MaxConnections of [Options] bound the calls at upstreams of older revisions: each
-// has a connection of its own while it runs. Calls beyond them are refused with [protocol.CodeBusy]
-// before the upstream is called. MaxPending of Options.Elicitation bounds pushed questions, not
-// returned ones. Other bounds are those of the server ([Options.Server]).
+// MaxCalls and MaxConnections of [Options] limit calls to upstreams of older revisions: each has
+// its own connection while it runs. Calls over the limit are refused with [protocol.CodeBusy]
+// before the upstream is called. MaxPending of Options.Elicitation limits pushed questions, not
+// returned ones. Other limits are the server's ([Options.Server]).
 //
 // # Several processes
 //
-// Relayed calls go on at any replica that shares key and audience. A parked call belongs to the
-// process that made it: with Replicas of [Gateway.Handler] another replica passes the request on to
-// this owner. If the owner cannot be reached, the client is told to send the request again, and
-// loses nothing; if it is gone, the client is told so. No replica makes the call a second time.
+// Relayed calls continue at any replica that shares key and audience. A parked call belongs to the
+// process that made it: with Replicas of [Gateway.Handler] another replica forwards requests to
+// this owner. If the owner is unreachable, the client is told to retry, without loss; if it is
+// gone, the client is told so. No replica repeats the call.
 package gateway

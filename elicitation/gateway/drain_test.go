@@ -17,8 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// While the gateway drains, a balancer can offer what begins something to another replica; calls
-// in open sessions and flows that resume are served.
+// While draining, only new work gets 503, for a balancer to retry elsewhere.
 func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 	forEachEra(t, func(t *testing.T, upstreamEra protocol.Era) {
 		g, url := serveGateway(t, before(ops(startUpstream(t).url, upstreamEra)), nil)
@@ -73,7 +72,6 @@ func TestWhatBeginsWhileDrainingIsRefusedWith503(t *testing.T) {
 	})
 }
 
-// ignoredDeclines are the refusals that nobody looked at.
 type ignoredDeclines chan event.DeclineIgnored
 
 func (c ignoredDeclines) Observe(_ context.Context, e event.Event) {
@@ -82,7 +80,7 @@ func (c ignoredDeclines) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// A refusal that is passed on is one that was looked at.
+// A refusal that is passed on does not count as ignored.
 func TestADeclineIsNoFalseAlarm(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		upstream := serveTool(t, "x", func(
@@ -109,7 +107,7 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// A session that makes one call after the other is not cut off between two.
+// A session is not cut off between successive calls.
 func TestADrainWaitsForTheNextCallOfASession(t *testing.T) {
 	t.Parallel()
 	g, url := serveGateway(t, before(ops(startUpstream(t).url, 0)), nil)

@@ -32,9 +32,9 @@ func ExampleNew() {
 	log.Fatal(http.ListenAndServe("localhost:8080", handler))
 }
 
-// accounts are those of people at one upstream.
+// accounts are users' accounts at one upstream.
 type accounts struct {
-	store   oauth.TokenStore // FileStore keeps them for the other replicas, too
+	store   oauth.TokenStore // FileStore shares them between replicas
 	machine gateway.Credential
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ func (a *accounts) credential(
 	_ context.Context, caller protocol.Principal,
 ) (gateway.Credential, error) {
 	if caller.Anonymous() {
-		return a.machine, nil // an account of the gateway's own, which reads the lists
+		return a.machine, nil // the gateway's own account, which reads the lists
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +62,7 @@ func (a *accounts) credential(
 	return gateway.Credential{Key: caller.Key(), Authorizer: a.sources[caller]}, nil
 }
 
-// People log in at an upstream with links that the gateway shows in the middle of their calls.
+// Users log in at an upstream by links shown in the middle of their calls.
 func ExampleLogins() {
 	people := &accounts{
 		store: oauth.NewMemoryStore(), sources: map[protocol.Principal]*oauth.Source{},
@@ -82,7 +82,7 @@ func ExampleLogins() {
 	log.Fatal(http.ListenAndServe("localhost:8080", mux))
 }
 
-// whoseBrowser stands for the login of the host.
+// whoseBrowser stands for the host's login.
 func whoseBrowser(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	name, password, _ := r.BasicAuth()
 	if name != "alice" || password != "a password of hers" {

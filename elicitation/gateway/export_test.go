@@ -2,7 +2,7 @@ package gateway
 
 import "time"
 
-// WithEntries and WithCallTime set limits that are constants but for tests.
+// WithEntries and WithCallTime set limits that are otherwise constant.
 func (o *Options) WithEntries(n int) *Options {
 	o.entries = n
 	return o

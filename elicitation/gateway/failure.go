@@ -16,21 +16,20 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A failureKind says why an upstream failed: a field of log entries and a label of a metric.
 type failureKind string
 
 const (
 	whyUnreachable failureKind = "unreachable"  // no connection, or no process
 	whyTimeout     failureKind = "timeout"      // no answer in time
 	whyEnded       failureKind = "ended"        // the connection or process ended before the answer
-	whyStatus      failureKind = "http_status"  // an HTTP status, and no message
-	whyMalformed   failureKind = "malformed"    // what arrived is no answer
-	whySessionLost failureKind = "session_lost" // the upstream does not know its session any more
-	whyCredentials failureKind = "credentials"  // 401 or 403, or there are none for the caller
-	whyQuestion    failureKind = "question"     // a question that may not be passed on
-	whyCapability  failureKind = "capability"   // the client lacks what the upstream needs
-	whyError       failureKind = "error"        // an error that the upstream sent as its answer
-	whyGivenUp     failureKind = "given_up"     // the client or the gateway did not wait
+	whyStatus      failureKind = "http_status"  // an HTTP status without a message
+	whyMalformed   failureKind = "malformed"    // invalid answer
+	whySessionLost failureKind = "session_lost" // the upstream no longer knows the session
+	whyCredentials failureKind = "credentials"  // 401 or 403, or none for the caller
+	whyQuestion    failureKind = "question"     // a question that must not be passed on
+	whyCapability  failureKind = "capability"   // the client lacks a required capability
+	whyError       failureKind = "error"        // the upstream answered with an error
+	whyGivenUp     failureKind = "given_up"     // the client or the gateway cancelled
 	whyInternal    failureKind = "internal"     // a panic in this process
 )
 
@@ -40,15 +39,15 @@ func failureKinds() []failureKind {
 		whyInternal}
 }
 
-// A failure is what the log says of an upstream's error. It quotes nothing that was sent.
+// A failure describes an upstream's error for the log. It quotes nothing that was sent.
 type failure struct {
 	why    failureKind
-	code   int64 // of an error that the upstream sent, else 0
+	code   int64 // of the upstream's error, else 0
 	status int   // of HTTP, else 0
-	at     int   // the byte at which JSON is not well formed, else negative
+	at     int   // offset of malformed JSON, else negative
 }
 
-// Errors of packages client and clienthttp, by what they say.
+// Interfaces of errors of packages client and clienthttp.
 type (
 	undeclared interface {
 		error
@@ -64,13 +63,11 @@ type (
 	}
 )
 
-// isA reports whether an error is or wraps one of a type.
 func isA[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// isMalformed reports whether what the upstream sent is no answer.
 func isMalformed(err error) bool {
 	return isA[*client.ResponseError](err) || isA[malformed](err)
 }
@@ -113,7 +110,6 @@ func (f *failure) kindOf(ctx context.Context, err error) failureKind {
 	return kindOfBreak(ctx, err)
 }
 
-// kindOfBreak returns why there is no answer at all.
 func kindOfBreak(ctx context.Context, err error) failureKind {
 	dial, isNet := errors.AsType[*net.OpError](err)
 	late, isLate := errors.AsType[net.Error](err)
@@ -144,28 +140,26 @@ func (f failure) addFields(out event.Encoder) {
 	}
 }
 
-// countFailure counts an error of an upstream that came under ctx.
 func (g *Gateway) countFailure(ctx context.Context, u *upstream, err error) failure {
 	f := failureOf(ctx, err)
 	g.metrics.failures[u.config.Name](f.why).Add(1)
 	return f
 }
 
-// noteFailedCall counts and logs the error of a call; shown is what the client gets. A call that
-// waits for a login has not failed.
+// noteFailedCall counts and logs a call's error, unless it waits for a login.
 func (g *Gateway) noteFailedCall(ctx context.Context, u *upstream, err, shown error) {
 	if isA[*loginNeeded](err) {
 		return
 	}
 	f := g.countFailure(ctx, u, err)
-	level := event.LevelWarn // somebody should look at the upstream
+	level := event.LevelWarn // the upstream needs attention
 	if f.why == whyCapability || f.why == whyError || f.why == whyGivenUp {
 		level = event.LevelInfo
 	}
 	g.log(level, "gateway.call_failed", func(out event.Encoder) {
 		out.AddString("upstream", u.config.Name)
 		f.addFields(out)
-		if e, ok := shown.(*upstreamError); ok { // its text is the gateway's own
+		if e, ok := shown.(*upstreamError); ok { // the gateway's own text
 			out.AddString("error", e.Error())
 		}
 	})

@@ -40,7 +40,7 @@ func startFailing(
 	}))
 }
 
-// writeEvents writes a stream; the last text is written as it is.
+// writeEvents writes a stream; the last text is written unchanged.
 func writeEvents(w http.ResponseWriter, texts ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, text := range texts {
@@ -60,7 +60,6 @@ func writeJSON(text string) func(http.ResponseWriter, *http.Request, json.RawMes
 	}
 }
 
-// writeStatus writes a status alone.
 func writeStatus(status int) func(http.ResponseWriter, *http.Request, json.RawMessage) {
 	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		w.WriteHeader(status)
@@ -73,7 +72,7 @@ const (
 	didNotAnswer = "did not answer. What the tool did is not known"
 )
 
-// failureScenes are ways in which the call of an upstream fails, and what the log says of each.
+// failureScenes are failed upstream calls and the log's fields for each.
 var failureScenes = []struct {
 	name   string
 	answer func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
@@ -113,7 +112,7 @@ var failureScenes = []struct {
 	}, "timeout", didNotAnswer},
 }
 
-// startWatched returns the URL of a gateway, and what it says.
+// startWatched returns the URL of a gateway, and its ledger.
 func startWatched(t *testing.T, u gateway.Upstream) (string, *ledger) {
 	t.Helper()
 	opts := before(u)
@@ -121,7 +120,6 @@ func startWatched(t *testing.T, u gateway.Upstream) (string, *ledger) {
 	return startGateway(t, opts), books
 }
 
-// failedCall returns the fields of the one entry about a failed call.
 func (l *ledger) failedCall(t *testing.T) string {
 	t.Helper()
 	failed := l.logs.FilterMessage("gateway.call_failed").All()
@@ -143,7 +141,6 @@ func (l *ledger) failedCall(t *testing.T) string {
 
 const failuresTotal = "elicitation_upstream_failures_total"
 
-// counted returns how many failures of a kind the metrics have.
 func (l *ledger) counted(t *testing.T, why string) float64 {
 	return l.series(t)[failuresTotal+`{upstream="ops",why="`+why+`"}`]
 }
@@ -193,7 +190,7 @@ func TestTheLogSaysThatAnUpstreamIsGone(t *testing.T) {
 	}
 }
 
-// An upstream that asks what nobody has declared has its client told what it lacks.
+// If an upstream asks something undeclared, the client is told what it lacks.
 func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 	u := startFailing(t, writeJSON(`{"jsonrpc":"2.0","id":ID,"result":{"resultType":`+
 		`"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form",`+
@@ -231,7 +228,7 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
-// A caller that leaves ends the call upstream, and is no failure of the upstream.
+// A call cancelled by its client is no failure of the upstream.
 func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		running, ended := make(chan struct{}, 1), make(chan struct{}, 1)

@@ -22,8 +22,7 @@ func startAskingAndPlain(t *testing.T) string {
 	return serveHTTP(t, srv)
 }
 
-// Whatever one principal does, or all anonymous callers together, another's plain call to the same
-// upstream runs.
+// Neither a principal nor all anonymous callers can block another's plain call.
 func TestNobodyLocksOthersOut(t *testing.T) {
 	t.Parallel()
 	for _, era := range bothEras {
@@ -53,7 +52,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 		_, err := victim.CallTool(t.Context(), "ops_plain", nil)
 		return err
 	}
-	if err := plain(); err != nil { // from now on it is known that callers authenticate
+	if err := plain(); err != nil { // now it is known that callers authenticate
 		t.Fatal(err)
 	}
 	type open struct {
@@ -69,7 +68,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 			if err == nil && pending != nil {
 				questions = append(questions, open{c, pending})
 			}
-		case n < 7: // leave before there is a question
+		case n < 7: // cancel before there is a question
 			ctx, leave := context.WithCancel(t.Context())
 			go leave()
 			_, _, _ = c.Begin(ctx, deployCall)
@@ -87,7 +86,6 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 	}
 }
 
-// The error says whose limit it is.
 func TestABusyUpstreamSaysWhoseLimitItIs(t *testing.T) {
 	_, url := serveGateway(t, &gateway.Options{
 		MaxConnections: 8,
@@ -117,7 +115,7 @@ eve: {"retryAfterMs":1000,"limit":"upstream"}
 	}
 }
 
-// Subscriptions that one principal makes up leave room for those of others.
+// One principal's subscriptions leave room for others.
 func TestSubscriptionsHaveShares(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		srv := newServer(t, nil)
@@ -142,7 +140,7 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 	})
 }
 
-// A subscription that ends leaves its room to others; one that several hold keeps it.
+// A subscription that ends frees its share; one that several hold keeps it.
 func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "z")

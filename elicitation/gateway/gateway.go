@@ -21,8 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A Gateway publishes what its upstreams offer at one server. All methods may be called
-// concurrently.
+// A Gateway publishes its upstreams' entries at one server. All methods may be called concurrently.
 type Gateway struct {
 	server    *server.Server
 	upstreams []*upstream
@@ -32,29 +31,28 @@ type Gateway struct {
 	router    *elicitation.Router
 	sessions  sessions
 	metrics   *metrics
-	tracer    roundtrip.Tracer // nil: nobody traces
+	tracer    roundtrip.Tracer // nil: no tracing
 	logins    *logins
-	requests  atomic.Int64 // that run and may call upstreams
-	lastEnded atomic.Int64 // when the last of them in a session ended, in Unix nanoseconds
+	requests  atomic.Int64 // running, and may call upstreams
+	lastEnded atomic.Int64 // end of the last one in a session, in Unix nanoseconds
 	handler   atomic.Pointer[serverhttp.Handler]
 
-	life context.Context // of everything upstream
+	life context.Context // of all upstream work
 	end  context.CancelCauseFunc
-	busy sync.WaitGroup // goroutines that keep the lists
+	busy sync.WaitGroup // goroutines that follow the lists
 }
 
-// limits bound what one upstream has.
 type limits struct {
-	entries     int // tools, prompts, resources or templates, each
-	connections int // of calls; 0: as many as calls, over HTTP
+	entries     int // tools, prompts, resources and templates, each
+	connections int // for calls; 0: as many as calls, over HTTP
 	calls       int
 }
 
 // listTTL is how long clients may reuse lists: an upstream that was down may be back.
 const listTTL = 5 * time.Second
 
-// New returns a gateway and connects to its upstreams in the background. It retries one that is
-// down until it answers, and then publishes what it offers. Close ends the gateway.
+// New returns a gateway and connects to its upstreams in the background, retrying those that are
+// down. Close ends the gateway.
 func New(opts *Options) (*Gateway, error) {
 	names, err := claimNames(opts)
 	if err != nil {
@@ -65,12 +63,12 @@ func New(opts *Options) (*Gateway, error) {
 			calls: cmp.Or(opts.MaxCalls, 1000)},
 		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}
 	if g.limits.connections < 0 {
-		return nil, errors.New("gateway: MaxConnections must be positive, or 0 for the default: " +
-			"an upstream decides how many there are")
+		return nil, errors.New("gateway: MaxConnections must not be negative: upstreams would " +
+			"control the number of connections")
 	}
 	if opts.Server.Roundtrip.RestartExpired {
-		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired: leave it out: it would " +
-			"make calls upstream again that have run already")
+		return nil, errors.New("gateway: Server.Roundtrip.RestartExpired must not be set: it would " +
+			"repeat upstream calls that have already run")
 	}
 	asks := opts.questions()
 	if g.router, err = elicitation.New(&asks); err != nil {
@@ -82,7 +80,7 @@ func New(opts *Options) (*Gateway, error) {
 		Resumed: func(outcome string) { g.metrics.resumes(outcome).Add(1) }, Place: "gateway",
 	})
 	with := opts.Server
-	// Calls are passed on without tasks, whatever the host says.
+	// Calls are passed on without tasks, whatever the host declares.
 	with.Capabilities.Extensions = maps.Clone(with.Capabilities.Extensions)
 	delete(with.Capabilities.Extensions, protocol.ExtensionTasks)
 	with.Middleware = append([]server.Middleware{g.watchRequests}, with.Middleware...)
@@ -111,14 +109,14 @@ func New(opts *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Server returns the server that clients talk to, for use on a stream; for HTTP see
-// [Gateway.Handler]. Its Shutdown drains the requests; call [Gateway.Close] after it.
+// Server returns the server, for streams; for HTTP see [Gateway.Handler]. Shut it down before
+// [Gateway.Close].
 func (g *Gateway) Server() *server.Server { return g.server }
 
-// Handler returns the handler of the gateway's endpoint. opts may be nil. With Replicas in opts a
-// client may send its answers to any replica, which passes them, and requests of sessions, on to
-// the replica that runs the call. Replicas share the Sealer and the Audience of [Options.Server]
-// and differ only in their names. Call Handler once.
+// Handler returns the handler of the gateway's endpoint. opts may be nil. With Replicas in opts, a
+// client may send requests of sessions and answers to any replica, which forwards them to the
+// call's owner. Replicas share the Sealer and Audience of [Options.Server]; only their names
+// differ. Call Handler once.
 func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
 	handler, err := g.park.Handler(g.server, opts)
 	if err == nil {
@@ -127,19 +125,18 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 	return handler, err
 }
 
-// errClosed is the cause with which calls upstream are cancelled at the end.
 var errClosed = errors.New("gateway: the gateway is shutting down")
 
 // Shutdown drains the gateway until ctx ends, then closes it and its handler. Over HTTP new calls
-// and sessions get 503, so that a balancer offers them to another replica; answers are served, and
-// calls in open sessions. When no request runs, and sessions have made no call for a second, their
-// calls are refused, too. It returns the cause of ctx where that ended the wait.
+// and sessions get 503, so that a balancer tries another replica; answers and calls in open
+// sessions are served. Once no request runs and sessions have been idle for a second, their calls
+// are refused too. If ctx ended the wait, its cause is returned.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	if h := g.handler.Load(); h != nil {
 		h.RefuseNew()
 		cut = g.awaitRequests(ctx)
-		// A session that has just made a call would be cut off before its next one.
+		// A session that has just made a call may be about to make the next one.
 		for cut == nil && time.Since(time.Unix(0, g.lastEnded.Load())) <= time.Second {
 			if pause(ctx, drainPause) {
 				cut = g.awaitRequests(ctx)
@@ -156,7 +153,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	if cut == nil {
 		cut = g.awaitRequests(ctx)
 	}
-	if h := g.handler.Load(); h != nil { // a leg that comes now is for another replica
+	if h := g.handler.Load(); h != nil { // later legs are for another replica
 		if err := h.Shutdown(ctx); cut == nil {
 			cut = err
 		}
@@ -164,7 +161,6 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, g.Close())
 }
 
-// awaitRequests waits until no request runs, or returns the cause of ctx.
 func (g *Gateway) awaitRequests(ctx context.Context) error {
 	for g.requests.Load() > 0 {
 		if !pause(ctx, drainPause) {
@@ -174,14 +170,13 @@ func (g *Gateway) awaitRequests(ctx context.Context) error {
 	return nil
 }
 
-// drainPause is how often a shutdown checks whether requests run.
 const drainPause = 20 * time.Millisecond
 
-// Close ends the calls that wait for people, and the connections to the upstreams.
+// Close ends parked calls and the connections to the upstreams.
 func (g *Gateway) Close() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = g.router.Shutdown(over) // first, so that upstreams and people learn why
+	_ = g.router.Shutdown(over) // first, so that upstreams and clients get the reason
 	g.end(errClosed)
 	<-g.park.Drain()
 	for _, u := range g.upstreams {
@@ -199,8 +194,7 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(failed, g.server.Close())...)
 }
 
-// detach returns a context that ends with ctx and the gateway. Of the values of the client's
-// request, such as its principal, revision and round, it keeps only the span.
+// detach returns a context that ends with ctx and the gateway, with the request's span only.
 func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	detached, cancel := context.WithCancelCause(g.carrySpan(ctx))
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -210,7 +204,7 @@ func (g *Gateway) detach(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// carrySpan returns the context of all calls upstream, with the span of the client's request.
+// carrySpan returns the context of upstream calls, with the client request's span.
 func (g *Gateway) carrySpan(request context.Context) context.Context {
 	if g.tracer == nil {
 		return g.life
@@ -225,7 +219,6 @@ func (g *Gateway) log(level event.Level, name string, fill event.EntryFunc) {
 	}
 }
 
-// logFailure writes an entry with the name of an upstream and an error.
 func (g *Gateway) logFailure(level event.Level, name, upstream string, err error) {
 	g.log(level, name, func(out event.Encoder) {
 		out.AddString("upstream", upstream)
@@ -233,7 +226,6 @@ func (g *Gateway) logFailure(level event.Level, name, upstream string, err error
 	})
 }
 
-// isBroken reports whether a connection cannot be used any more after an error.
 func isBroken(err error) bool {
 	_, said := protocol.AsError(err)
 	return err != nil && !said && !isA[*client.QuestionError](err)

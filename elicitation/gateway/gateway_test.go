@@ -29,7 +29,7 @@ func TestQuestionsReachTheCallerInEveryPairing(t *testing.T) {
 			t.Errorf("the upstream was called %d times", n)
 		}
 		p.answer = func(context.Context, string) *protocol.ElicitResult {
-			time.Sleep(500 * time.Millisecond) // a person reads
+			time.Sleep(500 * time.Millisecond) // reading time
 			return client.Decline()
 		}
 		if got := callText(t, c, "ops_deploy"); !strings.HasPrefix(got, "failed: ") ||
@@ -44,7 +44,7 @@ func TestProgramsAreUpstreams(t *testing.T) {
 		p := &person{}
 		url := front(t, thisProgram(t, upstreamEra.String(), upstreamEra))
 		c := connect(t, url, clientEra, p, "ops_deploy")
-		for range 2 { // the second call finds a connection
+		for range 2 { // the second call reuses a connection
 			wantText(t, c, "ops_deploy", deployed)
 		}
 		if len(p.shown) != 4 {
@@ -120,7 +120,7 @@ func TestPromptsResourcesAndLinksArePassedOn(t *testing.T) {
 	}
 }
 
-// Upstreams are told what the client of the call has declared, of what they may ask for.
+// Upstreams get the capabilities of the call's client, without refused kinds.
 func TestUpstreamsLearnTheCapabilitiesOfTheCallAlone(t *testing.T) {
 	noSampling := func(context.Context, *client.SamplingQuestion) (
 		*protocol.CreateMessageResult, error) {
@@ -163,8 +163,7 @@ func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
 	}
 }
 
-// A gateway that starts is not there in a moment: a balancer sends it requests, also those that
-// come back with answers, which wait for the lists.
+// A starting gateway makes first requests wait for the lists, also resumed ones.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int64
@@ -182,7 +181,7 @@ func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	c := connect(t, url, protocol.Modern, &person{})
 	wantText(t, c, "ops_deploy", deployed)
 	took := time.Since(time.Unix(0, connected.Load()))
-	if took > 1600*time.Millisecond && !testkit.Race { // it would wait for 2 s in all
+	if took > 1600*time.Millisecond && !testkit.Race { // the limit is 2 s
 		t.Errorf("waited %v for another upstream", took)
 	}
 }

@@ -40,8 +40,7 @@ type confirmation struct {
 	Sure bool `json:"sure"`
 }
 
-// An upstreamServer is a server with a tool that asks two questions which depend on each other, and
-// counts what it is sent.
+// An upstreamServer has a tool that asks two dependent questions; it counts requests.
 type upstreamServer struct {
 	url     string
 	calls   atomic.Int64 // requests of tools/call
@@ -82,7 +81,6 @@ func watch(f func(req *server.Request)) *server.Options {
 		}}}
 }
 
-// countLists counts the readings of the tools of a server.
 func countLists(n *atomic.Int64) *server.Options {
 	return watch(func(req *server.Request) {
 		if p, ok := req.Params.(*protocol.ListParams); ok && p.Cursor == "" &&
@@ -124,7 +122,6 @@ func newServer(t testing.TB, opts *server.Options) *server.Server {
 	return srv
 }
 
-// addTool adds a tool without arguments.
 func addTool(srv *server.Server, name string,
 	f func(context.Context, *server.ToolCall) (outcome, error)) {
 	server.AddTool(srv, server.Tool{Name: name},
@@ -145,7 +142,7 @@ func addResource(srv *server.Server, uri string) {
 	})
 }
 
-// addEcho registers a tool and a resource that say who reads them.
+// addEcho registers a tool and a resource that name their reader.
 func addEcho(srv *server.Server, name string) {
 	addTool(srv, name, func(_ context.Context, call *server.ToolCall) (outcome, error) {
 		return server.Text("for " + call.Principal.Subject), nil
@@ -153,7 +150,6 @@ func addEcho(srv *server.Server, name string) {
 	addResource(srv, "file:///"+name)
 }
 
-// serveTool serves an upstream with one tool.
 func serveTool(t testing.TB, name string,
 	f func(context.Context, *server.ToolCall) (outcome, error)) (url string) {
 	t.Helper()
@@ -186,7 +182,6 @@ func serve(t testing.TB, handler http.Handler) *httptest.Server {
 	return l
 }
 
-// ops is an upstream of that name.
 func ops(url string, era protocol.Era) gateway.Upstream {
 	return gateway.Upstream{Name: "ops", Connect: gateway.HTTP(url, nil), Era: era}
 }
@@ -203,7 +198,6 @@ func beforeConnect(u gateway.Upstream, f func(c gateway.Credential) error) gatew
 	return u
 }
 
-// counting is ops, which counts the connections to it.
 func counting(url string, era protocol.Era, n *atomic.Int64) gateway.Upstream {
 	return beforeConnect(ops(url, era), func(gateway.Credential) error { n.Add(1); return nil })
 }
@@ -218,21 +212,19 @@ func front(t testing.TB, upstreams ...gateway.Upstream) (url string) {
 	return startGateway(t, before(upstreams...))
 }
 
-// frontByUser has callers authenticate.
 func frontByUser(t testing.TB, upstreams ...gateway.Upstream) (url string) {
 	t.Helper()
 	_, url = serveGateway(t, before(upstreams...), byUser)
 	return url
 }
 
-// startGateway serves a gateway over HTTP.
 func startGateway(t testing.TB, opts *gateway.Options) string {
 	t.Helper()
 	_, url := serveGateway(t, opts, nil)
 	return url
 }
 
-// serveGateway serves a gateway over HTTP, with a handler that has http as its options.
+// serveGateway serves a gateway over HTTP; http are the options of its handler.
 func serveGateway(
 	t testing.TB, opts *gateway.Options, http *serverhttp.Options,
 ) (*gateway.Gateway, string) {
@@ -259,7 +251,7 @@ func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 	listener.Close()
 }
 
-// byUser authenticates whoever the header names.
+// byUser authenticates the user that a header names.
 var byUser = &serverhttp.Options{Authenticate: subjectOf}
 
 // An authorizer returns the credentials of a message, and has no others.
@@ -271,28 +263,24 @@ func (f authorizer) Credentials(_ context.Context, o clienthttp.Outgoing) (http.
 
 func (authorizer) Refused(context.Context, clienthttp.Refusal) (bool, error) { return false, nil }
 
-// asUser is an authorizer that sends a name.
 func asUser(name string) authorizer {
 	return func(clienthttp.Outgoing) (http.Header, error) {
 		return http.Header{"Authorization": {name}}, nil
 	}
 }
 
-// A logged gateway's log is read by its test.
 func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
 	core, logs := observer.New(level)
 	opts.Log = zaplog.New(zap.New(core))
 	return logs
 }
 
-// A person answers forms and remembers what was shown.
 type person struct {
 	mu     sync.Mutex
 	shown  []string
 	answer func(ctx context.Context, message string) *protocol.ElicitResult // nil: accepts
 }
 
-// accepting is a person who answers all forms alike.
 func accepting(content any) *person {
 	return &person{answer: func(context.Context, string) *protocol.ElicitResult {
 		r, _ := client.Accept(content)
@@ -300,7 +288,7 @@ func accepting(content any) *person {
 	}}
 }
 
-// silent is a person who calls asked and answers nothing until the one question is withdrawn.
+// silent is a person who calls asked, and waits until the one question is withdrawn.
 func silent(asked func()) (p *person, withdrawn chan struct{}) {
 	withdrawn = make(chan struct{})
 	return &person{answer: func(ctx context.Context, _ string) *protocol.ElicitResult {
@@ -333,7 +321,7 @@ func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
 	return client.Accept(nil)
 }
 
-// connect returns the client of a person, which lists these tools.
+// connect returns a person's client once it lists these tools.
 func connect(
 	t testing.TB, url string, era protocol.Era, p *person, tools ...string,
 ) *client.Client {
@@ -354,11 +342,9 @@ func connectAs(
 		tools...)
 }
 
-// asksForms are the capabilities of a client that can be asked.
 var asksForms = protocol.ClientCapabilities{
 	Elicitation: &protocol.ElicitationCapability{Form: true}}
 
-// byHand returns a modern client whose caller answers the questions.
 func byHand(t testing.TB, url string, tools ...string) *client.Client {
 	t.Helper()
 	return byHandAs(t, url, "", asksForms, tools...)
@@ -372,7 +358,7 @@ func byHandAs(
 		Era: protocol.Modern}, tools...)
 }
 
-// connectUser returns a client of a user, "": of nobody.
+// connectUser returns a client of a user, "": anonymous.
 func connectUser(
 	t testing.TB, url, user string, opts client.Options, tools ...string,
 ) *client.Client {
@@ -392,7 +378,6 @@ func connectUser(
 	return c
 }
 
-// awaitTool waits until a tool is listed.
 func awaitTool(t testing.TB, c *client.Client, name string) {
 	t.Helper()
 	var last error
@@ -408,7 +393,7 @@ func awaitTool(t testing.TB, c *client.Client, name string) {
 	}
 }
 
-// eventually waits for some seconds at most.
+// eventually waits a few seconds at most.
 func eventually(is func() bool) bool {
 	for range 500 {
 		if is() {
@@ -419,7 +404,6 @@ func eventually(is func() bool) bool {
 	return false
 }
 
-// await returns what c brings within some seconds.
 func await[T any](t testing.TB, c <-chan T, missing string) (v T) {
 	t.Helper()
 	select {
@@ -440,8 +424,7 @@ func toolNames(t *testing.T, c *client.Client) string {
 	return strings.Join(names, " ")
 }
 
-// callText calls a tool and returns its text, after "failed: " where the tool has failed, or the
-// error.
+// callText calls a tool and returns its text, after "failed: " if the tool failed, or the error.
 func callText(t testing.TB, c *client.Client, tool string) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), tool, nil)
@@ -486,7 +469,7 @@ func begin(t *testing.T, c *client.Client) *client.Pending {
 	return pending
 }
 
-// wantBusy wants a call that begins to be refused, and returns by what.
+// wantBusy wants a new call to be refused, and returns the error.
 func wantBusy(t *testing.T, c *client.Client) *protocol.Error {
 	t.Helper()
 	_, _, err := c.Begin(t.Context(), deployCall)
@@ -506,7 +489,6 @@ func resume(t *testing.T, c *client.Client, p *client.Pending, content any) (
 	return next, textOf(result)
 }
 
-// answered returns a copy of a pending call with the answer to its one question.
 func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)
@@ -519,8 +501,7 @@ func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	return &clone
 }
 
-// listen subscribes until the test ends. It returns what the client was acknowledged, or why it was
-// not, and what changes.
+// listen subscribes until the test ends. It returns the acknowledgment or refusal, and changes.
 func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string, <-chan string) {
 	t.Helper()
 	acknowledged, changed := make(chan string, 10), make(chan string, 1000)
@@ -549,7 +530,7 @@ func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string,
 	return <-acknowledged, changed
 }
 
-// wantUpdate changes a resource of an upstream until that is announced.
+// wantUpdate changes an upstream resource until that is announced.
 func wantUpdate(t *testing.T, srv *server.Server, uri string, updated <-chan string) {
 	t.Helper()
 	for deadline := time.After(10 * time.Second); ; {
@@ -568,8 +549,7 @@ func wantUpdate(t *testing.T, srv *server.Server, uri string, updated <-chan str
 	}
 }
 
-// progressTo returns a context whose calls send the messages of progress to c, as far as there is
-// room.
+// progressTo returns a context whose calls send progress messages to c, without blocking.
 func progressTo(ctx context.Context, c chan<- string) context.Context {
 	return client.WithProgress(ctx, func(_ context.Context, p *protocol.Progress) {
 		select {
@@ -581,7 +561,6 @@ func progressTo(ctx context.Context, c chan<- string) context.Context {
 
 var bothEras = []protocol.Era{protocol.Modern, protocol.Legacy}
 
-// forEachEra runs f for both eras.
 func forEachEra(t *testing.T, f func(t *testing.T, era protocol.Era)) {
 	for _, era := range bothEras {
 		t.Run(era.String(), func(t *testing.T) {
@@ -591,7 +570,6 @@ func forEachEra(t *testing.T, f func(t *testing.T, era protocol.Era)) {
 	}
 }
 
-// forEachPairing runs f for every pair of eras, of the client and of the upstream.
 func forEachPairing(t *testing.T, f func(t *testing.T, client, upstream protocol.Era)) {
 	for _, c := range bothEras {
 		for _, u := range bothEras {
@@ -603,7 +581,6 @@ func forEachPairing(t *testing.T, f func(t *testing.T, client, upstream protocol
 	}
 }
 
-// refuseIf returns the kinds of questions that an upstream may not ask.
 func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
 	if refused {
 		return []protocol.InputKind{kind}
@@ -611,7 +588,6 @@ func refuseIf(refused bool, kind protocol.InputKind) []protocol.InputKind {
 	return nil
 }
 
-// A message is what the servers made by hand read of one.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -634,7 +610,6 @@ func writeResponse(w http.ResponseWriter, m message, members string) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, members)
 }
 
-// post sends a message by hand.
 func post(t *testing.T, url, body string, header map[string]string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
@@ -654,7 +629,7 @@ func post(t *testing.T, url, body string, header map[string]string) (*http.Respo
 const rawInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
 	`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
-// postModern sends a request of revision 2026-07-28; name is what it is about.
+// postModern sends a request of revision 2026-07-28 about name.
 func postModern(
 	t *testing.T, url, user, method, name, members string,
 ) (*http.Response, string) {
@@ -667,7 +642,6 @@ func postModern(
 			"Mcp-Name": name, "Authorization": user})
 }
 
-// modernRaw sends one leg of a user.
 func modernRaw(t *testing.T, url, user, tool, state, responses string) string {
 	t.Helper()
 	members := `"name":"` + tool + `","arguments":{},`
@@ -678,13 +652,12 @@ func modernRaw(t *testing.T, url, user, tool, state, responses string) string {
 	return said
 }
 
-// rawLegacy sends a request by hand in a session of its own.
 func rawLegacy(t *testing.T, url, body string) string {
 	t.Helper()
 	return openRawSession(t, url, "")(body)
 }
 
-// openRawSession returns a function that sends a message of a user in a session.
+// openRawSession returns a function that sends a user's messages in a session.
 func openRawSession(t *testing.T, url, user string) (send func(body string) string) {
 	t.Helper()
 	header := map[string]string{"Authorization": user}
@@ -700,7 +673,6 @@ func openRawSession(t *testing.T, url, user string) (send func(body string) stri
 	return send
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

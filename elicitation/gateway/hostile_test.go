@@ -86,7 +86,7 @@ func TestAnUpstreamThatRenamesItsToolsIsReadOnceASecond(t *testing.T) {
 	})
 }
 
-// An upstream that never answers, or fails, holds up no other and no end.
+// An upstream that hangs or fails blocks neither others nor the shutdown.
 func TestAnUpstreamThatIsBrokenHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1000)

@@ -25,8 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
-// askWhatever is a server with a tool x that asks whether the client can be asked or not, and
-// returns what it was answered.
+// askWhatever serves a tool x that asks even if the client cannot be asked, and returns the answer.
 func askWhatever(t *testing.T, era protocol.Era) string {
 	t.Helper()
 	if era == protocol.Legacy {
@@ -52,7 +51,7 @@ func askWhatever(t *testing.T, era protocol.Era) string {
 	})).URL
 }
 
-// A ledger is what a gateway says of questions.
+// A ledger is a gateway's log and metrics.
 type ledger struct {
 	registry *prometheus.Registry
 	logs     *observer.ObservedLogs
@@ -64,7 +63,6 @@ func newLedger(opts *gateway.Options) *ledger {
 	return l
 }
 
-// series returns the series of questions that are not zero.
 func (l *ledger) series(t *testing.T) map[string]float64 {
 	t.Helper()
 	all := promtest.Series(t, l.registry)
@@ -72,7 +70,7 @@ func (l *ledger) series(t *testing.T) map[string]float64 {
 	return all
 }
 
-// wantSums wants as many questions as have ended or are pending.
+// wantSums checks that all questions have ended or are pending.
 func wantSums(t *testing.T, series map[string]float64) {
 	t.Helper()
 	var requests, accounted float64
@@ -91,7 +89,7 @@ func wantSums(t *testing.T, series map[string]float64) {
 	}
 }
 
-// events takes the entries about questions, without what differs each time.
+// events takes the entries about questions, without variable parts.
 func (l *ledger) events() (lines []string) {
 	for _, e := range l.logs.TakeAll() {
 		if !strings.HasPrefix(e.Message, "elicitation.") {
@@ -117,7 +115,7 @@ func (l *ledger) events() (lines []string) {
 	return lines
 }
 
-// Every question is in the log and in the metrics, however it ends and whoever asks whom.
+// Every question is in the log and the metrics, however it ends, in every pairing.
 func TestEveryQuestionIsInOneLedger(t *testing.T) {
 	answers := func(r *protocol.ElicitResult, err error) formFunc {
 		return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -146,7 +144,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 		} {
 			asks := elicitation.Options{
 				Subject: func(p protocol.Principal) string { return p.Subject }}
-			if c.name == "timeout" { // others may take their time on a slow machine
+			if c.name == "timeout" { // others may be slow
 				asks.Timeout = 500 * time.Millisecond
 			}
 			url, books := startLedger(t, askWhatever(t, upstreamEra), upstreamEra, asks)
@@ -154,10 +152,10 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				"ops_x")
 			var got string
 			want := c.want
-			if c.name == "error" && modern { // which has no way to send one
-				content := `"` + strings.Repeat("x", 1<<20) + `"` // more than a question takes
+			if c.name == "error" && modern { // which cannot send one
+				content := `"` + strings.Repeat("x", 1<<20) + `"` // over the limit
 				if relayed {
-					content = "5" // does not fit
+					content = "5" // invalid
 				}
 				got = answerWith(t, url, `{"action":"accept","content":{"name":`+content+`}}`)
 				want, c.text = "created|delivered|error reason=invalid_reply code=-32603", ""
@@ -182,7 +180,6 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 	})
 }
 
-// want waits for the entries of a question.
 func (l *ledger) want(t *testing.T, want string) {
 	t.Helper()
 	var events []string
@@ -195,14 +192,12 @@ func (l *ledger) want(t *testing.T, want string) {
 	}
 }
 
-// answerWith calls the tool x and answers its question.
 func answerWith(t *testing.T, url, answer string) string {
 	t.Helper()
 	key, state := askedBy(t, modernRaw(t, url, "ann", "ops_x", "", ""))
 	return modernRaw(t, url, "ann", "ops_x", state, `{"`+key+`":`+answer+`}`)
 }
 
-// askedBy returns the key of the question in a response, and the state.
 func askedBy(t *testing.T, response string) (key, state string) {
 	t.Helper()
 	var r struct {
@@ -219,9 +214,7 @@ func askedBy(t *testing.T, response string) (key, state string) {
 	return key, r.Result.RequestState
 }
 
-// A question that an upstream returns may be answered at another process than asked it. It is
-// counted once: by the process that gets the answer, as completed or, where that comes too late, as
-// timed out.
+// Only the process that gets an answer counts it: as completed, or if late as timed out.
 func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
@@ -250,14 +243,14 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 				time.Sleep(1200 * time.Millisecond)
 				want = "elicitation_timeout_total"
 			}
-			for range 2 { // a copy counts for nothing, and is answered alike
+			for range 2 { // a copy is answered alike, but not counted
 				got := modernRaw(t, urls[1], "ann", "ops_x", state,
 					`{"`+question+`":{"action":"accept","content":{"name":"ann"}}}`)
 				if strings.Contains(got, "Elicitation timed out") != late {
 					t.Errorf("got %s", got)
 				}
 			}
-			time.Sleep(1200 * time.Millisecond) // no process knows of it any more
+			time.Sleep(1200 * time.Millisecond) // no process still knows it
 			asked, answered := books[0].series(t), books[1].series(t)
 			t.Log(asked, answered)
 			if len(asked) != 1 || asked["elicitation_requests_total"] != 1 {

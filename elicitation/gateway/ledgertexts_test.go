@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// startLedger returns the URL of a gateway in front of an upstream, and what it says of questions.
 func startLedger(
 	t *testing.T, upstream string, era protocol.Era, asks elicitation.Options,
 ) (string, *ledger) {
@@ -27,7 +26,6 @@ func startLedger(
 
 type formFunc = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 
-// fillAfter returns a handler for forms that accepts after a while.
 func fillAfter(wait time.Duration) formFunc {
 	return func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 		time.Sleep(wait)
@@ -35,15 +33,14 @@ func fillAfter(wait time.Duration) formFunc {
 	}
 }
 
-// An upstream that pushes a question which ends without an answer reads the code and the text of
-// the specification, and the log has the same code.
+// Failed pushed questions get the specification's code, which is also logged, and text.
 func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	ask, form := fmt.Sprintf(rawAsk, "8", "Who?"), fillAfter(0)
 	for _, c := range []struct {
 		name, ask string
 		client    client.Options
 		asks      elicitation.Options
-		error     string // that the upstream reads
+		error     string // for the upstream
 		events    string
 	}{
 		{"timeout", ask, client.Options{ElicitForm: fillAfter(700 * time.Millisecond)},
@@ -81,8 +78,7 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	}
 }
 
-// A question that no call is open for reaches nobody, before the first call and after the last. It
-// is in the log and in the metrics, and is no request.
+// A question without an open call is rejected: no client is asked, and it is no request.
 func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		u := newRaw(nil)
@@ -114,8 +110,7 @@ func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	})
 }
 
-// The entries of a question have one id, the connection of its upstream, who was asked, and at the
-// end what they did and how long that took, which the histogram has, too.
+// A question's entries have its id, connection, client, and at the end action and duration.
 func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 	const thinks = 200 * time.Millisecond
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
@@ -156,7 +151,7 @@ func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 	})
 }
 
-// A question that is withdrawn, by its upstream or because its call is given up, is counted so.
+// A question withdrawn by its upstream or with its call is counted as cancelled.
 func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 	withdrawn := make(chan struct{})
 	pushes := startRaw(t, func(c *rawCall) {
@@ -200,8 +195,7 @@ func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 	}
 }
 
-// ELICITATION_MAX_CONCURRENT bounds the questions that wait here; one more is refused, and its
-// upstream reads when to ask again.
+// ELICITATION_MAX_CONCURRENT limits pending questions; a further one is refused with RetryAfter.
 func TestQuestionsBeyondTheLimitAreRefused(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		asks, err := elicitation.OptionsFromEnv(func(name string) (string, bool) {

@@ -25,40 +25,37 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Logins let people log in at upstreams with their browsers (client/elicitation, "URL Mode
-// Elicitation for OAuth Flows"). An upstream takes part where the Authorizer of its credential is
-// an [oauth.Source] without Interaction, whose RedirectURI is URL or lies below it. Credential
-// returns the same Source, or one with the same store and Account, each time that it gets the same
-// caller.
+// Logins let users log in at upstreams with their browsers (client/elicitation, "URL Mode
+// Elicitation for OAuth Flows"). This applies to upstreams whose credential has as Authorizer an
+// [oauth.Source] without Interaction, whose RedirectURI is URL or below it. For the same caller
+// Credential must return the same Source, or one with the same store and Account.
 type Logins struct {
-	// URL is where [Gateway.LoginHandler] is served, as browsers see it: https, or http to this
-	// machine, without query and fragment.
+	// URL reaches [Gateway.LoginHandler]: https, or http to this machine, no query or fragment.
 	URL string
-	// Visitor returns who uses the browser that sent a request, by the host's own login, such as a
-	// cookie. Only the principal whose call led to the login may go on, so that nobody logs in for
-	// another. Where the browser is not known, Visitor responds by itself, for example with the
-	// page of that login, and returns false. Calls may overlap.
+	// Visitor identifies the user of a browser by the host's own login, such as a cookie. Only the
+	// principal whose call led to the login may go on, so that nobody logs in for another. For an
+	// unknown browser Visitor responds itself, for example with a login page, and returns false.
+	// Calls may overlap.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
 }
 
 const (
-	// linkTime is how long a link to a login is good. A [oauth.Login] is good for as long.
+	// linkTime is the lifetime of a login link, as of an [oauth.Login].
 	linkTime = 15 * time.Minute
 	// maxLinkBytes bounds a link, which becomes a cookie: browsers take 4096 bytes.
 	maxLinkBytes = 3800
-	// linkPurpose tells links from whatever else is sealed with the key.
+	// linkPurpose tells links from other values sealed with the key.
 	linkPurpose  = "login at an upstream of a gateway"
 	cookiePrefix = "rondo_login_"
 )
 
-// logins are the failed logins at upstreams. The rest is sealed in links and cookies, so that a
-// browser may come to any replica.
+// logins are failed logins. The rest is sealed in links and cookies, for use at any replica.
 type logins struct {
-	config *Logins // nil: nobody can log in
+	config *Logins // nil: no logins
 	sealer keys.Sealer
 
 	mu     sync.Mutex
-	failed *recent.Map[string, error] // by the id of the link
+	failed *recent.Map[string, error] // by the link's id
 }
 
 func newLogins(opts *Options) (*logins, error) {
@@ -73,18 +70,18 @@ func newLogins(opts *Options) (*logins, error) {
 	u, err := url.Parse(l.config.URL)
 	switch {
 	case l.config.Visitor == nil:
-		return nil, errors.New("gateway: Logins.Visitor is missing: it says whose browser it is")
+		return nil, errors.New("gateway: Logins.Visitor is required: it identifies the user of a browser")
 	case err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil ||
 		u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("gateway: Logins.URL: it is https, without query and fragment")
+		return nil, errors.New("gateway: Logins.URL must be https, without query and fragment")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" &&
 		u.Hostname() != "::1":
-		return nil, errors.New("gateway: Logins.URL: http is for this machine alone; use https")
+		return nil, errors.New("gateway: Logins.URL: http is only allowed for this machine; use https")
 	}
 	return l, nil
 }
 
-// A loginLink is a login that a person was asked for. It holds secrets of the login.
+// A loginLink is a login that a user was asked for. It holds secrets of the login.
 type loginLink struct {
 	Purpose  string       `json:"purpose"`
 	ID       string       `json:"id"`
@@ -93,7 +90,7 @@ type loginLink struct {
 	Login    *oauth.Login `json:"login"`
 	Ends     time.Time    `json:"ends"`
 
-	upstream *upstream // of the browser that came with it
+	upstream *upstream // of the browser that presented it
 	caller   protocol.Principal
 }
 
@@ -102,19 +99,18 @@ type loginState struct {
 	Key    string `json:"key"` // of the question
 	LinkID string `json:"linkId"`
 	Link   string `json:"link"`
-	Before string `json:"before,omitempty"` // id of the login that is not enough
+	Before string `json:"before,omitempty"` // id of an insufficient login
 }
 
-// callerOf names a principal in a link.
 func callerOf(p protocol.Principal) string {
 	return fmt.Sprintf("%q %q %v", p.Issuer, p.Subject, p.IsLocal())
 }
 
-// A loginAuthorizer marks the refusals after which a person has to log in.
+// A loginAuthorizer marks refusals that require a login.
 type loginAuthorizer struct{ *oauth.Source }
 
 // Refused implements [clienthttp.Authorizer]. A refused message was not handled and can be sent
-// again. A request whose response was to come on a refused stream may have been handled.
+// again; a request whose response stream was refused may have been handled.
 func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (bool, error) {
 	again, err := a.Source.Refused(ctx, r)
 	if required, ok := errors.AsType[*oauth.LoginRequiredError](err); ok && r.RPC != "" {
@@ -126,13 +122,13 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is the error of a request that an upstream refused for its credentials.
+// An unhandled is a request that an upstream refused for its credentials.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }
 func (e *unhandled) Unwrap() error { return e.cause }
 
-// A loginNeeded is the error of an unhandled request for which the person has to log in.
+// A loginNeeded is an unhandled request whose user has to log in.
 type loginNeeded struct {
 	source *oauth.Source
 	cause  *oauth.LoginRequiredError
@@ -141,7 +137,7 @@ type loginNeeded struct {
 func (e *loginNeeded) Error() string { return e.cause.Error() }
 func (e *loginNeeded) Unwrap() error { return e.cause }
 
-// credentialFor returns the credential of a caller, with an authorizer that reports logins.
+// credentialFor returns a caller's credential, with an authorizer that reports logins.
 func (u *upstream) credentialFor(
 	ctx context.Context, caller protocol.Principal,
 ) (Credential, error) {
@@ -162,7 +158,6 @@ func (u *upstream) credentialFor(
 	return credential, nil
 }
 
-// isLoggedOut reports whether a caller has to log in before lists can be read for them.
 func isLoggedOut(ctx context.Context, credential Credential) bool {
 	source, ok := credential.Authorizer.(*oauth.Source)
 	if !ok {
@@ -172,7 +167,6 @@ func isLoggedOut(ctx context.Context, credential Credential) bool {
 	return err != nil || login == ""
 }
 
-// sourceFor returns what the caller logs in with.
 func (u *upstream) sourceFor(
 	ctx context.Context, caller protocol.Principal,
 ) (*oauth.Source, error) {
@@ -182,13 +176,13 @@ func (u *upstream) sourceFor(
 	}
 	a, ok := credential.Authorizer.(loginAuthorizer)
 	if !ok {
-		return nil, &upstreamError{u.config.Name, "has no login for this caller any more", nil}
+		return nil, &upstreamError{u.config.Name, "no longer has a login for this caller", nil}
 	}
 	return a.Source, nil
 }
 
-// askLogin returns the question that has a person log in at an upstream, or, where they cannot be
-// asked, an error that says what to do. The request goes on in a later round with its answers.
+// askLogin returns the question for a login at an upstream or, if the client cannot be asked, an
+// error that says what to do. The request continues in a later round.
 func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, state flowState,
 	needed *loginNeeded,
 ) (protocol.Result, error) {
@@ -197,7 +191,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 	}
 	switch {
 	case g.logins.config == nil:
-		return refuse("this gateway has no page for that: its operator sets Options.Logins")
+		return refuse("this gateway has no login page: its operator must set Options.Logins")
 	case call.Principal.Anonymous():
 		return refuse("the gateway does not know who you are: authenticate at the gateway, then " +
 			"call again")
@@ -208,7 +202,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 	next, err := g.beginLogin(ctx, u, call.Principal, needed)
 	if err != nil {
 		g.logFailure(event.LevelError, "gateway.login_failed", u.config.Name, err)
-		return refuse("the login cannot begin: the log of the gateway says why")
+		return refuse("the login cannot begin: see the gateway's log")
 	}
 	next.Key = "login-" + strconv.Itoa(roundtrip.RoundOf(ctx).Number)
 	state.Login = next
@@ -216,7 +210,7 @@ func (g *Gateway) askLogin(ctx context.Context, u *upstream, call *server.Call, 
 }
 
 func (u *upstream) askToVisit(state flowState) protocol.Result {
-	// The answers of this leg stay: the call gets them after the login.
+	// Keep this leg's answers: the call gets them after the login.
 	asks := roundtrip.InputRequired(roundtrip.WithState(state))
 	asks.InputRequests = protocol.InputRequests{{Key: state.Login.Key,
 		Request: &protocol.ElicitURL{URL: state.Login.Link, Message: "The server " +
@@ -225,7 +219,6 @@ func (u *upstream) askToVisit(state flowState) protocol.Result {
 	return asks
 }
 
-// beginLogin begins a login and seals it into a link.
 func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.Principal,
 	needed *loginNeeded,
 ) (*loginState, error) {
@@ -248,7 +241,7 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 		return nil, err
 	}
 	if len(sealed) > maxLinkBytes {
-		return nil, fmt.Errorf("gateway: the login takes %d bytes, and a cookie has room for %d: "+
+		return nil, fmt.Errorf("gateway: the login takes %d bytes, more than the %d of a cookie: "+
 			"request fewer scopes", len(sealed), maxLinkBytes)
 	}
 	link := g.logins.config.URL + "?" + url.Values{"visit": {sealed}}.Encode()
@@ -269,7 +262,7 @@ func (g *Gateway) awaitLogin(
 		g.logins.mu.Unlock()
 		if failure != nil {
 			return false, &upstreamError{u.config.Name, "wants you to log in there, and the " +
-				"login has failed: call again to try once more", failure}
+				"login has failed: call again to retry", failure}
 		}
 		login, err := source.StoredLogin(ctx)
 		return login != "" && login != state.Login.Before, err
@@ -280,9 +273,9 @@ func (g *Gateway) awaitLogin(
 	return nil, err
 }
 
-// LoginHandler returns the handler of [Logins].URL and all paths below it, where browsers come with
-// the link of a login and from authorization servers. Without Logins it answers 404. Any replica
-// with the same Sealer and store of logins can serve it.
+// LoginHandler returns the handler of [Logins].URL and all paths below it, for login links and
+// returns from authorization servers. Without Logins it answers 404. Any replica with the same
+// Sealer and login store can serve it.
 func (g *Gateway) LoginHandler() http.Handler {
 	if g.logins.config == nil {
 		return http.NotFoundHandler()
@@ -305,7 +298,7 @@ func (g *Gateway) LoginHandler() http.Handler {
 	})
 }
 
-// followLink sends the browser to the authorization server, with the link as a cookie.
+// followLink redirects to the authorization server, with the link as a cookie.
 func (g *Gateway) followLink(w http.ResponseWriter, r *http.Request, text string) {
 	v := g.openLink(w, r, text)
 	if v == nil {
@@ -320,7 +313,7 @@ func (g *Gateway) followLink(w http.ResponseWriter, r *http.Request, text string
 	http.Redirect(w, r, v.Login.URL, http.StatusFound)
 }
 
-// endLogin finishes the login of a browser that comes back from an authorization server.
+// endLogin finishes the login of a browser that returns from an authorization server.
 func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	state := r.URL.Query().Get("state")
 	cookie, err := r.Cookie(g.loginCookie(state, "", 0).Name)
@@ -353,7 +346,7 @@ func (g *Gateway) endLogin(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "You are logged in at %s. You can close this page.\n", v.Upstream)
 }
 
-// openLink opens a link for the browser of its person. It sends others a refusal and returns nil.
+// openLink opens a link for its user's browser. It sends others a refusal and returns nil.
 func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) *loginLink {
 	v := &loginLink{}
 	plain, err := g.logins.sealer.Open(r.Context(), text)
@@ -361,8 +354,8 @@ func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) 
 		err = json.Unmarshal(plain, v)
 	}
 	if err != nil || v.Purpose != linkPurpose || v.Login == nil || !time.Now().Before(v.Ends) {
-		http.Error(w, "This link is not good, or not any more: it is for 15 minutes. "+
-			"Try again what led to it.", http.StatusForbidden)
+		http.Error(w, "This link is invalid or has expired: links are valid for 15 minutes. "+
+			"Repeat the call that led to it.", http.StatusForbidden)
 		return nil
 	}
 	var known bool
@@ -381,10 +374,9 @@ func (g *Gateway) openLink(w http.ResponseWriter, r *http.Request, text string) 
 	return v
 }
 
-// loginCookie returns the cookie that holds the link of the login with a state.
 func (g *Gateway) loginCookie(state, value string, age time.Duration) *http.Cookie {
 	sum := sha256.Sum256([]byte(state))
-	u, _ := url.Parse(g.logins.config.URL) // New has parsed it
+	u, _ := url.Parse(g.logins.config.URL) // validated by New
 	return &http.Cookie{Name: cookiePrefix + hex.EncodeToString(sum[:8]), Value: value,
 		Path: u.EscapedPath(), MaxAge: int(age / time.Second), HttpOnly: true,
 		Secure: u.Scheme == "https", SameSite: http.SameSiteLaxMode}

@@ -29,10 +29,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A loginSite is a gateway before an upstream that wants each person to log in.
+// A loginSite is a gateway before an upstream that requires a login of each user.
 type loginSite struct {
 	url      string // of the gateway
-	host     string // of the pages of logins
+	host     string // of the login pages
 	store    oauth.TokenStore
 	as       *oauthtest.Server
 	resource *oauthtest.Resource
@@ -41,17 +41,16 @@ type loginSite struct {
 	commits []string // subjects of the calls that were confirmed
 }
 
-// tokenOf is what a client of the gateway sends.
+// tokenOf is a gateway client's token.
 func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
 
-// whoIs authenticates the clients of the gateway.
 func whoIs(r *http.Request) (protocol.Principal, error) {
 	name, _ := strings.CutPrefix(r.Header.Get("Authorization"), "token-of-")
 	name, _ = strings.CutSuffix(name, "-at-the-gateway")
 	return protocol.Principal{Subject: name}, nil
 }
 
-// visitor reads who uses a browser from a cookie, which stands for the login of the host.
+// visitor identifies a browser's user by a cookie, which stands for the host's login.
 func visitor(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	cookie, err := r.Cookie("who")
 	if err != nil {
@@ -80,7 +79,6 @@ func newLoginSite(t *testing.T) *loginSite {
 	return &loginSite{as: oauthtest.NewServer(t, nil), store: oauth.NewMemoryStore()}
 }
 
-// serve starts the upstream and the gateway.
 func (s *loginSite) serve(
 	t *testing.T, upstream http.Handler, era protocol.Era, change func(*gateway.Options),
 ) {
@@ -90,7 +88,7 @@ func (s *loginSite) serve(
 	s.url = s.startGateway(t, era, change)
 }
 
-// startGateway serves a gateway. The pages of logins are those of the first one.
+// startGateway serves a gateway. The login pages are the first one's.
 func (s *loginSite) startGateway(
 	t *testing.T, era protocol.Era, change func(*gateway.Options),
 ) (endpoint string) {
@@ -117,7 +115,7 @@ func (s *loginSite) startGateway(
 	return listener.URL + "/mcp"
 }
 
-// credentials are those of the people at the upstream, each with a Source of their own.
+// credentials are the users' at the upstream, each with its own Source.
 func (s *loginSite) credentials() func(
 	context.Context, protocol.Principal) (gateway.Credential, error) {
 	var mu sync.Mutex
@@ -154,7 +152,6 @@ func (s *loginSite) whoami(ctx context.Context, call *server.ToolCall) (outcome,
 	return server.Text("at the upstream you are " + call.Principal.Subject), nil
 }
 
-// A visitingPerson is one with a browser.
 type visitingPerson struct {
 	person
 	name  string
@@ -170,7 +167,7 @@ func (s *loginSite) newPerson(t *testing.T, name string) *visitingPerson {
 	return p
 }
 
-// newBrowser returns a browser in which somebody is logged in at the gateway; empty: nobody is.
+// newBrowser returns a browser logged in at the gateway; name may be empty.
 func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -184,7 +181,6 @@ func newBrowser(t *testing.T, gatewayURL, name string) *http.Client {
 	return browser
 }
 
-// logIn logs somebody in at the gateway.
 func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
 	t.Helper()
 	at, err := url.Parse(gatewayURL)
@@ -192,7 +188,7 @@ func logIn(t *testing.T, browser *http.Client, gatewayURL, name string) {
 	browser.Jar.SetCookies(at, []*http.Cookie{{Name: "who", Value: name, Path: "/"}})
 }
 
-// open opens a link in a browser, whose person consents at the authorization server.
+// open opens a link in a browser, whose user consents at the authorization server.
 func (s *loginSite) open(browser *http.Client, link, subject string) (status int, page string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +220,6 @@ func (p *visitingPerson) goTo(
 	return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 }
 
-// connect connects the client of a person.
 func (p *visitingPerson) connect(
 	t *testing.T, era protocol.Era, change func(*client.Options),
 ) *client.Client {
@@ -246,7 +241,7 @@ func (p *visitingPerson) wantShown(t *testing.T, links, forms int) {
 	}
 }
 
-// wantCommits compares the effects, and looks for what must not have gone upstream.
+// wantCommits compares the effects, and checks that no secret went upstream.
 func (s *loginSite) wantCommits(t *testing.T, want ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -335,7 +330,6 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 	s.wantCommits(t, "alice-at-docs")
 }
 
-// expiring seals links that are over.
 type expiring struct{ keys.Sealer }
 
 func (e expiring) Seal(ctx context.Context, plain []byte) (string, error) {
@@ -402,13 +396,13 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 	}
 }
 
-// TestALoginThatEndsWithinACall: the person answers, and logs in again before the answer counts.
+// TestALoginThatEndsWithinACall: the user answers, and must log in again before the answer counts.
 func TestALoginThatEndsWithinACall(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		s := startLoginSite(t, upstreamEra, nil)
 		p := s.newPerson(t, "alice")
 		c := p.connect(t, clientEra, nil)
-		for range 2 { // before the second one the gateway reads the lists of the person
+		for range 2 { // before the second one the gateway reads the user's lists
 			wantText(t, c, "docs_whoami", "at the upstream you are alice-at-docs")
 		}
 		if upstreamEra == protocol.Modern {
@@ -427,7 +421,7 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 	})
 }
 
-// TestALoginIsFinishedByAnotherReplica: the call waits at one, and the browser comes to the other.
+// TestALoginIsFinishedByAnotherReplica: the call waits at one, the browser comes to the other.
 func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	ring := keys.EphemeralKeyring()
@@ -440,7 +434,7 @@ func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 	s.wantCommits(t, "alice-at-docs")
 }
 
-// An upstream that refuses the stream on which the result was to come may have run the call.
+// If an upstream refuses the result's stream, the call may have run.
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		s := newLoginSite(t)

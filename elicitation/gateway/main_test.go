@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// serveStdio makes this program a server on standard input and output.
+// serveStdio makes this program a stdio server.
 const serveStdio = "GATEWAY_TEST_SERVE_STDIO"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// thisProgram is this program as an upstream ops.
 func thisProgram(t *testing.T, as string, era protocol.Era) gateway.Upstream {
 	t.Helper()
 	program, err := os.Executable()

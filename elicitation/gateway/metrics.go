@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics count what the server and the router do not see: parked calls and failures of upstreams.
+// metrics of parked calls and upstream failures, which neither server nor router sees.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument
@@ -17,7 +17,7 @@ func newMetrics(sink event.MetricSink, upstreams []Upstream) (*metrics, error) {
 		{Name: "elicitation_parked", Gauge: true,
 			Help: "Calls that run at upstreams of older revisions."},
 		{Name: "elicitation_resumes_total", Labels: []string{"outcome"},
-			Help: "Requests that came back to such a call with answers, by how they ended."},
+			Help: "Requests that resumed such a call with answers, by outcome."},
 		{Name: "elicitation_upstream_failures_total", Labels: []string{"upstream", "why"},
 			Help: "Calls that failed at an upstream, and attempts to read its lists that failed."},
 	})

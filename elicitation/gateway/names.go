@@ -1,7 +1,7 @@
 package gateway
 
-// Published names depend only on the configuration, not on the order of upstreams or their tools,
-// so every replica publishes the same.
+// Names depend only on the configuration, not on the order of upstreams or tools, so every replica
+// publishes the same.
 
 import (
 	"bytes"
@@ -12,18 +12,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// upstreamForm is the form of names. They hold neither '_' nor '+', which end the prefix, so that
-// every published name has one reading.
+// upstreamForm excludes '_' and '+', which end the prefix, to make names unambiguous.
 var upstreamForm = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,63}$`)
 
-// nameClaims are the configured names of the upstreams of a gateway. The zero value is ready.
+// nameClaims are the configured upstream names of a gateway. The zero value is ready.
 type nameClaims struct {
 	upstreams  map[string]*upstreamNames
 	unprefixed map[string]*upstreamNames // owners by name
 }
 
-// Add claims the name of an upstream and its unprefixed names of tools and prompts. It fails where
-// another upstream has one of them, or one could be read as a name of another.
+// Add claims an upstream's name and unprefixed names. It fails if names could be confused.
 func (c *nameClaims) Add(upstream string, unprefixed []string) (*upstreamNames, error) {
 	switch {
 	case !upstreamForm.MatchString(upstream):
@@ -76,7 +74,6 @@ type upstreamNames struct {
 	unprefixed map[string]bool
 }
 
-// Publish returns the name under which a tool or prompt is published.
 func (n *upstreamNames) Publish(own string) string {
 	if n.unprefixed[own] {
 		return own
@@ -84,11 +81,10 @@ func (n *upstreamNames) Publish(own string) string {
 	return n.prefix + "_" + own
 }
 
-// appScheme is that of the views of MCP Apps. Clients look for it, so it stays.
+// appScheme of MCP Apps views stays, because clients look for it.
 const appScheme = "ui://"
 
-// PublishURI returns the published URI or template of a resource: the name of the upstream becomes
-// part of the scheme, or the host for the view of an app.
+// PublishURI returns a published URI or template: the upstream's name joins the scheme or host.
 func (n *upstreamNames) PublishURI(own string) string {
 	if rest, ok := strings.CutPrefix(own, appScheme); ok {
 		return appScheme + n.prefix + "/" + rest
@@ -96,7 +92,7 @@ func (n *upstreamNames) PublishURI(own string) string {
 	return n.prefix + "+" + own
 }
 
-// OwnURI returns the upstream's own URI for a published one, false for one of another upstream.
+// OwnURI returns the upstream's own URI for a published one, false for another upstream's.
 func (n *upstreamNames) OwnURI(published string) (own string, ok bool) {
 	if rest, ok := strings.CutPrefix(published, appScheme+n.prefix+"/"); ok {
 		return appScheme + rest, true
@@ -104,7 +100,7 @@ func (n *upstreamNames) OwnURI(published string) (own string, ok bool) {
 	return strings.CutPrefix(published, n.prefix+"+")
 }
 
-// PublishAppURIs returns JSON in which the URIs of apps are those that are published.
+// PublishAppURIs returns JSON with published URIs of apps.
 func (n *upstreamNames) PublishAppURIs(raw protocol.Meta) protocol.Meta {
 	if !bytes.Contains(raw, []byte("ui:")) {
 		return raw

@@ -21,89 +21,79 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Server configures the side of the clients: name, keys, middleware, limits. The gateway
-	// declares by itself what it publishes. Zero values are the server's defaults, except
-	// Roundtrip.Limits.Rounds, 32, and ListTTL, 5 s. Roundtrip.RestartExpired is refused.
-	Server server.Options
-	// Upstreams are the servers behind the gateway, at least one, with names that differ.
-	Upstreams []Upstream
-	// Logins have people log in at upstreams. Nil: calls that need a login fail.
-	Logins *Logins
-	// MaxCalls is how many calls of upstreams that push their questions may run, including those
-	// that wait for a person. 0: 1,000, negative: no limit. A call beyond it is refused with
+	// Server configures the client side: name, keys, middleware, limits. The gateway declares what
+	// it publishes. Zero values are the server's defaults, except Roundtrip.Limits.Rounds, 32, and
+	// ListTTL, 5 s. Roundtrip.RestartExpired is refused.
+	Server    server.Options
+	Upstreams []Upstream // at least one, with different names
+	Logins    *Logins    // nil: calls that need a login fail
+	// MaxCalls limits running calls to upstreams that push questions, including those that wait for
+	// a person. 0: 1,000, negative: no limit. A call over the limit is refused with
 	// [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes longer than one
 	// question, including people's time.
 	MaxCalls int
-	// MaxCallsPerPrincipal is how many of them one authenticated principal may have. 0: 64,
-	// negative: no limit. Anonymous callers together may have all but a quarter of MaxCalls where
-	// others authenticate.
+	// MaxCallsPerPrincipal limits them per authenticated principal. 0: 64, negative: no limit. If
+	// some callers authenticate, anonymous ones share three quarters of MaxCalls.
 	MaxCallsPerPrincipal int
-	// MaxConnections bounds the connections to one upstream for calls. 0: MaxCalls over HTTP, 64
-	// where each is a process. One authenticated principal may use a quarter of them, anonymous
-	// callers together all but a quarter where others authenticate. A call beyond is refused with
-	// [protocol.CodeBusy]. It also bounds the credentials with a connection on which their lists
-	// are read: the least recently used ends first. Set it above the number of people with
-	// credentials of their own who come within five minutes: for each one beyond it, lists are
-	// read, and processes started, anew in each call.
+	// MaxConnections limits the call connections to one upstream. 0: MaxCalls over HTTP, 64 where
+	// each is a process. An authenticated principal may use a quarter of them; if some callers
+	// authenticate, anonymous ones share three quarters. A call over the limit is refused with
+	// [protocol.CodeBusy]. It also limits the credentials whose lists are kept on a connection,
+	// evicting the least recently used. Set it above the number of users with own credentials
+	// within five minutes: beyond it, lists are read and processes started in each call.
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
-	// Zero values are the router's defaults, except these: Timeout is
-	// Server.Roundtrip.HumanTimeout, or 10 minutes, and replaces it; MinHumanTime is that of
-	// Server.Roundtrip; MaxPending is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log
-	// and Metrics are those of the gateway. AllowSecrets adds to [Upstream].Secrets. Validation is
-	// always [elicitation.ValidateEnforce]: the gateway's server checks what it asks.
+	// Zero values are the router's defaults, except: Timeout is Server.Roundtrip.HumanTimeout, or
+	// 10 minutes, and replaces it; MinHumanTime is that of Server.Roundtrip; MaxPending is
+	// MaxCalls, MaxPerPrincipal MaxCallsPerPrincipal; Log and Metrics are the gateway's.
+	// AllowSecrets adds to [Upstream].Secrets. Validation is always [elicitation.ValidateEnforce],
+	// because the gateway's server checks what it asks.
 	Elicitation elicitation.Options
-	// Log gets entries about upstreams and what they publish. Nil: none.
-	Log event.LogSink
-	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and those of
-	// parked calls and of upstreams: elicitation_parked, elicitation_resumes_total by outcome, and
-	// elicitation_upstream_failures_total by upstream and why. Nil: there are none.
+	Log         event.LogSink // entries about upstreams and what they publish; nil: none
+	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and
+	// elicitation_parked, elicitation_resumes_total by outcome, and
+	// elicitation_upstream_failures_total by upstream and why. Nil: none.
 	Metrics event.MetricSink
 
-	// What tests alone set. 0: see maxEntries and answerTime.
+	// Set by tests only. 0: see maxEntries and answerTime.
 	entries  int
 	callTime time.Duration
 }
 
 // An Upstream is one server behind the gateway.
 type Upstream struct {
-	// Name is the prefix of what the upstream publishes: the tool "search" of "docs" becomes
-	// "docs_search", and the resource "file:///a" becomes "docs+file:///a". It begins with a
-	// letter and has lower-case letters, digits, '-' and '.' only.
+	// Name prefixes what the upstream publishes: the tool "search" of "docs" becomes "docs_search",
+	// the resource "file:///a" "docs+file:///a". It begins with a letter and has only lower-case
+	// letters, digits, '-' and '.'.
 	Name string
-	// Connect opens a connection. [HTTP] and [Command] make such functions. It is called again
-	// after a connection broke, and for each set of credentials. Calls may overlap.
+	// Connect opens a connection, see [HTTP] and [Command]. It is called again after a connection
+	// broke, and for each set of credentials. Calls may overlap.
 	Connect func(ctx context.Context, credential Credential) (protocol.Peer, error)
-	// Credential returns the credential of a caller at the upstream. Callers with equal keys share
-	// connections, lists and subscriptions, so a key must name everything that the credential
-	// admits. It is called for lists, too, and must be quick. The gateway itself is the zero
-	// principal. An error refuses the call; a [*protocol.Error] goes to the client as it is.
-	// Callers without credentials, or with some that cannot read the lists, see the gateway's own
-	// lists. Nil: everybody shares one connection without credentials.
+	// Credential returns a caller's credential at the upstream. Callers with equal keys share
+	// connections, lists and subscriptions, so a key must cover everything that the credential
+	// admits. It is called for lists too, and must be quick. The zero principal is the gateway
+	// itself. An error refuses the call; a [*protocol.Error] goes to the client unchanged. Callers
+	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil: all
+	// share one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
-	// Unprefixed are the names of tools and prompts that are published as they are. They stay
-	// reserved while the upstream is down.
+	// Unprefixed tools and prompts keep their names, which are reserved even while it is down.
 	Unprefixed []string
-	// Refuse are the kinds of questions that the upstream may not ask. The gateway declares the
-	// others to it where the client of the call has declared them.
+	// Refuse lists the kinds of questions that the upstream may not ask. Others are declared to it
+	// if the client of the call has declared them.
 	Refuse []protocol.InputKind
-	// Secrets admits forms that ask for what looks like a secret, such as a password. A URL is
-	// the way to ask for one.
+	// Secrets admits forms that seem to ask for a secret, such as a password; prefer a URL.
 	Secrets bool
-	// Era limits the upstream to one era. Default: both, modern first.
-	Era protocol.Era
+	Era     protocol.Era // limits the upstream to one era; default: both, modern first
 }
 
 // A Credential identifies a caller at an upstream.
 type Credential struct {
-	// Key tells credentials apart. It appears in no log.
-	Key string
-	// Authorizer adds the credentials to requests over HTTP. Nil: none.
-	Authorizer clienthttp.Authorizer
+	Key        string                // tells credentials apart; never logged
+	Authorizer clienthttp.Authorizer // adds credentials to HTTP requests; nil: none
 }
 
-// HTTP returns the Connect function of an upstream at a URL (basic/transports/streamable-http). The
-// Authorizer of a credential takes the place of that in opts, which may be nil.
+// HTTP returns the Connect function of an upstream at a URL (basic/transports/streamable-http). A
+// credential's Authorizer replaces that in opts, which may be nil.
 func HTTP(
 	url string, opts *clienthttp.Options,
 ) func(context.Context, Credential) (protocol.Peer, error) {
@@ -120,14 +110,12 @@ func HTTP(
 }
 
 const (
-	// answerTime is how much longer than one question a call may take: the upstream works, too.
+	// answerTime is a call's limit beyond one question: the upstream works, too.
 	answerTime = 5 * time.Minute
-	// maxEntries bounds the published tools, prompts, resources and templates of one upstream,
-	// each. The rest is left out, which is logged once.
+	// maxEntries bounds each kind of an upstream's entries. More are left out and logged once.
 	maxEntries = 1000
 )
 
-// questions returns the options of the router.
 func (o *Options) questions() elicitation.Options {
 	with := o.Elicitation
 	if with.Timeout == 0 {
@@ -156,7 +144,6 @@ func (o *Options) questions() elicitation.Options {
 	return with
 }
 
-// claimNames returns the names of the upstreams, or what is wrong with them.
 func claimNames(opts *Options) ([]*upstreamNames, error) {
 	if opts == nil || len(opts.Upstreams) == 0 {
 		return nil, errors.New("gateway: Options.Upstreams: at least one is needed")
@@ -182,18 +169,18 @@ func claimNames(opts *Options) ([]*upstreamNames, error) {
 }
 
 // Command returns the Connect function of an upstream that is a program with MCP on its standard
-// input and output (basic/transports/stdio). It is started once for the lists and, if it speaks an
-// older revision, once for each call at a time. Idle processes end after five to six minutes, with
-// their children where there are process groups.
+// input and output (basic/transports/stdio). One process serves the lists; an older revision needs
+// one more per concurrent call. Idle processes end after five to six minutes, with their children
+// where there are process groups.
 //
-// Its environment has what programs need to run, such as PATH and HOME, and no secrets of the
-// gateway, such as keys. To choose more, write a function that calls [client.Command].
+// Its environment has basics such as PATH and HOME, and no secrets of the gateway. To change it,
+// write a function that calls [client.Command].
 func Command(
 	name string, args ...string,
 ) func(context.Context, Credential) (protocol.Peer, error) {
 	return func(context.Context, Credential) (protocol.Peer, error) {
 		cmd := exec.Command(name, args...)
-		cmd.Env = []string{} // not nil, which is everything
+		cmd.Env = []string{} // not nil, which means everything
 		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
 			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE",
 			"COMSPEC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT",

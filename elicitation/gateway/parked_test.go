@@ -30,7 +30,7 @@ func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer,
 	return u, byHand(t, startGateway(t, opts), "ops_deploy")
 }
 
-// startAskingTwice serves askTwice without limits that a thousand calls at once would reach.
+// startAskingTwice serves askTwice with limits for a thousand concurrent calls.
 func startAskingTwice(t *testing.T) (url string) {
 	t.Helper()
 	srv := newServer(t, &server.Options{Roundtrip: unlimited()})
@@ -49,8 +49,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	return url
 }
 
-// TestFlowsAreNotCrossed: two users have many calls at once, in every pairing. A client of this
-// module takes 100 pushed questions at once.
+// TestFlowsAreNotCrossed: two users, many concurrent calls (clients take 100 questions).
 func TestFlowsAreNotCrossed(t *testing.T) {
 	calls := 20
 	if testkit.Soak {
@@ -100,7 +99,7 @@ func TestCallsBeyondALimitAreRefusedBeforeTheUpstreamRuns(t *testing.T) {
 			u.want(t, 2, 0)
 			second, _ := resume(t, c, first, target{"a"})
 			resume(t, c, second, confirmation{})
-			begin(t, c) // there is room again
+			begin(t, c) // the slot is free again
 		})
 	}
 }
@@ -117,7 +116,7 @@ func TestACallThatTakesTooLongEndsUpstream(t *testing.T) {
 		t.Fatalf("got %v, %v", next, err)
 	}
 	r := result.(*protocol.CallToolResult)
-	if !r.IsError || !strings.Contains(textOf(r), "not waited for any longer") {
+	if !r.IsError || !strings.Contains(textOf(r), "timed out or was cancelled") {
 		t.Errorf("got %q", textOf(r))
 	}
 }
@@ -131,7 +130,7 @@ func TestASessionThatEndsWithAQuestionOpenEndsTheCallUpstream(t *testing.T) {
 	if _, err := c.CallTool(ctx, "ops_deploy", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	// The one place is free again.
+	// The one slot is free again.
 	other := connect(t, url, protocol.Legacy, &person{})
 	if !eventually(func() bool { return callText(t, other, "ops_deploy") == deployed }) {
 		t.Error("the call of the session that ended keeps its place")
@@ -159,7 +158,7 @@ func TestShutdownWaitsForCallsOfModernUpstreams(t *testing.T) {
 	}
 }
 
-// A connection whose call was given up may still bring questions of that call.
+// A cancelled call's connection is not reused: its questions may still come.
 func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	upstream := startRaw(t, func(c *rawCall) {
@@ -175,7 +174,7 @@ func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	if _, err := c.CallTool(ctx, "ops_x", nil); err == nil {
 		t.Fatal("the call was not given up")
 	}
-	time.Sleep(200 * time.Millisecond) // the connection would be back
+	time.Sleep(200 * time.Millisecond) // long enough to return the connection
 	wantText(t, c, "ops_x", "done")
 	if n := opened.Load(); n != 3 {
 		t.Errorf("%d connections were opened, want one for the lists and two for calls", n)

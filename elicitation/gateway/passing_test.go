@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A completion that is cancelled must not end another call on a shared connection.
+// A cancelled completion must not end another call on a shared connection.
 func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, nil)
@@ -65,7 +65,7 @@ func TestACancelledCompletionEndsNoOtherCall(t *testing.T) {
 	}
 }
 
-// Many first calls of a modern upstream share one connection.
+// Concurrent first calls to a modern upstream share one connection.
 func TestFirstCallsShareAConnection(t *testing.T) {
 	t.Parallel()
 	var connects atomic.Int64
@@ -85,7 +85,6 @@ func TestFirstCallsShareAConnection(t *testing.T) {
 	}
 }
 
-// startChanging serves a server with resources that change.
 func startChanging(t *testing.T) (*server.Server, *httptest.Server) {
 	t.Helper()
 	srv := newServer(t, &server.Options{Capabilities: protocol.ServerCapabilities{
@@ -96,7 +95,6 @@ func startChanging(t *testing.T) (*server.Server, *httptest.Server) {
 	return srv, serve(t, servertest.NewHandler(t, srv, nil))
 }
 
-// drain forgets what was announced so far.
 func drain(updates <-chan string) {
 	time.Sleep(500 * time.Millisecond)
 	for len(updates) > 0 {
@@ -104,8 +102,7 @@ func drain(updates <-chan string) {
 	}
 }
 
-// Who has subscribed to a resource is told of its changes, and not of others. A stream of changes
-// that breaks is opened again.
+// Clients get changes only of their subscribed resources, also after a stream broke.
 func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		srv, l := startChanging(t)
@@ -118,7 +115,7 @@ func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 	})
 }
 
-// Another session's unsubscribing takes nothing from who has subscribed.
+// A session's unsubscribe does not affect other subscribers.
 func TestOneSessionUnsubscribesForItselfAlone(t *testing.T) {
 	t.Parallel()
 	srv, l := startChanging(t)
@@ -126,14 +123,14 @@ func TestOneSessionUnsubscribesForItselfAlone(t *testing.T) {
 	_, updates := listen(t, connect(t, url, protocol.Legacy, &person{}, "ops_x"), false,
 		"ops+file:///a")
 	wantUpdate(t, srv, "file:///a", updates)
-	// Another session sends resources/unsubscribe without having subscribed.
+	// Another session unsubscribes without having subscribed.
 	rawLegacy(t, url, `{"jsonrpc":"2.0","id":7,"method":"resources/unsubscribe",`+
 		`"params":{"uri":"ops+file:///a"}}`)
 	drain(updates)
 	wantUpdate(t, srv, "file:///a", updates)
 }
 
-// Logs of a modern upstream reach the client that wants them.
+// A modern upstream's logs reach a client that wants them.
 func TestLogsReachTheClient(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		logging := server.Options{
@@ -158,7 +155,6 @@ func TestLogsReachTheClient(t *testing.T) {
 	})
 }
 
-// A secret is asked for where the upstream may.
 func TestSecretsAreAskedForWhereTheUpstreamMay(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		upstream := ops(serveTool(t, "x", func(
@@ -183,7 +179,6 @@ func TestSecretsAreAskedForWhereTheUpstreamMay(t *testing.T) {
 	})
 }
 
-// Forms that a client takes pass a gateway.
 func TestFormsThatClientsTakePass(t *testing.T) {
 	for name, schema := range map[string]string{
 		"plain": `{"type":"object","properties":{"n":{"type":"string"}}}`,
@@ -206,7 +201,7 @@ func TestFormsThatClientsTakePass(t *testing.T) {
 			p := accepting(map[string]string{"n": "abc"})
 			direct := strings.ReplaceAll(
 				callText(t, connect(t, upstream, protocol.Legacy, p), "x"),
-				"invalid params:", "Invalid elicitation request:") // in the words of the router
+				"invalid params:", "Invalid elicitation request:") // in the router's words
 			url := front(t, ops(upstream, protocol.Legacy))
 			for _, era := range bothEras {
 				wantText(t, connect(t, url, era, p, "ops_x"), "ops_x", direct)
@@ -215,7 +210,7 @@ func TestFormsThatClientsTakePass(t *testing.T) {
 	}
 }
 
-// An upstream that asks and does not wait leaves nothing behind, and nothing for the next call.
+// An upstream that asks without waiting leaves nothing for the next call.
 func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	upstream := startRaw(t, func(c *rawCall) {
 		i := c.calls.Load()
@@ -225,7 +220,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	c := byHand(t, front(t, ops(upstream, protocol.Legacy)), "ops_x")
 	call := func() {
 		for range 50 {
-			// A machine that is slow has the question be shown: its call is over all the same.
+			// On a slow machine the question may be shown, but its call is over.
 			_, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "ops_x"})
 			noError(t, err)
 		}
@@ -240,7 +235,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// URLs that an upstream asks for in an error are subject to the same rules.
+// URLs in an upstream's error are subject to the same rules.
 func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		upstream := ops(startRaw(t, func(c *rawCall) {
@@ -260,7 +255,6 @@ func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 	}
 }
 
-// The log has no answers.
 func TestTheLogHasNoAnswers(t *testing.T) {
 	for name, end := range map[string]string{
 		"an error":        `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":%q}}`,
@@ -293,7 +287,7 @@ func TestTheLogHasNoAnswers(t *testing.T) {
 	}
 }
 
-// What was answered is passed on, and takes no room in the state of the next question.
+// Long answers are passed on, and take no room in the next question's state.
 func TestLongAnswersLeaveRoomForTheNext(t *testing.T) {
 	upstream := startRaw(t, func(c *rawCall) {
 		for i := range 4 {

@@ -21,15 +21,14 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A scripted upstream of an older revision answers each method with the JSON that the test says: a
-// result, or the member "error".
+// A scripted legacy upstream answers each method with a result, or the member "error".
 type scripted struct {
 	mu        sync.Mutex
 	answers   map[string]string // NEXT in them is a new number
 	requests  int
 	sessions  int
-	lost      int  // sessions up to this one are not known any more
-	down      bool // with the sessions: none can be opened
+	lost      int  // sessions up to this one are lost
+	down      bool // no session can be opened
 	resumable bool // calls begin a stream that breaks
 	calls     int
 }
@@ -96,7 +95,7 @@ func startScripted(t *testing.T, answers map[string]string) (
 	return s, startGateway(t, opts), log
 }
 
-// rawTools returns the raw definitions that a client sees, when there is one of a name.
+// rawTools returns the raw definitions that a client sees, once there is one of a name.
 func rawTools(t *testing.T, url, name string) (tools map[string]map[string]any) {
 	t.Helper()
 	connect(t, url, protocol.Legacy, &person{}, name)
@@ -119,7 +118,7 @@ func rawTools(t *testing.T, url, name string) (tools map[string]map[string]any) 
 
 const goodTool = `{"name":"good","inputSchema":{"type":"object"}}`
 
-// A tool is published as it came, whatever its schemas and annotations are.
+// A tool is published unchanged, whatever its schemas and annotations are.
 func TestDefinitionsArePublishedAsTheyCame(t *testing.T) {
 	for name, definition := range map[string]string{
 		"email of zod": `{"inputSchema":{"type":"object","properties":{"a":{"type":"string",` +
@@ -166,7 +165,7 @@ func TestDefinitionsArePublishedAsTheyCame(t *testing.T) {
 	}
 }
 
-// What the gateway does not know of the others is published as it came, too.
+// Unknown members of other definitions are published unchanged, too.
 func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
 	const more = `"annotations":{"priority":1,"category":"input"},"later":{"a":[1]}`
 	_, url, _ := startScripted(t, map[string]string{
@@ -195,7 +194,7 @@ func TestFurtherMembersOfDefinitionsArePublished(t *testing.T) {
 	}
 }
 
-// awaitTemplates waits for the templates of resources, which are read last.
+// awaitTemplates waits for the resource templates, which are read last.
 func awaitTemplates(t *testing.T, url string) {
 	t.Helper()
 	c := connect(t, url, 0, &person{})
@@ -205,7 +204,7 @@ func awaitTemplates(t *testing.T, url string) {
 	})
 }
 
-// Results that break the schema of their tool are passed on, and the log says so once.
+// Results that violate their tool's schema are passed on, and logged once.
 func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	for name, structured := range map[string]string{
 		"absent": "", "wrong": `,"structuredContent":{"a":1}`,
@@ -233,8 +232,7 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	}
 }
 
-// What is wrong with one entry of a list, or with its end, costs no other entry, and writes one
-// line into the log.
+// One bad entry of a list, or a broken end, affects no other entry, and is logged once.
 func TestOneBadEntryCostsItself(t *testing.T) {
 	named := func(name string) string {
 		return `{"tools":[{"name":"` + name + `","inputSchema":{}},` + goodTool + `]}`
@@ -275,7 +273,7 @@ func TestOneBadEntryCostsItself(t *testing.T) {
 	}
 }
 
-// The views of MCP Apps keep the scheme of their URIs in every place.
+// The views of MCP Apps keep the scheme of their URIs everywhere.
 func TestAppsWorkThroughTheGateway(t *testing.T) {
 	const meta = `"_meta":{"ui":{"resourceUri":"ui://weather/view"}}`
 	_, url, _ := startScripted(t, map[string]string{
@@ -317,7 +315,6 @@ func TestAppsWorkThroughTheGateway(t *testing.T) {
 	}
 }
 
-// The upstream learns that the client has MCP Apps, where it has.
 func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	const settings = `{"mimeTypes":["text/html;profile=mcp-app"]}`
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
@@ -338,8 +335,7 @@ func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	})
 }
 
-// An upstream that has lost a session costs no call, where it says that nothing ran. Where it does
-// not, or loses the next session, too, the client learns whether the tool may have run.
+// A lost session is reopened if nothing ran; else the client learns whether the tool may have.
 func TestALostSessionIsOpenedAnew(t *testing.T) {
 	const unrun, mayHaveRun = "Nothing ran", "What the tool did is not known"
 	for name, test := range map[string]struct {
@@ -376,14 +372,13 @@ func TestALostSessionIsOpenedAnew(t *testing.T) {
 	}
 }
 
-// A call that is given up is cancelled upstream before its session ends there: upstreams run it on
-// otherwise.
+// A cancelled call is cancelled upstream before its session ends, or the upstream would run on.
 func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		era    protocol.Era
 		limit  time.Duration // of the call
-		leaves bool          // the client does, when the call runs
+		leaves bool          // the client, while the call runs
 	}{
 		"modern client leaves": {protocol.Modern, 0, true},
 		"legacy client leaves": {protocol.Legacy, 0, true},
@@ -399,11 +394,11 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				if test.leaves {
 					leave()
 				}
-				<-t.Context().Done() // it runs on
+				<-t.Context().Done() // keeps running
 			})
 			l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if m := readMessage(r); m.Method == protocol.NotifyCancelled {
-					time.Sleep(100 * time.Millisecond) // what comes next does not overtake it
+					time.Sleep(100 * time.Millisecond) // else the next message overtakes it
 					heard <- "cancelled " + string(m.Params.RequestID)
 				}
 				if r.Method == http.MethodDelete {

@@ -22,14 +22,11 @@ import (
 )
 
 const (
-	// refreshPause is the least time between two readings of an upstream's lists.
-	refreshPause = time.Second
-	// rereadTime is how often lists are read whose upstream announces no changes.
-	rereadTime = time.Minute
+	refreshPause = time.Second // minimum between two readings of an upstream's lists
+	rereadTime   = time.Minute // between readings, if the upstream announces no changes
 )
 
-// published has, for the catalog of a view, digests of the definitions by published name, and what
-// was left out at the last reading. Only the goroutine of the view uses it.
+// published has a view's definitions, and those left out, as digests. Used by its goroutine only.
 type published struct{ tools, prompts, resources, templates digests }
 
 type digests struct {
@@ -37,8 +34,7 @@ type digests struct {
 	leftOut map[string]bool
 }
 
-// keepPublished publishes what the upstream offers until ctx ends. While the upstream is down it
-// stays published, and calls say that the upstream cannot be reached.
+// keepPublished publishes the entries until ctx ends, and keeps them while the upstream is down.
 func (v *view) keepPublished(ctx context.Context) {
 	u := v.upstream
 	read := sync.OnceFunc(func() { close(v.read) })
@@ -64,10 +60,10 @@ func (v *view) keepPublished(ctx context.Context) {
 		}
 		level, cause, retry := event.LevelWarn, err, retryPause(failures)
 		if e, ok := err.(*upstreamError); ok && e.cause != nil {
-			cause = e.cause // says more than the client gets
+			cause = e.cause // more detailed than the client's error
 		}
 		failed := u.gateway.countFailure(ctx, u, err)
-		if v != u.own { // somebody's credentials, perhaps
+		if v != u.own { // perhaps a user's credentials
 			level = event.LevelInfo
 		}
 		v.log(level, "gateway.upstream_down", func(out event.Encoder) {
@@ -104,8 +100,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	if err != nil {
 		return err
 	}
-	// Some servers list tools that ask only for clients with these capabilities. No call runs on
-	// this connection, so every question is refused.
+	// Some servers list asking tools only for such clients. Without calls, questions are refused.
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
@@ -133,7 +128,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 			if !pause(ctx, refreshPause) {
 				return ctx.Err()
 			}
-		case <-time.After(rereadTime): // also shows whether an upstream over HTTP is still there
+		case <-time.After(rereadTime): // also a health check over HTTP
 		case <-conn.ended:
 			return errUpstreamEnded
 		case <-ctx.Done():
@@ -163,7 +158,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refresh reads the lists and publishes what differs from what was published before.
 func (v *view) refresh(ctx context.Context, c *client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -189,16 +183,16 @@ func (v *view) refresh(ctx context.Context, c *client.Client) error {
 }
 
 // publishList updates one kind of entries in the catalog. Duplicates, entries beyond the limit and
-// those that the server refuses are left out, which is logged once. Where the list breaks off, its
-// beginning is published and older entries stay. Only a broken list of tools takes the upstream
-// down: it shows whether the credentials are good.
+// invalid ones are left out, which is logged once. If the list breaks off, its beginning is
+// published and older entries stay. Only a broken list of tools takes the upstream down: it shows
+// whether the credentials are good.
 func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.Seq2[E, error],
 	nameOf func(*E) string, add func(name string, e *E),
 ) error {
 	u := v.upstream
 	now := digests{of: map[string][32]byte{}, leftOut: map[string]bool{}}
 	leaveOut := func(name, why string) { v.leaveOut(kind, have, &now, name, why) }
-	var wanted []E // clients see entries in the order of the upstream
+	var wanted []E // in the upstream's order, for clients
 	var twice, cut string
 	read, broken := 0, false
 	for e, err := range entries {
@@ -259,7 +253,7 @@ func publishList[E any](v *view, kind server.Kind, have *digests, entries iter.S
 	return nil
 }
 
-// leaveOut notes an entry that is not published, and logs it unless it was left out before.
+// leaveOut notes an unpublished entry, and logs it unless it was left out before.
 func (v *view) leaveOut(kind server.Kind, have, now *digests, name, why string) {
 	now.leftOut[name+why] = true
 	if have.leftOut[name+why] || len(now.leftOut) > maxLeftOutEntries {
@@ -278,13 +272,12 @@ func isListWhole(err error) bool {
 	return errors.Is(err, client.ErrListWhole) || ok && said.Code == protocol.CodeMethodNotFound
 }
 
-// isAnswer reports whether the upstream has answered, with an error or with garbage.
 func isAnswer(err error) bool {
 	_, said := protocol.AsError(err)
 	return said || isA[*client.ResponseError](err)
 }
 
-// shownName returns the name that clients show beside the URI of a resource or template, else "".
+// shownName returns the name shown with a resource's or template's URI, else "".
 func shownName(entry any) string {
 	switch e := entry.(type) {
 	case *protocol.Resource:
@@ -295,8 +288,7 @@ func shownName(entry any) string {
 	return ""
 }
 
-// isPrintable reports whether people can be shown a name or URI as it is: without line breaks,
-// other control characters, or characters that change the direction of text.
+// isPrintable reports whether a name or URI has no line breaks, controls or bidi characters.
 func isPrintable(name string) bool {
 	return len(name) <= maxNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
@@ -304,11 +296,11 @@ func isPrintable(name string) bool {
 }
 
 const (
-	maxLeftOutEntries = 10 // of one list that the log names
+	maxLeftOutEntries = 10 // of one list, named in the log
 	maxNameBytes      = 4096
 )
 
-// tryAdd registers a definition. The server panics for one that cannot work.
+// tryAdd registers a definition. The server panics for an invalid one.
 func tryAdd(add func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -324,8 +316,8 @@ func (v *view) addTool(name string, t *protocol.Tool) {
 		TaskSupport string `json:"taskSupport"`
 	}
 	if json.Unmarshal(t.Extra["execution"], &execution) == nil &&
-		execution.TaskSupport == "required" { // the gateway relays no tasks
-		panic("it can be called as a task alone") // as the server does for what cannot work
+		execution.TaskSupport == "required" { // tasks are not relayed
+		panic("it can only be called as a task") // as the server panics
 	}
 	u, upstreamName, definition := v.upstream, t.Name, *t
 	definition.Name = name
@@ -387,8 +379,7 @@ func (u *upstream) readResource(
 		&protocol.ReadResourceParams{URI: own, RequestMeta: u.requestMeta(&call.Call)}))
 }
 
-// requestMeta returns the metadata of a request upstream: only the log level of the client's. The
-// server alone knows the level of a session, and drops what is below it.
+// requestMeta returns an upstream request's metadata: only the client's log level.
 func (u *upstream) requestMeta(call *server.Call) protocol.RequestMeta {
 	level := call.Meta.LogLevel
 	if level == "" && call.Version.Era() == protocol.Legacy {
@@ -404,7 +395,7 @@ func (u *upstream) completer(of protocol.CompleteParams) server.Completer {
 		if err != nil {
 			return nil, errorForClient(err)
 		}
-		reuse := false // where an authorizer panics
+		reuse := false // if an authorizer panics
 		defer func() { release(reuse) }()
 		ctx, done := u.gateway.detach(ctx)
 		defer done()

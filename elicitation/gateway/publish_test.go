@@ -24,7 +24,7 @@ import (
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	up := gateway.HTTP("http://localhost", nil)
 	one := []gateway.Upstream{{Name: "a", Connect: up}}
-	restarting := before(one...) // a call that starts over would run twice upstream
+	restarting := before(one...) // a restarted call would run twice upstream
 	restarting.Server.Roundtrip.RestartExpired = true
 	for name, test := range map[string]struct {
 		opts *gateway.Options
@@ -40,7 +40,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"x"}}), ""},
 		"claim of a prefix": {before(one[0],
 			gateway.Upstream{Name: "b", Connect: up, Unprefixed: []string{"a_x"}}), ""},
-		"no connections": {&gateway.Options{MaxConnections: -1, Upstreams: one}, "must be positive"},
+		"no connections": {&gateway.Options{MaxConnections: -1, Upstreams: one}, "must not be negative"},
 		"no kind": {before(gateway.Upstream{Name: "a", Connect: up,
 			Refuse: []protocol.InputKind{"url"}}), `"url" is no kind of question`},
 		"calls that start over": {restarting, "RestartExpired"},
@@ -56,7 +56,7 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	taken := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "elicitation_resumes_total",
-		Help: "Requests that came back to such a call with answers, by how they ended.",
+		Help: "Requests that resumed such a call with answers, by outcome.",
 	}, []string{"outcome"})
 	registry.MustRegister(taken)
 	opts := before(gateway.Upstream{Name: "a", Connect: gateway.HTTP("http://localhost", nil)})
@@ -75,7 +75,7 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 	_ = g.Close()
 }
 
-// A watchedPeer is a server in this process that says when it is closed.
+// A watchedPeer is a server in this process that reports its closing.
 type watchedPeer struct {
 	*server.Server
 	closed *atomic.Int64
@@ -86,7 +86,7 @@ func (p watchedPeer) Close() error {
 	return nil
 }
 
-// Connections that nobody uses end without another call.
+// Idle connections are closed without another call.
 func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(t, nil)
@@ -219,7 +219,7 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One for the lists that the credential shows, and one for calls.
+	// One for the credential's lists, and one for calls.
 	want := map[string]int{"key of ": 1, "key of ann": 2, "key of bob": 2}
 	if !maps.Equal(opened, want) {
 		t.Errorf("opened %v, want %v", opened, want)

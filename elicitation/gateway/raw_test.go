@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Frames of an upstream that is made by hand: a form, a URL, and the result of its tool.
+// Frames of an upstream made by hand: a form, a URL, and its tool's result.
 const (
 	rawAsk = `{"jsonrpc":"2.0","id":%v,"method":"elicitation/create","params":{"message":"%v",` +
 		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`
@@ -22,18 +22,16 @@ const (
 	rawText = `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`
 )
 
-// A rawUpstream is a legacy server made by hand.
 type rawUpstream struct {
-	call    func(c *rawCall) // of its tool; nil: is done at once
+	call    func(c *rawCall) // of its tool; nil: returns "done"
 	answers chan string
 	calls   atomic.Int64
 
 	tool   string      // "": x
-	pushed chan string // events of the streams of sessions, each of one; nil: no streams
+	pushed chan string // events of the sessions' streams, one each; nil: no streams
 }
 
-// A rawCall writes the stream of one call, which ends with the result "done" where it has written
-// no other.
+// A rawCall writes a call's stream, which ends with "done" unless it wrote another result.
 type rawCall struct {
 	*rawUpstream
 	ctx   context.Context
@@ -58,7 +56,7 @@ func (c *rawCall) text(text string) {
 	c.event(fmt.Sprintf(rawText, c.id, text))
 }
 
-// end sends what is no result of this tool.
+// end ends the stream with something other than the tool's result.
 func (c *rawCall) end(format string, more ...any) {
 	c.ended = true
 	c.event(fmt.Sprintf(format, append([]any{c.id}, more...)...))
@@ -122,7 +120,6 @@ func (u *rawUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// push serves the stream of a session.
 func (u *rawUpstream) push(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.(http.Flusher).Flush()

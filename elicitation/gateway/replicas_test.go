@@ -19,17 +19,15 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A replica is one process of a gateway.
 type replica struct {
 	gateway  *gateway.Gateway
 	listener *httptest.Server
-	start    func() // starts its process, again
+	start    func() // or restarts its process
 	handler  atomic.Pointer[serverhttp.Handler]
-	frozen   atomic.Bool // takes connections and answers nothing
+	frozen   atomic.Bool // accepts connections without answering
 }
 
-// startReplicas starts two processes of one gateway before a legacy upstream. They keep long
-// states in a store that they share.
+// startReplicas starts two gateway processes with a legacy upstream and a shared state store.
 func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)
@@ -72,8 +70,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 	return u, a, b
 }
 
-// wantLost wants a call to be refused whose owner does not know of it any more, and not to be made
-// again.
+// wantLost wants a call unknown to its owner to be refused, and not repeated.
 func wantLost(t *testing.T, u *upstreamServer, at *replica, pending *client.Pending, busy bool) {
 	t.Helper()
 	result, next, err := byHand(t, at.listener.URL).Resume(t.Context(), pending)

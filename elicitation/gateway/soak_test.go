@@ -15,12 +15,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// memoryVariable has [TestMemoryOfParkedCalls] measure one thing, in a process of its own.
+// memoryVariable has [TestMemoryOfParkedCalls] measure one case, in its own process.
 const memoryVariable = "GATEWAY_TEST_MEMORY"
 
-// TestMemoryOfParkedCalls compares what a parked call holds with an open call of the same client
-// without a gateway. The upstream and its server are included. Each is measured in a process of its
-// own: what was freed before would be used again.
+// TestMemoryOfParkedCalls compares the memory of a parked call, with upstream and server, and an
+// open call without a gateway. Each has its own process, so that freed memory is not reused.
 func TestMemoryOfParkedCalls(t *testing.T) {
 	const calls = 2000
 	switch os.Getenv(memoryVariable) {
@@ -44,7 +43,7 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 	}
 }
 
-// beginAtOnce is how many calls begin at once. The stacks of more would be free later, and count.
+// beginAtOnce limits concurrent starts: the freed stacks of more would count.
 const beginAtOnce = 20
 
 func memoryOfParkedCalls(t *testing.T, calls int) int {
@@ -98,9 +97,8 @@ func memoryOfOpenCalls(t *testing.T, upstream string, calls int) int {
 	return each
 }
 
-// readMemory returns the bytes of the heap and of stacks that are held.
 func readMemory() int {
-	for range 8 { // each halves the stacks that are mostly empty
+	for range 8 { // each halves mostly empty stacks
 		runtime.GC()
 	}
 	var m runtime.MemStats

@@ -12,11 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// resubscribePause is the wait for more subscriptions before the gateway renews the one upstream.
+// resubscribePause batches subscriptions before the upstream one is renewed.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are the resources that clients subscribed to in one view. Their number is limited, and
-// a quarter of it per principal. A resource counts once, for its first holder.
+// subscribed are a view's subscribed resources, limited, each counted for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -24,11 +23,10 @@ type subscribed struct {
 	holders map[string][]holder // by published URI
 }
 
-// A holder is a session, or a request to listen.
 type holder struct {
 	principal protocol.Principal
 	by        any
-	stop      func() bool // stops what waits for its end
+	stop      func() bool // stops waiting for its end
 }
 
 func newSubscribed(most int) *subscribed {
@@ -37,8 +35,7 @@ func newSubscribed(most int) *subscribed {
 			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
 }
 
-// add subscribes a client to a resource until life ends, or returns the limit that it would exceed.
-// added is false for a repetition.
+// add subscribes until life ends, or returns the limit reached; added is false for repetitions.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {
 	s.mu.Lock()
@@ -91,7 +88,6 @@ func viewOf(views []*view, uri string) *view {
 	return nil
 }
 
-// watchSession handles a request of a session to subscribe to a resource or to unsubscribe.
 func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri string,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -121,8 +117,7 @@ func (g *Gateway) watchSession(ctx context.Context, req *server.Request, uri str
 	return result, err
 }
 
-// watchListener handles a request to listen, without the resources for which there is no room: the
-// acknowledgment lists the others.
+// watchListener handles a request to listen, acknowledging no resources over the limit.
 func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p protocol.ListenParams,
 	views []*view, next server.Handler,
 ) (protocol.Result, error) {
@@ -141,8 +136,7 @@ func (g *Gateway) watchListener(ctx context.Context, req *server.Request, p prot
 	return next(ctx, req)
 }
 
-// subscribedURIs returns the resources that clients have subscribed to, by the upstream's own URIs,
-// at most as many as the upstream may publish.
+// subscribedURIs returns the upstream's own URIs of resources with subscribers, up to a limit.
 func (v *view) subscribedURIs() (uris []string) {
 	for _, uri := range v.catalog.SubscribedResources() {
 		if own, ok := v.upstream.names.OwnURI(uri); ok {
@@ -152,11 +146,10 @@ func (v *view) subscribedURIs() (uris []string) {
 	return uris[:min(len(uris), v.upstream.gateway.limits.entries)]
 }
 
-// listen follows changes upstream until ctx ends: of the lists, which it reports on changed, and of
-// the resources that clients have subscribed to.
+// listen follows upstream changes until ctx ends: of lists (to changed) and of resources.
 func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
-	missed := true // changes of lists, perhaps
+	missed := true // list changes, perhaps
 	for failures := 0; ctx.Err() == nil; {
 		began, reread := time.Now(), missed
 		uris := v.subscribedURIs()
@@ -173,7 +166,7 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 		}()
 		if v.awaitOtherSubscriptions(ctx, uris, ended) {
 			missed = false
-		} else if ctx.Err() == nil { // the stream broke, or the upstream does not have this
+		} else if ctx.Err() == nil { // the stream broke, or the upstream lacks this
 			if time.Since(began) > rereadTime {
 				failures = 0
 			}
@@ -186,8 +179,7 @@ func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- stru
 	}
 }
 
-// awaitOtherSubscriptions waits until clients have subscribed to other resources than uris. It
-// returns false when ended is closed or ctx ends before.
+// awaitOtherSubscriptions returns true once the subscriptions differ from uris.
 func (v *view) awaitOtherSubscriptions(
 	ctx context.Context, uris []string, ended <-chan struct{},
 ) bool {
@@ -206,8 +198,7 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn announces a change to clients. What changed between two subscriptions is not known, so all
-// resources of the one before are announced as changed.
+// passOn announces a change, and after a resubscription of all resources in before.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {

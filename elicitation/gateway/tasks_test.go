@@ -37,9 +37,7 @@ func newTasksUpstream(t *testing.T) *server.Server {
 	return srv
 }
 
-// A gateway passes no tasks on: its clients get foreground results and true refusals, and no
-// handle, whatever they declare. Not even a host that declares the extension for the gateway
-// changes that.
+// Clients of a gateway get foreground results and true refusals, never task handles.
 func TestTasksAreNotPassedOn(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		opts := before(ops(serveHTTP(t, newTasksUpstream(t)), upstreamEra))
@@ -59,7 +57,7 @@ func TestTasksAreNotPassedOn(t *testing.T) {
 		}
 		result, handle, err = c.BeginTask(t.Context(),
 			&protocol.CallToolParams{Name: "ops_must", Arguments: json.RawMessage("{}")})
-		if upstreamEra == protocol.Legacy { // where nobody can know of tasks
+		if upstreamEra == protocol.Legacy { // which has no tasks
 			if err != nil || textOf(result) != "worked" {
 				t.Errorf("must: %q, %v", textOf(result), err)
 			}

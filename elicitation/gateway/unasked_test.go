@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestQuestionsReachClientsThatShowNone: the gateway has a page, and upstreams ask as if the client
-// could show forms.
+// With the gateway's page, upstreams ask as if the client could show forms.
 func TestQuestionsReachClientsThatShowNone(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		upstream, page := startUpstream(t), &servertest.Page{}

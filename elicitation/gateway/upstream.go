@@ -21,72 +21,68 @@ import (
 )
 
 const (
-	// connectTimeout bounds connecting and agreeing on a revision.
-	connectTimeout = 30 * time.Second
-	// idleTime is how long a connection that nobody uses is kept.
-	idleTime = 5 * time.Minute
+	connectTimeout = 30 * time.Second // to connect and agree on a revision
+	idleTime       = 5 * time.Minute  // of an unused connection
 )
 
 // An upstream is one server behind the gateway, with its connections. A connection serves callers
 // with one key and one set of capabilities. A modern upstream gets any number of calls on it, a
-// legacy upstream one at a time: what it asks there belongs to that call.
+// legacy upstream one at a time, so that its questions belong to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
 	names   *upstreamNames
-	own     *view // what it shows to the gateway itself
+	own     *view // as the gateway itself sees it
 
-	dialed atomic.Int64 // connections, ever
+	dialed atomic.Int64 // connections so far
 
 	mu          sync.Mutex
-	views       map[string]*view // what it shows to others, by the keys of their credentials
+	views       map[string]*view // as others see it, by credential key
 	connections []*connection
 	opening     int
-	openings    map[connectionKey]*opening      // that others wait for
+	openings    map[connectionKey]*opening      // others wait for these
 	legacy      bool                            // a connection serves one call
 	program     bool                            // a connection is a process
-	room        *quota.Pool[protocol.Principal] // of connections in use; nil before the first
-	reported    map[string]bool                 // what the log was told once
-	closed      bool                            // connections that are given back are closed
-	closing     sync.WaitGroup                  // connections that are being closed
+	room        *quota.Pool[protocol.Principal] // for connections in use; nil before the first
+	reported    map[string]bool                 // faults logged once
+	closed      bool                            // returned connections are closed
+	closing     sync.WaitGroup                  // connections being closed
 }
 
-// A connection is a client of the upstream.
 type connection struct {
 	key        connectionKey
 	client     *client.Client
-	ended      <-chan struct{} // closed when the process or stream has ended; nil over HTTP
+	ended      <-chan struct{} // when the process or stream ends; nil over HTTP
 	version    protocol.Version
 	negotiated atomic.Bool
-	parked     atomic.Pointer[relay.Parked] // the call that a legacy connection serves
+	parked     atomic.Pointer[relay.Parked] // the call of a legacy connection
 	caller     protocol.Principal           // of the calls of a legacy connection
 	name       elicitation.UpstreamKey      // at the router
 	router     *elicitation.Router
-	account    protocol.Principal // whose share of the connections is used, while there are users
+	account    protocol.Principal // whose share is used, while in use
 	users      int
 	lastUsed   time.Time
 }
 
 // An opening is a connection that is being opened, for all calls that may share it.
 type opening struct {
-	done chan struct{} // closed when it is open, or failed
-	err  error         // why it failed; nil also where the one that opened it has left
+	done chan struct{} // when open, or failed
+	err  error         // nil also if its opener has left
 }
 
-// A connectionKey tells whom a connection serves.
 type connectionKey struct {
 	credential string
 	declared   declared
 }
 
-// declared are the capabilities of the client that the gateway declares upstream.
+// declared are the client's capabilities that the gateway declares upstream.
 type declared struct {
 	forms, urls, sampling, samplingTools, samplingContext, roots bool
-	apps                                                         string // JSON; empty: no
+	apps                                                         string // JSON; empty: none
 }
 
 const (
-	extensionApps = "io.modelcontextprotocol/ui" // of MCP Apps: tools have views in the client
+	extensionApps = "io.modelcontextprotocol/ui" // MCP Apps: tools have views in the client
 	maxAppsBytes  = 1024                         // of its settings
 )
 
@@ -94,7 +90,7 @@ func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, names: names,
 		openings: map[connectionKey]*opening{}, views: map[string]*view{},
 		reported: map[string]bool{}}
-	u.mu.Lock() // its goroutine looks whether it is this one
+	u.mu.Lock() // its goroutine compares it
 	defer u.mu.Unlock()
 	u.own = u.startView(protocol.Principal{})
 	return u
@@ -102,15 +98,15 @@ func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
 
-// serves reports whether the connection may serve one more call. One to a legacy upstream always
-// serves the same caller: what the upstream asks after the end of a call reaches nobody else.
+// serves reports whether the connection may serve one more call. A legacy connection always serves
+// the same caller, so that late questions reach no other caller.
 func (c *connection) serves(caller protocol.Principal) bool {
 	return c.modern() || c.users == 0 && c.caller == caller
 }
 
 func (c *connection) isOver() bool {
 	select {
-	case <-c.ended: // never, where it is nil
+	case <-c.ended: // never, if nil
 		return true
 	default:
 		return false
@@ -121,7 +117,6 @@ func (u *upstream) mayAsk(kind protocol.InputKind) bool {
 	return !slices.Contains(u.config.Refuse, kind)
 }
 
-// capabilities returns what is declared upstream for a client.
 func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	if e := c.Elicitation; e != nil {
 		d.forms = e.Form && u.mayAsk(protocol.KindElicitForm)
@@ -137,7 +132,6 @@ func (u *upstream) capabilities(c protocol.ClientCapabilities) (d declared) {
 	return d
 }
 
-// declare returns the capabilities as an upstream reads them.
 func (d declared) declare() (c protocol.ClientCapabilities) {
 	if d.forms || d.urls {
 		c.Elicitation = &protocol.ElicitationCapability{Form: d.forms, URL: d.urls}
@@ -156,7 +150,7 @@ func (d declared) declare() (c protocol.ClientCapabilities) {
 	return c
 }
 
-// connect returns a connection for one call, and a function that gives it back or closes it.
+// connect returns a connection for one call, and a function that returns or closes it.
 func (g *Gateway) connect(
 	ctx context.Context, u *upstream, call *server.Call,
 ) (*connection, func(reuse bool), error) {
@@ -180,7 +174,7 @@ func (g *Gateway) connect(
 			return nil, nil, err
 		}
 		if !conn.modern() {
-			conn.caller = call.Principal // nobody else has it
+			conn.caller = call.Principal // not shared yet
 		}
 		var once sync.Once
 		return conn, func(reuse bool) { once.Do(func() { u.giveBack(conn, reuse) }) }, nil
@@ -196,8 +190,7 @@ func (o *opening) await(ctx context.Context) error {
 	}
 }
 
-// takeConnection returns an open connection, or one that is being opened and may be shared.
-// Otherwise it reserves the place of one that the caller opens.
+// takeConnection returns a connection or an opening, or reserves a place for one to open.
 func (u *upstream) takeConnection(
 	key connectionKey, caller protocol.Principal,
 ) (*connection, *opening, error) {
@@ -224,7 +217,7 @@ func (u *upstream) takeConnection(
 		return nil, nil, err
 	}
 	if _, total := u.room.Usage(); total >= 0 && int64(len(u.connections)+u.opening) >= total {
-		oldest := u.oldestIdleLocked() // there is one: there was room for a connection in use
+		oldest := u.oldestIdleLocked() // exists: the limit allowed a connection in use
 		u.dropLocked(func(c *connection) bool { return c == oldest })
 	}
 	u.opening++
@@ -237,7 +230,7 @@ func (u *upstream) takeConnection(
 // limitBusy is the limit in the error data for a busy upstream.
 const limitBusy quota.Limit = "upstream"
 
-// takeRoomLocked takes room for one connection from the caller's share and from the total.
+// takeRoomLocked counts one connection for the caller and in total.
 func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 	if u.room == nil {
 		total := u.maxConnectionsLocked()
@@ -255,8 +248,7 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked returns how many connections calls may use, negative: any number. Over HTTP
-// they cost little, so the limit of calls applies.
+// maxConnectionsLocked returns the limit, negative: none. Over HTTP it is that of calls.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
@@ -283,7 +275,7 @@ func (u *upstream) dropIdleLocked() {
 	})
 }
 
-// dropLocked closes connections, in the background: the upstream may take its time.
+// dropLocked closes connections in the background, because that may take time.
 func (u *upstream) dropLocked(drop func(*connection) bool) {
 	kept := u.connections[:0]
 	for _, c := range u.connections {
@@ -297,15 +289,14 @@ func (u *upstream) dropLocked(drop func(*connection) bool) {
 	u.connections = kept
 }
 
-// dropIdle closes the idle connections after another one broke: the upstream may have restarted,
-// and would refuse the next call on each.
+// dropIdle closes idle connections after one broke: the upstream may have restarted.
 func (u *upstream) dropIdle() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dropLocked(func(c *connection) bool { return c.users == 0 && !c.modern() })
 }
 
-// giveBack takes a connection back. One to a modern upstream stays open for other calls.
+// giveBack returns a connection. A modern one stays open for other calls.
 func (u *upstream) giveBack(conn *connection, reuse bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -318,11 +309,11 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 	}
 }
 
-// openConnection opens a connection, takes it, and tells those who wait for it.
+// openConnection opens and takes a connection, and wakes those who wait for it.
 func (u *upstream) openConnection(
 	ctx context.Context, key connectionKey, credential Credential, caller protocol.Principal,
 ) (conn *connection, err error) {
-	err = errors.New("gateway: Connect did not return") // where it panics
+	err = errors.New("gateway: Connect did not return") // if it panics
 	defer func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -392,13 +383,13 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 		RelayElicit: conn.elicit, Extensions: manual.Extensions,
 		Warn: func(_ context.Context, err error) {
 			if isA[*elicitation.Error](err) {
-				return // the router has logged it
+				return // logged by the router
 			}
-			if conn.negotiated.Load() { // what came before is about eras
+			if conn.negotiated.Load() { // earlier faults concern eras
 				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
-		Timeout: -1, // of the client's request, or the time of the call
+		Timeout: -1, // the client's request or the call has one
 	}
 	if d.urls {
 		opts.ElicitURL, opts.Notification = conn.askURL, conn.passOnVisitEnd
@@ -428,7 +419,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 
 type callKey struct{} // in the contexts of calls to modern upstreams
 
-// listener returns the request that logs of the upstream are for, nil if there is none.
+// listener returns the request that upstream logs are for, nil if there is none.
 func (c *connection) listener(ctx context.Context) *server.Call {
 	if parked := c.parked.Load(); parked != nil {
 		return parked.WaitingCaller()
@@ -437,7 +428,7 @@ func (c *connection) listener(ctx context.Context) *server.Call {
 	return call
 }
 
-// relayPushed relays a pushed question that is no elicitation to the client of the call.
+// relayPushed relays a pushed question, except elicitations, to the call's client.
 func relayPushed[R any](ctx context.Context, c *connection, q protocol.InputRequest,
 	refused string,
 ) (result R, err error) {
@@ -456,11 +447,9 @@ func relayPushed[R any](ctx context.Context, c *connection, q protocol.InputRequ
 	return result, nil
 }
 
-// maxReported bounds the logged faults of one upstream.
 const maxReported = 1000
 
-// reportOnce logs a fault in what the upstream offers or returns, the first time only: an upstream
-// repeats its faults in each list and call.
+// reportOnce logs a fault of the upstream only once: it would recur in each list and call.
 func (u *upstream) reportOnce(entry, name string, err error) {
 	fault := entry + " " + name
 	if name == "" {
@@ -484,7 +473,6 @@ func (u *upstream) reportOnce(entry, name string, err error) {
 	})
 }
 
-// closeConnections closes all connections, which ends the calls on them.
 func (u *upstream) closeConnections() error {
 	u.mu.Lock()
 	connections := u.connections

@@ -40,13 +40,12 @@ func (u *upstream) publishResult(result protocol.Result) protocol.Result {
 	return result
 }
 
-// publishMeta drops the server info of the upstream: the gateway's server adds its own.
+// publishMeta drops the upstream's server info: the gateway's server adds its own.
 func (u *upstream) publishMeta(meta protocol.Meta) protocol.Meta {
 	return u.names.PublishAppURIs(meta.Without(protocol.MetaServerInfo))
 }
 
-// publishContent returns blocks that name resources as they are published. Without any it returns
-// blocks itself, so that a result is relayed byte by byte.
+// publishContent returns blocks with published URIs, unchanged ones byte by byte.
 func (u *upstream) publishContent(blocks []protocol.Content) []protocol.Content {
 	var mapped []protocol.Content
 	for i, block := range blocks {

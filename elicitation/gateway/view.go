@@ -14,30 +14,29 @@ import (
 )
 
 const (
-	// viewWait is how long the first request with a credential waits for its lists. Later lists
-	// are announced, except on a subscription that was opened before: that one follows the
-	// gateway's own view until it is opened again.
-	viewWait = 5 * time.Second
-	// startWait is how long after the start of the gateway requests wait for lists.
-	startWait = 2 * time.Second
+	// viewWait limits how long a credential's first request waits for its lists. Later lists are
+	// announced, except on a subscription opened before: it follows the gateway's own view until
+	// reopened.
+	viewWait  = 5 * time.Second
+	startWait = 2 * time.Second // after the gateway's start, requests wait for lists
 )
 
-// A view is what an upstream shows to callers with one credential. It reads the lists on its own
-// connection and follows changes while clients listen, and for idleTime after the last request.
+// A view is an upstream as callers with one credential see it. It reads lists on its own
+// connection, and follows changes while clients listen and for idleTime after the last request.
 type view struct {
 	upstream  *upstream
 	catalog   *server.Catalog
 	published published
-	shares    *subscribed   // of the resources that clients have subscribed to
-	changed   chan struct{} // has room for one: what clients are subscribed to may have changed
-	read      chan struct{} // closed when the lists have been read, or could not be
+	shares    *subscribed   // of subscribed resources
+	changed   chan struct{} // capacity 1: subscriptions may have changed
+	read      chan struct{} // closed when the lists have been read, or reading failed
 	ready     atomic.Bool   // the lists have been read
-	retry     chan struct{} // has room for one: somebody asks for what could not be read
+	retry     chan struct{} // capacity 1: a caller needs what could not be read
 	stop      context.CancelFunc
 	began     time.Time
 
-	// Under the lock of the upstream:
-	caller   protocol.Principal // who came last; zero: the gateway itself
+	// Guarded by upstream.mu:
+	caller   protocol.Principal // the latest; zero: the gateway itself
 	key      string
 	known    bool // key is known
 	lastUsed time.Time
@@ -55,7 +54,6 @@ func (u *upstream) startView(caller protocol.Principal) *view {
 	return v
 }
 
-// credential returns the credential for the connection of the view.
 func (v *view) credential(ctx context.Context) (Credential, error) {
 	var credential Credential
 	if f := v.upstream.config.Credential; f != nil {
@@ -76,7 +74,7 @@ func (v *view) credential(ctx context.Context) (Credential, error) {
 	return credential, nil
 }
 
-// viewFor returns the view of a caller: the gateway's own before a login or without credentials.
+// viewFor returns a caller's view: the gateway's own before a login or without credentials.
 func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view {
 	if u.config.Credential == nil {
 		return u.own
@@ -86,7 +84,7 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 	known := u.views[credential.Key] != nil
 	u.mu.Unlock()
 	if err != nil || !known && isLoggedOut(ctx, credential) {
-		return u.own // a call gets the error, or asks for the login
+		return u.own // the call gets the error, or asks for the login
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -103,7 +101,7 @@ func (u *upstream) viewFor(ctx context.Context, caller protocol.Principal) *view
 		v.key, v.known = credential.Key, true
 		u.views[v.key] = v
 	}
-	v.caller, v.lastUsed = caller, time.Now() // whoever came before may have lost the credential
+	v.caller, v.lastUsed = caller, time.Now() // earlier callers may have lost the credential
 	return v
 }
 
@@ -112,7 +110,6 @@ func (u *upstream) dropViewLocked(v *view) {
 	delete(u.views, v.key)
 }
 
-// closeIdle closes idle connections and views until the gateway ends.
 func (g *Gateway) closeIdle() {
 	for pause(g.life, idleTime/5) {
 		for _, u := range g.upstreams {
@@ -128,10 +125,9 @@ func (g *Gateway) closeIdle() {
 	}
 }
 
-// chooseCatalogs gives a request the catalogs of its caller, and returns their views, one for each
-// upstream, nil for a request that needs none.
+// chooseCatalogs gives a request its catalogs, and returns their views; nil: none needed.
 func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (views []*view) {
-	all := false // of the lists are asked for
+	all := false // lists are asked for
 	switch req.Message.Method {
 	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources,
 		protocol.MethodListResourceTemplates, protocol.MethodListen, protocol.MethodSubscribe,
@@ -150,7 +146,7 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 			strings.HasPrefix(req.Target, u.names.Publish("")) {
 			v.awaitLists(ctx)
 		}
-		if v != u.own && !v.ready.Load() { // who has to log in first needs a tool to call
+		if v != u.own && !v.ready.Load() { // a caller that has to log in needs a tool to call
 			notify(v.retry)
 			v = u.own
 		}
@@ -160,8 +156,8 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 	return views
 }
 
-// awaitLists waits until the lists have been read, or could not be. It waits for those of the
-// gateway itself only while that starts: a balancer sends requests before they are read.
+// awaitLists waits until the lists have been read, or reading failed; for the gateway's own lists
+// only during the start, when a balancer may already send requests.
 func (v *view) awaitLists(ctx context.Context) {
 	select {
 	case <-v.read:

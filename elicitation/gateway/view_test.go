@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// ownCredentials lets every caller but strangers be itself upstream.
+// ownCredentials gives every caller but strangers its own credential.
 func ownCredentials(
 	_ context.Context, caller protocol.Principal,
 ) (gateway.Credential, error) {
@@ -29,8 +29,7 @@ func ownCredentials(
 	return gateway.Credential{Key: caller.Subject, Authorizer: asUser(caller.Subject)}, nil
 }
 
-// startByUser serves an upstream that shows what begins with the name of a user to that user
-// alone, and a gateway before it.
+// startByUser serves a gateway and an upstream whose entries only the user in their name sees.
 func startByUser(t *testing.T, era protocol.Era) (*server.Server, string) {
 	t.Helper()
 	srv := newServer(t, &server.Options{Visible: func(
@@ -97,7 +96,7 @@ func TestChangesAreAnnouncedToThoseWhoSeeThem(t *testing.T) {
 	})
 }
 
-// The lists of a credential that several callers share do not end with the first of them.
+// A shared credential's lists outlive its first caller.
 func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, nil)
@@ -155,7 +154,7 @@ func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	}
 }
 
-// The lists of a hundred people are not read for each of their calls.
+// The lists of a hundred users are not read in each call.
 func TestListsOfManyPeopleStay(t *testing.T) {
 	t.Parallel()
 	const people = 100
@@ -171,7 +170,7 @@ func TestListsOfManyPeopleStay(t *testing.T) {
 			wantText(t, connectAs(t, url, protocol.Modern, user), "ops_one", "for "+user)
 		}
 	}
-	// The gateway has lists of its own. All are read once more when changes are followed.
+	// The gateway has its own lists. All are read again when following begins.
 	if n := read.Load(); n > 2*(people+1) {
 		t.Errorf("lists were read %d times", n)
 	}

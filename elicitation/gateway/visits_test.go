@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Visits outlive their calls, the arguments of these do not; the end of one that comes after the
-// end of its call is announced all the same.
+// Visits outlive their calls but not the calls' arguments; a late completion is still announced.
 func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 	const calls, size = 24, 1 << 20
 	later := make(chan *server.Call, calls)
@@ -57,13 +56,13 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		call(string(rune('a'+i)) + strings.Repeat("x", size))
 	}
 	held := int64(0)
-	for range 60 { // buffers of connections go with time
+	for range 60 { // connection buffers are freed over time
 		if held = int64(testkit.HeapInUse()) - int64(before); held <= calls*size/4 {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if held > calls*size/4 && !testkit.Race { // whose pools keep more
+	if held > calls*size/4 && !testkit.Race { // its pools keep more
 		t.Errorf("%d bytes are held after %d calls", held, calls)
 	}
 	call("last       ")

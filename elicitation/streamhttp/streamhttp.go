@@ -1,7 +1,7 @@
 // Package streamhttp tells an [elicitation.Router] which call a question belongs to, where the
-// calls of many clients share one connection to an upstream over HTTP. An upstream writes a
-// question on the response to the request that caused it. An SDK hands the question to a function
-// for the whole connection, and so loses the call:
+// calls of many clients share one HTTP connection to an upstream. An upstream writes a question on
+// the response stream of the request that caused it, but an SDK hands it to a function for the
+// whole connection, and so loses the call:
 //
 //	client := &http.Client{Transport: streamhttp.TagStreams(nil)}
 //	// connect the SDK's client with it, once; then for each request of a client:
@@ -9,8 +9,8 @@
 //	defer call.End()
 //	result, err := upstream.CallTool(streamhttp.WithCall(ctx, call), params)
 //
-// The SDK's function for questions passes their parameters to [elicitation.Router.ElicitFrom],
-// which finds the call.
+// The SDK's function passes the parameters to [elicitation.Router.ElicitFrom], which finds the
+// call.
 package streamhttp
 
 import (
@@ -29,17 +29,17 @@ import (
 
 type callKey struct{}
 
-// WithCall returns a context for the requests that serve call upstream. Do not connect with it: a
-// connection that calls share would belong to the first of them.
+// WithCall returns a context for the upstream requests of call. Do not connect with it, or a shared
+// connection would belong to the first call.
 func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call.Origin().CallID)
 }
 
 // TagStreams returns a transport that sends requests by base, nil: [http.DefaultTransport]. In
-// event streams that respond to a request with a context of [WithCall] it adds the id of the call
-// to each question, as [elicitation.MetaCall]. Everything else passes as it came: other messages,
-// events of more than 256 KiB, which no router would ask, and other streams, such as the one of the
-// session. Requests may overlap, as base allows.
+// event streams that respond to a request with a context of [WithCall] it adds the call's id to
+// each question, as [elicitation.MetaCall]. Everything else passes unchanged: other messages,
+// events over 256 KiB, which no router would ask, and other streams, such as the session's.
+// Requests may overlap, as base allows.
 func TagStreams(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -66,26 +66,24 @@ func (t tagger) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections passes the call of an [http.Client] on.
+// CloseIdleConnections passes an [http.Client]'s call on.
 func (t tagger) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// maxEvent bounds an event that is looked at, in bytes.
-const maxEvent = 256 << 10
+const maxEvent = 256 << 10 // bytes of an event that is parsed
 
-// A taggedStream is a stream of server-sent events whose questions get the id of a call.
 type taggedStream struct {
 	io.Closer
 	lines *bufio.Reader
 	id    string
 
-	event  []byte // lines of the event that is being read
-	other  []byte // those of them that are not data
-	data   []byte // the others, joined by LF
-	passes bool   // what is left of the event passes as it comes
+	event  []byte // lines of the current event
+	other  []byte // its lines other than data
+	data   []byte // its data, joined by LF
+	passes bool   // the rest of the event passes unchanged
 	ready  []byte // to be read
 	err    error  // after ready
 }
@@ -104,7 +102,7 @@ func (s *taggedStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readLine reads one line, or a part of one that is too long, and makes ready what follows from it.
+// readLine reads one line, or part of an oversized one, and readies its output.
 func (s *taggedStream) readLine() {
 	line, err := s.lines.ReadSlice('\n')
 	isLong := errors.Is(err, bufio.ErrBufferFull)
@@ -120,7 +118,7 @@ func (s *taggedStream) readLine() {
 		s.event, s.passes = nil, true
 	default:
 		s.addLine(line)
-		if isLast || s.err != nil { // some clients read an event that the end of the stream ends
+		if isLast || s.err != nil { // some clients accept an event ended by the stream's end
 			s.endEvent()
 		}
 	}
@@ -142,7 +140,7 @@ func (s *taggedStream) addLine(line []byte) {
 	s.data = append(s.data, bytes.TrimPrefix(value, []byte(" "))...)
 }
 
-// endEvent makes the event ready: the empty line that ends it is in other.
+// endEvent readies the event; the empty line that ends it is in other.
 func (s *taggedStream) endEvent() {
 	tagged := tagQuestion(s.data, s.id)
 	if tagged == nil {
@@ -154,7 +152,7 @@ func (s *taggedStream) endEvent() {
 	s.ready = append(append(s.ready, '\n'), s.other...)
 }
 
-// tagQuestion returns a question with the id of its call, nil where message is no question.
+// tagQuestion returns a question with its call's id, nil if message is no question.
 func tagQuestion(message []byte, id string) []byte {
 	if !bytes.Contains(message, []byte(`"method"`)) {
 		return nil // a response, which may be large
@@ -184,8 +182,8 @@ func tagQuestion(message []byte, id string) []byte {
 	return tagged
 }
 
-// setMember returns a copy of object in which the member name has what change makes of its value,
-// nil if there is none. object, which may be nil, is checked JSON.
+// setMember returns a copy of object (nil: {}) with change(value) as the member name; value is nil
+// if there is none.
 func setMember(object []byte, name string,
 	change func(value []byte) ([]byte, error)) ([]byte, error) {
 	if object == nil {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// upstream is a transport whose response to every request is a body of one type.
+// upstream is a transport that responds to every request with one body.
 type upstream struct {
 	kind string
 	body io.Reader
@@ -29,7 +29,6 @@ func (u upstream) RoundTrip(*http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {u.kind}, "Content-Length": {"1"}}}, nil
 }
 
-// beginCall returns the context of a call with the id c1.
 func beginCall(t *testing.T) context.Context {
 	t.Helper()
 	router, err := elicitation.New(nil)
@@ -43,7 +42,6 @@ func beginCall(t *testing.T) context.Context {
 	return streamhttp.WithCall(t.Context(), call)
 }
 
-// open returns what a client reads of a response of the upstream.
 func open(t *testing.T, ctx context.Context, u upstream) io.ReadCloser {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://up.example/mcp", nil)
@@ -62,7 +60,6 @@ func read(t *testing.T, ctx context.Context, u upstream) string {
 	return string(data)
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -72,8 +69,7 @@ func noError(t testing.TB, err error) {
 
 const events = "text/event-stream; charset=utf-8"
 
-// TestQuestionsOnTheStreamOfACallNameIt: questions do, whatever their spelling, and all else passes
-// as it came.
+// Questions get the id in any spelling; all else passes unchanged.
 func TestQuestionsOnTheStreamOfACallNameIt(t *testing.T) {
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
 	question := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m"}}`
@@ -126,7 +122,7 @@ func TestQuestionsOnTheStreamOfACallNameIt(t *testing.T) {
 	}
 }
 
-// TestEventsPassWhenTheyAreComplete: a stream is not read ahead of what was written.
+// A stream is not read ahead of what was written.
 func TestEventsPassWhenTheyAreComplete(t *testing.T) {
 	r, w := io.Pipe()
 	body := open(t, beginCall(t), upstream{events, r})
@@ -141,8 +137,7 @@ func TestEventsPassWhenTheyAreComplete(t *testing.T) {
 	}
 }
 
-// FuzzStream: a stream of any bytes loses nothing of what is no question, and a question keeps all
-// but the tag.
+// FuzzStream: a stream of any bytes passes unchanged, except for the tags of questions.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("data: {\"method\":\"elicitation/create\",\"params\":{}}\n\n"))
 	f.Add([]byte("id: 1\ndata: {}\n\n: ping\n\n"))

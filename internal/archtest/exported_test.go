@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// exportedDir has a file for each package that users import, with what it exports.
+// exportedDir has the exported names of each package that users import.
 const exportedDir = "internal/release/exported"
 
-// TestHouseExportsWhatIsListed holds the exported names of all modules against the checked-in
-// lists, so that nobody changes one without seeing it. Run it with -update after a change.
+// TestHouseExportsWhatIsListed compares the exported names of all modules with the checked-in
+// lists, so that no change goes unnoticed. Run it with -update after a change.
 func TestHouseExportsWhatIsListed(t *testing.T) {
 	dir := filepath.Join(root(t), filepath.FromSlash(exportedDir))
 	stale := make(map[string]bool)
@@ -37,7 +37,7 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 		name, _ := rel(p.ImportPath)
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", ".")+".txt")
 		if want == "" {
-			continue // documentation alone
+			continue // documentation only
 		}
 		delete(stale, file)
 		if update {
@@ -62,7 +62,7 @@ func TestHouseExportsWhatIsListed(t *testing.T) {
 	}
 }
 
-// publicPackages returns the packages that users import, those of all modules.
+// publicPackages returns the packages of all modules that users import.
 func publicPackages(t *testing.T) (public []pkg) {
 	t.Helper()
 	for _, p := range listAllModules(t) {
@@ -74,7 +74,7 @@ func publicPackages(t *testing.T) (public []pkg) {
 	return public
 }
 
-// exportedNames returns a line for each exported name of a package, sorted, with its type.
+// exportedNames returns a sorted line for each exported name of a package, with its type.
 func exportedNames(t *testing.T, p pkg) string {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -143,7 +143,6 @@ func exportedNames(t *testing.T, p pkg) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// membersOf returns the fields of a struct or the methods of an interface, nil for other types.
 func membersOf(typ ast.Expr) []*ast.Field {
 	switch typ := typ.(type) {
 	case *ast.StructType:
@@ -163,7 +162,6 @@ func printNode(t *testing.T, fset *token.FileSet, node any) string {
 	return text.String()
 }
 
-// firstDifference returns the first lines that differ.
 func firstDifference(got, want string) string {
 	before, after := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i, line := range after {

@@ -20,8 +20,7 @@ const (
 	houseEnd   = "<!-- house:end -->\n"
 )
 
-// houseGroups are the headings of the page, and the folders under them. A package belongs to the
-// longest folder that it is in.
+// houseGroups are the page's headings and their folders. The longest matching folder wins.
 var houseGroups = []struct {
 	heading string
 	folders []string
@@ -45,11 +44,10 @@ var houseGroups = []struct {
 	{"Examples", []string{"examples"}},
 }
 
-// houseRow is a package in the table. How many lines it has is compared roughly.
+// houseRow is a package in the table. Line counts are compared roughly.
 var houseRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (\\d+) \\| (.*) \\|$")
 
-// TestHouseIsComplete holds the page with all packages against the packages. Run it with -update
-// after a change.
+// TestHouseIsComplete compares the page of all packages with the packages. -update rewrites it.
 func TestHouseIsComplete(t *testing.T) {
 	page := readPage(t, housePage)
 	before, rest, ok := strings.Cut(page, houseStart)
@@ -84,7 +82,6 @@ func TestHouseIsComplete(t *testing.T) {
 	}
 }
 
-// houseTable returns the tables of the page.
 func houseTable(t *testing.T) string {
 	packages := listAllModules(t)
 	slices.SortFunc(packages, func(a, b pkg) int {
@@ -105,7 +102,6 @@ func houseTable(t *testing.T) string {
 	return table.String() + "\n"
 }
 
-// houseHeading returns the heading under which a package stands.
 func houseHeading(name string) string {
 	heading, longest := houseGroups[0].heading, 0
 	for _, g := range houseGroups {
@@ -118,7 +114,7 @@ func houseHeading(name string) string {
 	return heading
 }
 
-// shortSynopsis returns what the documentation of a package begins with, up to the first colon.
+// shortSynopsis returns the beginning of a package's documentation, up to the first colon.
 func shortSynopsis(p pkg) string {
 	text := new(doc.Package).Synopsis(p.Doc)
 	text = strings.TrimPrefix(text, "Package "+p.Name+" ")
@@ -129,7 +125,7 @@ func shortSynopsis(p pkg) string {
 	return strings.NewReplacer("[", "", "]", "", "|", "\\|").Replace(strings.TrimSuffix(text, "."))
 }
 
-// countLines returns how many lines the package has without its tests.
+// countLines counts a package's lines without tests.
 func countLines(t *testing.T, p pkg) (n int) {
 	for _, file := range p.files() {
 		text, err := os.ReadFile(file)

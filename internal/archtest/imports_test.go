@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// layers says which of the module's public packages each may reach, itself left out. What is not
-// named here may reach none of them; internal packages are judged through those that use them.
+// layers lists the public packages that each may reach. Internal ones count for importers.
 var layers = map[string][]string{
 	"protocol":                  {},
 	"roundtrip/event":           {"protocol"},
@@ -36,7 +35,7 @@ var layers = map[string][]string{
 	"server/middleware/zaplog":  {"protocol", "roundtrip/event"},
 	"server/middleware/sloglog": {"protocol", "roundtrip/event"},
 	"server/middleware/prom":    {"protocol", "roundtrip/event"},
-	// Clients reach events through internal/wire/lineio, whose servers name refusals by them.
+	// Clients reach events through internal/wire/lineio, whose servers use them for refusals.
 	"client":                 {"protocol", "roundtrip/event"},
 	"client/clienthttp":      {"protocol", "roundtrip/event", "client"},
 	"client/oauth":           {"protocol", "roundtrip/event", "client", "client/clienthttp"},
@@ -53,12 +52,12 @@ var layers = map[string][]string{
 		"client/clienthttp"},
 }
 
-// withRoundtrip returns packages, and those with which roundtrip is used and configured.
+// withRoundtrip returns packages, and those that use and configure roundtrip.
 func withRoundtrip(packages ...string) []string {
 	return append(packages, "roundtrip", "roundtrip/event", "roundtrip/keys", "roundtrip/store")
 }
 
-// helpers serve tests alone: nothing else may import them.
+// helpers are for tests only: no other package may import them.
 var helpers = map[string]bool{
 	"internal/testing/hostedtest": true,
 	"internal/testing/chaos":      true,
@@ -68,8 +67,7 @@ var helpers = map[string]bool{
 	"internal/testing/wiretest":   true,
 }
 
-// mayUseHTTP are the packages that import net/http although their names do not end in "http", and
-// why.
+// mayUseHTTP explains imports of net/http by packages whose names do not end in "http".
 var mayUseHTTP = map[string]string{
 	"client/oauth": "asks authorization servers over HTTP, takes a browser's callback, and serves " +
 		"the metadata of a client",
@@ -124,7 +122,7 @@ func importViolations(packages []pkg) []string {
 	return found
 }
 
-// layering holds a package against the order of the layers.
+// layering checks a package against layers.
 func layering(name string, p pkg) []string {
 	var found []string
 	for _, imported := range p.Imports {
@@ -133,7 +131,7 @@ func layering(name string, p pkg) []string {
 		}
 	}
 	if strings.HasPrefix(name, "examples/") {
-		return found // they may use everything
+		return found // unrestricted
 	}
 	allowed, known := layers[name]
 	internal := strings.HasPrefix(name, "internal/")
@@ -148,8 +146,7 @@ func layering(name string, p pkg) []string {
 			found = append(found, "imports "+target+
 				": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
-			// Internal packages may use public ones as long as nobody is let around a rule by it,
-			// and whoever imports them has what they reach among its own dependencies.
+			// Internal packages may use public ones; their importers inherit these dependencies.
 		case !slices.Contains(allowed, target):
 			found = append(found, "reaches "+target)
 		}
@@ -157,7 +154,7 @@ func layering(name string, p pkg) []string {
 	return found
 }
 
-// outside holds a package against what it may use from elsewhere.
+// outside checks a package's external imports.
 func outside(name string, p pkg) []string {
 	var found []string
 	http := strings.HasSuffix(path.Base(name), "http") || strings.HasPrefix(name, "examples/") ||
@@ -193,8 +190,7 @@ func isTelemetry(importPath string) bool {
 		strings.HasPrefix(importPath, "github.com/prometheus/")
 }
 
-// TestAdaptersCompileNoTelemetry: a server that exists has loggers and metrics of its own, in
-// versions of its own, and must be able to keep them.
+// An existing server must be able to keep its own loggers and metrics, in its own versions.
 func TestAdaptersCompileNoTelemetry(t *testing.T) {
 	for _, dir := range []string{"server/hosted/gosdk", "server/hosted/mcpgo"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
@@ -215,12 +211,12 @@ func TestAdaptersCompileNoTelemetry(t *testing.T) {
 	}
 }
 
-// TestImportRulesBite breaks one rule at a time in a package that keeps them all.
+// TestImportRulesBite breaks one rule at a time in a valid package.
 func TestImportRulesBite(t *testing.T) {
 	for _, test := range []struct {
 		name, target string
-		direct       bool   // it is imported, and not only reached
-		want         string // part of the one violation; empty for none
+		direct       bool   // imported, not only reached
+		want         string // part of the violation; empty: none
 	}{
 		{"server", "/roundtrip", true, ""},
 		{"protocol", "/internal/wire/jsonx", true, ""},

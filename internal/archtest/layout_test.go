@@ -1,9 +1,6 @@
-// Package archtest_test holds the repository's own rules, as tests: which package may import which,
-// what each exports, that no package keeps state of its own, that what pages and comments name
-// exists, and that what there is grows on purpose.
-//
-// Every exception is listed by name with its reason, and an exception that nothing needs any more
-// fails like a broken rule.
+// Package archtest_test tests the repository's own rules: imports between packages, exported names,
+// no package state, existence of what pages and comments name, and deliberate growth. Exceptions
+// are listed by name with a reason; an unused one fails like a broken rule.
 package archtest_test
 
 import (
@@ -27,7 +24,7 @@ func written(t *testing.T) []string {
 	}
 	var files []string
 	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		// else deleted, but not yet in a commit
+		// Otherwise deleted, but not yet committed.
 		if _, err := os.Lstat(filepath.Join(root(t), name)); err == nil {
 			files = append(files, name)
 		}
@@ -35,7 +32,7 @@ func written(t *testing.T) []string {
 	return files
 }
 
-// private are words that mean something on one machine only.
+// private words make sense on one machine only.
 var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org",
 	"registry.npmjs.org", "deb.debian.org"}
 
@@ -43,11 +40,11 @@ func TestNothingOfOneMachineIsWritten(t *testing.T) {
 	for _, file := range written(t) {
 		if strings.HasPrefix(file, "internal/archtest/") || strings.HasSuffix(file, "_test.go") ||
 			strings.Contains(file, "/testdata/") {
-			continue // the words themselves, and inputs made up for tests
+			continue // the words themselves, and made-up test inputs
 		}
 		raw, err := os.ReadFile(filepath.Join(root(t), file))
 		if err != nil {
-			continue // a link that leads nowhere, or gone since it was listed
+			continue // a dangling link, or deleted meanwhile
 		}
 		for _, word := range private {
 			if i := bytes.Index(raw, []byte(word)); i >= 0 {

@@ -17,8 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 
-	// These import most of the module. go test compiles it before it runs the rules, so that
-	// go list -export finds it in the build cache and does not compile it a second time.
+	// These make go test compile most of the module, which go list -export then finds cached.
 	_ "github.com/rondo-mcp/rondo/client"
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"
@@ -30,20 +29,19 @@ import (
 
 const module = "github.com/rondo-mcp/rondo"
 
-// pkg is what go list tells about a package, without its tests.
+// pkg is a package as listed by go list, without tests.
 type pkg struct {
 	ImportPath string
 	Name       string
 	Dir        string
 	Doc        string
-	Export     string // file with the compiled types, when asked for
+	Export     string // file of compiled types, on request
 	GoFiles    []string
 	Imports    []string
 	Deps       []string // all that it reaches
 }
 
-// rel is the path inside the module, "." for its root, and whether the package is in the module at
-// all.
+// rel returns the path inside the module, "." for its root, and whether it is in the module.
 func rel(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true
@@ -51,7 +49,6 @@ func rel(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// files are the package's sources, tests left out.
 func (p pkg) files() []string {
 	var all []string
 	for _, name := range p.GoFiles {
@@ -101,7 +98,6 @@ func list(t *testing.T, flags []string, patterns ...string) []pkg {
 	return all
 }
 
-// listAllModules lists the packages of all modules of ours.
 func listAllModules(t *testing.T) []pkg {
 	t.Helper()
 	var patterns []string

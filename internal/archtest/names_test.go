@@ -12,14 +12,14 @@ import (
 )
 
 var (
-	// qualified is a name with its package; named is one without, a type with a member or a link.
+	// qualified is a name with its package; named is a type with a member, or a link.
 	qualified = regexp.MustCompile(`(?:^|[^\w./-])\*?([a-z]\w*)((?:\.[A-Z]\w*)+)`)
 	named     = regexp.MustCompile(`(?:^|[^\w.)\]"-])(?:\[\*?([A-Z]\w*(?:\.[A-Z]\w*)*)\]` +
 		`|([A-Z]\w*(?:\.[A-Z]\w*)+)\b)`)
 	linkedType = regexp.MustCompile(`\]\.([A-Z]\w*)`) // as in [Options].Limits
 )
 
-// foreignNames are of packages of others that have a name of ours.
+// foreignNames are of other modules' packages with names like ours.
 var foreignNames = map[string]bool{ // all of mcp-go
 	"server.NewInputRequestBuilder": true, "server.PromptCompletionProvider": true,
 	"server.SessionWithElicitation": true, "server.SessionWithRoots": true,
@@ -27,18 +27,18 @@ var foreignNames = map[string]bool{ // all of mcp-go
 	"server.WithStateLess": true,
 }
 
-// A declared name has a type, "" where it is not known, and members if it is a type itself.
+// A declared name has a type, if known, and members if it is a type itself.
 type declaredName struct {
-	typ     string // "package.Type" of a variable or field, or what the type stands for
-	closed  bool   // nothing but members follows
+	typ     string // "package.Type" of a variable, field or defined type
+	closed  bool   // all members are known
 	members map[string]*declaredName
 	embeds  []string
 }
 
-// A nameIndex has what the packages declare, by "package.Name".
+// A nameIndex has the declared names, by "package.Name".
 type nameIndex map[string]*declaredName
 
-// TestNamesInCommentsExist holds each name of ours that a comment or a page has against the code.
+// TestNamesInCommentsExist checks names of this module in comments and pages against the code.
 func TestNamesInCommentsExist(t *testing.T) {
 	index, packages := make(nameIndex), make(map[string]bool)
 	var files []*ast.File
@@ -75,7 +75,7 @@ func TestNamesInCommentsExist(t *testing.T) {
 		}
 	}
 	for _, file := range written(t) {
-		if strings.HasSuffix(file, ".md") && file != "CHANGELOG.md" && // it has names of the past
+		if strings.HasSuffix(file, ".md") && file != "CHANGELOG.md" && // which has old names
 			!strings.Contains(file, "/testdata/") {
 			check(file, "", goBlock.ReplaceAllString(readPage(t, file), ""), nil)
 		}
@@ -92,7 +92,7 @@ func TestNamesInCommentsExist(t *testing.T) {
 
 func packageOf(f *ast.File) string { return strings.TrimSuffix(f.Name.Name, "_test") }
 
-// namesIn returns the names in a text that are of our packages, each with its package.
+// namesIn returns the qualified names of our packages in a text.
 func (index nameIndex) namesIn(pkg, text string, packages map[string]bool) (names []string) {
 	text = linkedType.ReplaceAllString(text, ".$1")
 	for _, m := range qualified.FindAllStringSubmatch(text, -1) {
@@ -101,7 +101,7 @@ func (index nameIndex) namesIn(pkg, text string, packages map[string]bool) (name
 		}
 	}
 	for _, m := range named.FindAllStringSubmatch(text, -1) {
-		first, _, _ := strings.Cut(m[2], ".") // may be a field, whose struct the text is about
+		first, _, _ := strings.Cut(m[2], ".") // may be a field of the struct that the text is about
 		if packages[pkg] && (m[1] != "" || index[pkg+"."+first] != nil) {
 			names = append(names, pkg+"."+m[1]+m[2])
 		}
@@ -145,7 +145,7 @@ func (index nameIndex) add(pkg string, f *ast.File) {
 	}
 }
 
-// typeOf returns a type, whose methods may be read before it.
+// typeOf returns a type, possibly before its declaration is read.
 func (index nameIndex) typeOf(name string) *declaredName {
 	if n := index[name]; n == nil || n.members == nil {
 		index[name] = &declaredName{members: make(map[string]*declaredName)}
@@ -153,7 +153,7 @@ func (index nameIndex) typeOf(name string) *declaredName {
 	return index[name]
 }
 
-// receiverType returns the name of the type of a receiver, without pointer and type parameters.
+// receiverType returns a receiver's type name, without pointer and type parameters.
 func receiverType(expr ast.Expr) string {
 	switch e := expr.(type) {
 	case *ast.StarExpr:
@@ -168,7 +168,7 @@ func receiverType(expr ast.Expr) string {
 	return ""
 }
 
-// typeName returns the name of a type with its package, "" if it has none.
+// typeName returns a type's name with its package, "" if it has none.
 func typeName(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -210,7 +210,7 @@ func (index nameIndex) member(n *declaredName, name string, depth int) (*declare
 	for _, typ := range append(n.embeds, n.typ) {
 		of := index[typ]
 		if of == nil && typ != "" {
-			return nil, false // of a package of others
+			return nil, false // of a foreign package
 		} else if of != nil {
 			if m, known := index.member(of, name, depth+1); m != nil || !known {
 				return m, known

@@ -13,8 +13,7 @@ import (
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// pages are what users read: each Markdown file but those for developers of rondo and the inputs of
-// tests.
+// pages are what users read: Markdown files except those for developers of rondo and test inputs.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var pages []string
@@ -39,8 +38,7 @@ func readPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestPagesCodeCompiles wants every line of Go on the pages, block by block and in order, in one Go
-// file of the module: what is compiled and run there cannot be wrong here.
+// Each page's Go blocks must occur, in order, in one Go file, where they are compiled and run.
 func TestPagesCodeCompiles(t *testing.T) {
 	var files [][]string // white space folded line by line
 	eachGoFile(t, func(_ string, src []byte, _ *ast.File) {
@@ -63,7 +61,7 @@ func TestPagesCodeCompiles(t *testing.T) {
 	}
 }
 
-// TestPagesNameTestsThatExist holds the evidence that pages and design records name.
+// TestPagesNameTestsThatExist checks the tests that pages and design records name as evidence.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	declared := map[string]bool{}
 	eachGoFile(t, func(_ string, _ []byte, f *ast.File) {
@@ -91,8 +89,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 
 var testName = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)[`/]")
 
-// codeLines returns the lines that hold code, without indentation, comments
-// that explain to a reader of one place only, and blank lines.
+// codeLines returns code lines without indentation and local comments.
 func codeLines(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -105,8 +102,7 @@ func codeLines(text string) []string {
 	return lines
 }
 
-// containsInOrder reports whether the lines of code stand in file, in their
-// order. Other lines may stand between them where the page says so with "…".
+// containsInOrder reports whether file has the lines of code in order; "…" marks gaps.
 func containsInOrder(file []string, code string) bool {
 	at, gap := 0, true
 	for _, want := range codeLines(strings.ReplaceAll(code, "// …", "…")) {
@@ -121,7 +117,7 @@ func containsInOrder(file []string, code string) bool {
 			return false
 		}
 		at++
-		// declarations may stand apart
+		// Declarations may be apart.
 		gap = strings.HasSuffix(want, "}") || strings.HasSuffix(want, ")")
 	}
 	return true
@@ -134,8 +130,7 @@ var (
 	notInAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
-// TestPagesLinksLead wants a file at the end of each link between pages, and a heading where the
-// link names one.
+// TestPagesLinksLead checks the files and headings that pages link to.
 func TestPagesLinksLead(t *testing.T) {
 	links := 0
 	for _, page := range pages(t) {
@@ -161,10 +156,10 @@ func TestPagesLinksLead(t *testing.T) {
 	}
 }
 
-// withoutCode returns a page without code, in which brackets are no links. Links around code stay.
+// withoutCode removes code, in which brackets are no links. Links around code stay.
 func withoutCode(page string) string { return code.ReplaceAllString(page, "") }
 
-// anchors returns the names by which links reach the headings of a page.
+// anchors returns the link names of a page's headings.
 func anchors(page string) map[string]bool {
 	names := make(map[string]bool)
 	for _, found := range heading.FindAllStringSubmatch(page, -1) {
@@ -174,8 +169,7 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// quoted are files that pages show whole, because tests use them or write them: what is shown was
-// tested.
+// quoted are files that pages show whole, because tests use or write them.
 var quoted = []struct{ file, page, block string }{
 	{"internal/interop/testdata/comparison.md", "README.md", "\n\n%\n"},
 }
@@ -189,14 +183,12 @@ func TestPagesShowTestedFiles(t *testing.T) {
 	}
 }
 
-// walkRow is a row of the page that leads through the code: a file, and functions that it declares,
-// methods with their type.
+// walkRow is a row of the page that leads through the code: a file and functions in it.
 var (
 	walkRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
 	codeSpan = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)`")
 )
 
-// TestWalksNameWhatExists: in each row the functions are declared in the file.
 func TestWalksNameWhatExists(t *testing.T) {
 	rows := walkRow.FindAllStringSubmatch(readPage(t, "internal/design/call.md"), -1)
 	if len(rows) < 25 {

@@ -12,9 +12,9 @@ var readsOnlyWhatPeopleRefuse = map[string]string{
 	"internal/testing/servertest/subject.go deploy": "a handler: what it does not know it asks again",
 }
 
-// TestWhoeverReadsADeclineReadsUnseen: a refusal that nobody has seen refuses wherever a decline
-// does, so a function that has one has the other. Handlers of examples, and of the official suite's
-// subjects, are what authors write: what they do not know they ask again, or return.
+// TestWhoeverReadsADeclineReadsUnseen: an unseen refusal must act like a decline, so a function
+// that handles one handles both. Handlers of examples and of the official suite's subjects may
+// differ: they ask again or return unknown outcomes.
 func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
 	seen := 0
 	eachGoFile(t, func(file string, _ []byte, parsed *ast.File) {

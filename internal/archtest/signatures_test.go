@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// TestNoInternalTypesInSignatures refuses exported signatures that name a type of an internal
-// package: nobody outside can write such a type, so nobody can call the function with a value of
-// their own, implement the interface or declare a variable for the result.
+// TestNoInternalTypesInSignatures refuses exported signatures with internal types: outside, nobody
+// could make such a value, implement the interface or declare a variable for the result.
 func TestNoInternalTypesInSignatures(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Export"})
 	exports := make(map[string]string)
@@ -42,7 +41,7 @@ func TestNoInternalTypesInSignatures(t *testing.T) {
 	}
 }
 
-// internalInSignatures lists the exported names of a package whose type names an internal one.
+// internalInSignatures lists the exported names whose type names an internal one.
 func internalInSignatures(p *types.Package) []string {
 	var complaints []string
 	check := func(name string, typ types.Type) {
@@ -75,9 +74,8 @@ func internalInSignatures(p *types.Package) []string {
 	return complaints
 }
 
-// internalType returns a named internal type in typ that a caller can see, empty if there is
-// none. It does not look into named types, which are checked where they are declared, nor at
-// unexported fields and methods.
+// internalType returns a caller-visible internal type in typ, if any. It does not look into named
+// types, which are checked where declared, nor at unexported fields and methods.
 func internalType(typ types.Type) string {
 	switch typ := typ.(type) {
 	case *types.Alias:

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// mayKeepState are the package variables that the rule below would refuse, and why they stay.
+// mayKeepState are allowed package variables, with reasons.
 var mayKeepState = map[string]string{
 	"internal/wire/rpc.field": "set once, while package protocol is initialized, and never again",
 	"roundtrip.forms": "a form is compiled once a type, and a program's types do not " +
@@ -23,13 +23,11 @@ var mayKeepState = map[string]string{
 	"internal/testing/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
 
-// subjects are the programs that the official suite tries. They are written as users write: with
-// questions in package variables.
+// subjects of the official suite are written as by users, with questions in variables.
 const subjects = "internal/conformance/everything"
 
-// TestNoPackageState refuses func init and package variables that can change: those that are
-// assigned to, and those of a type that others could change through. Examples, which are in a
-// module of their own, may have them.
+// TestNoPackageState refuses func init and mutable package variables: assigned ones, and those of a
+// type that allows changes. Examples, in their own module, may have them.
 func TestNoPackageState(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Dir,Export,GoFiles"})
 	exports := make(map[string]string)
@@ -69,7 +67,7 @@ func TestNoPackageState(t *testing.T) {
 
 type source struct{ name, text string }
 
-// packageState maps a package variable, or init, to what is wrong with it.
+// packageState maps a package variable, or init, to its problem.
 func packageState(t *testing.T, importPath string, sources []source,
 	exports map[string]string) map[string]string {
 	t.Helper()
@@ -105,7 +103,6 @@ func packageState(t *testing.T, importPath string, sources []source,
 	return found
 }
 
-// typeCheck compiles the types of a package.
 func typeCheck(t *testing.T, fset *token.FileSet, importPath string, sources []source,
 	from types.Importer, info *types.Info) (*types.Package, []*ast.File) {
 	t.Helper()
@@ -140,8 +137,7 @@ func declared(decl *ast.GenDecl, info *types.Info, found map[string]string) {
 	}
 }
 
-// harmless types are safe for concurrent use and say nothing about what a program did before: a
-// value of theirs is a constant that Go cannot spell as one, or memory to use again.
+// harmless types are concurrency-safe and stateless: constants by intent, or reusable memory.
 func harmless(typ types.Type) bool {
 	switch typ.String() {
 	case "error", "*regexp.Regexp", "*encoding/base64.Encoding", "sync.Pool", "embed.FS":
@@ -166,7 +162,7 @@ func mutable(typ types.Type) bool {
 	return false
 }
 
-// assigned reports package variables that code sets, whatever their type.
+// assigned reports assigned package variables of any type.
 func assigned(node ast.Node, checked *types.Package, info *types.Info, found map[string]string) {
 	var targets []ast.Expr
 	switch node := node.(type) {
@@ -184,7 +180,7 @@ func assigned(node ast.Node, checked *types.Package, info *types.Info, found map
 	}
 }
 
-// rootOf is the variable that an assignment to expr changes a part of.
+// rootOf returns the variable that an assignment to expr changes.
 func rootOf(expr ast.Expr) *ast.Ident {
 	for {
 		switch e := expr.(type) {
@@ -212,7 +208,7 @@ func TestStateRuleBites(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, body string
-		want       string // the variable, empty when nothing is wrong
+		want       string // the variable; empty: valid
 	}{
 		{"sentinel", `import "errors"; var ErrX = errors.New("x")`, ""},
 		{"regexp", `import "regexp"; var re = regexp.MustCompile("x")`, ""},

@@ -14,11 +14,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// troubleshooting are the pages that say what to do.
+// troubleshooting pages say what to do.
 var troubleshooting = []string{"server/TROUBLESHOOTING.md", "server/LOG.md",
 	"server/bearer/TROUBLESHOOTING.md", "elicitation/TROUBLESHOOTING.md"}
 
-// readTroubleshooting returns these pages as one text.
 func readTroubleshooting(t *testing.T) (text string) {
 	t.Helper()
 	for _, page := range troubleshooting {
@@ -27,7 +26,7 @@ func readTroubleshooting(t *testing.T) (text string) {
 	return text
 }
 
-// TestTroubleshootingNamesEveryName wants each code, reason, log entry and metric on the pages.
+// TestTroubleshootingNamesEveryName requires each code, reason, log entry and metric on the pages.
 func TestTroubleshootingNamesEveryName(t *testing.T) {
 	page := readTroubleshooting(t)
 	for _, group := range []struct {
@@ -39,7 +38,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 			constants(t, "protocol/errors.go", `^Code`),
 			constants(t, "server/serverhttp/streamwriter.go", `^code`),
 			constants(t, "server/serverhttp/sessions.go", `^code`))},
-		{"reason or outcome", 85, union( // of log entries and labels of metrics
+		{"reason or outcome", 85, union( // of log entries and metric labels
 			constants(t, "roundtrip/event/event.go", `.`),
 			constants(t, "internal/words/words.go", `.`),
 			constants(t, "internal/forms/form/fault.go", `^Rule`),
@@ -69,7 +68,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 	}
 }
 
-// texts returns the texts in the files of a folder that match.
+// texts returns the matching texts in a folder's files.
 func texts(t *testing.T, dir, match string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -83,7 +82,6 @@ func texts(t *testing.T, dir, match string) map[string]bool {
 	return found
 }
 
-// sourcesIn returns the files of a folder, without tests.
 func sourcesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root(t), filepath.FromSlash(dir), "*.go"))
@@ -95,8 +93,7 @@ func sourcesIn(t *testing.T, dir string) []string {
 	})
 }
 
-// TestTroubleshootingHasTheTextsOfTheGateway wants each text on the pages that a client, an upstream
-// or a browser gets from a gateway.
+// The pages must have each text that a client, an upstream or a browser gets from a gateway.
 func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	page := readTroubleshooting(t)
 	verbs := regexp.MustCompile(`%[-+#.0-9]*[a-z]`)
@@ -123,7 +120,7 @@ func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	}
 }
 
-// textsSaid returns the expressions of a node that are said to others.
+// textsSaid returns a node's expressions that are sent to others.
 func textsSaid(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -159,7 +156,7 @@ func literals(e ast.Expr) (texts []string) {
 	return texts
 }
 
-// evaluate returns the value of a constant expression without names, as text.
+// evaluate returns the text of a constant expression without names.
 func evaluate(e ast.Expr) string {
 	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(e))
 	if err != nil || v.Value == nil {
@@ -171,7 +168,7 @@ func evaluate(e ast.Expr) string {
 	return v.Value.ExactString()
 }
 
-// constants returns the values of the constants of a file whose names match.
+// constants returns the values of a file's constants whose names match.
 func constants(t *testing.T, file, match string) map[string]bool {
 	t.Helper()
 	values := make(map[string]bool)
@@ -194,8 +191,7 @@ func constants(t *testing.T, file, match string) map[string]bool {
 	return values
 }
 
-// metrics returns the names that the documentation of the packages lists. Tests there keep it
-// complete.
+// metrics returns the documented names, which tests in those packages keep complete.
 func metrics(t *testing.T) map[string]bool {
 	names := make(map[string]bool)
 	file := filepath.Join(root(t), "server", "middleware", "metrics.go")

@@ -1,8 +1,6 @@
-// Package errtext writes the texts of errors: it clips what they repeat of peers and authors, and
-// puts the name of a package in front of them once.
+// Package errtext formats error texts: it clips quoted texts of peers and authors, and adds a
+// package's name once.
 package errtext
-
-// This file cuts texts of peers and authors that errors and declarations repeat.
 
 import (
 	"strconv"
@@ -10,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Clip cuts s to at most n bytes, at the boundary of a character.
+// Clip cuts s to at most n bytes, at a character boundary.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -21,7 +19,7 @@ func Clip(s string, n int) string {
 	return s[:n]
 }
 
-// Mark is [Clip] with an ellipsis behind what was cut.
+// Mark is [Clip] with an ellipsis after a cut.
 func Mark(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -29,8 +27,8 @@ func Mark(s string, n int) string {
 	return Clip(s, n) + "…"
 }
 
-// Quote returns at most n bytes of s in double quotes, with an ellipsis behind what was cut. What
-// does not print is escaped, and so are the bytes of a character that was cut in two.
+// Quote returns at most n bytes of s in double quotes, with an ellipsis after a cut. Unprintable
+// characters are escaped, and so are the bytes of a split character.
 func Quote(s string, n int) string {
 	if len(s) > n {
 		s = s[:n] + "…"
@@ -38,16 +36,13 @@ func Quote(s string, n int) string {
 	return strconv.Quote(s)
 }
 
-// The sizes of what [Values] returns.
+// Bounds of [Values].
 const (
-	// MaxValues is how many values of a list are named.
-	MaxValues = 10
-	// maxValue is how much of a text is repeated, in bytes.
-	maxValue = 80
+	MaxValues = 10 // values named
+	maxValue  = 80 // bytes of each
 )
 
-// Values lists the first [MaxValues] of n values, of which text returns one by its index, and says
-// how many more there are: `"a", "b" and 3 more`.
+// Values lists the first [MaxValues] of n values by index, and counts the rest: `"a" and 3 more`.
 func Values(n int, text func(int) string) string {
 	var b strings.Builder
 	for i := range min(n, MaxValues) {
@@ -62,5 +57,5 @@ func Values(n int, text func(int) string) string {
 	return b.String()
 }
 
-// Value quotes a text for [Values], cut at a character. What does not print is escaped.
+// Value quotes a text for [Values], cut at a character. Unprintable characters are escaped.
 func Value(s string) string { return strconv.Quote(Mark(s, maxValue)) }

@@ -1,18 +1,16 @@
 package errtext
 
-// This file puts the name of a package in front of its errors once,
-// however often they are wrapped within that package.
+// This file adds a package's name to its errors once, however often they are wrapped.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// A Prefix is what the texts of a package's errors begin with, for example "client: ".
+// A Prefix begins the texts of a package's errors, for example "client: ".
 type Prefix string
 
-// Errorf is [fmt.Errorf] with the prefix in front. Errors among args that have
-// the prefix already are printed without it; they are wrapped as they are.
+// Errorf is [fmt.Errorf] with the prefix, not repeating that of wrapped errors.
 func (p Prefix) Errorf(format string, args ...any) error {
 	for i, arg := range args {
 		err, ok := arg.(error)
@@ -26,7 +24,7 @@ func (p Prefix) Errorf(format string, args ...any) error {
 	return &prefixed{p, fmt.Errorf(format, args...)}
 }
 
-// Text returns the text of err without the prefix, for error types that put it in front themselves.
+// Text returns the text of err without the prefix, for error types that add it themselves.
 func (p Prefix) Text(err error) string {
 	if err == nil {
 		return "<nil>"
@@ -34,7 +32,6 @@ func (p Prefix) Text(err error) string {
 	return strings.TrimPrefix(err.Error(), string(p))
 }
 
-// prefixed is an error with the prefix in front.
 type prefixed struct {
 	prefix Prefix
 	err    error
@@ -43,7 +40,6 @@ type prefixed struct {
 func (e *prefixed) Error() string { return string(e.prefix) + e.err.Error() }
 func (e *prefixed) Unwrap() error { return e.err }
 
-// inner is an error printed without its prefix.
 type inner struct {
 	err  error
 	text string
@@ -52,8 +48,7 @@ type inner struct {
 func (e *inner) Error() string { return e.text }
 func (e *inner) Unwrap() error { return e.err }
 
-// RepeatedPrefix returns the first of the given package names that is a prefix more than once in
-// the text of err, empty when none is. It is for tests.
+// RepeatedPrefix returns the first package name that prefixes err's text twice, or "". For tests.
 func RepeatedPrefix(err error, packages ...string) string {
 	if err == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Package inspection is what a page for operators learns of the parts of a server. The page puts a
-// [Report] into a context, and the Inspect methods of the parts add to it. Outside this module
-// nobody can make such a context, so that what the methods know is no general API.
+// Package inspection collects a server's parts for an operators' page. The page puts a [Report]
+// into a context, and the parts' Inspect methods add to it. Other modules cannot make such a
+// context, so this is no general API.
 package inspection
 
 import (
@@ -11,50 +11,50 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Report is what parts of a server say of themselves.
+// A Report describes the parts of a server.
 type Report struct {
-	Running int // requests, those that wait for people included
-	// QuestionTTL is how long a person may take for an answer.
+	Running int // requests, including those that wait for people
+	// QuestionTTL is how long a person may take to answer.
 	QuestionTTL time.Duration
-	Server      Table // its name, version, uptime, replica and key
+	Server      Table // name, version, uptime, replica and key
 	Limits      []Limit
 	Tables      []Table
-	// Sealed is a requestState that is to be opened, and State what came of it.
+	// Sealed is a requestState to open, and State its content.
 	Sealed string
 	State  *State
 }
 
-// A Limit is a bound, and how much of it is used.
+// A Limit is a bound and its use.
 type Limit struct {
-	Name, Option string // what is bounded, and what sets it
-	Used, Bound  int64  // a Bound that is negative is none
+	Name, Option string // what is bounded, and the option that sets it
+	Used, Bound  int64  // a negative Bound: no limit
 	Bytes        bool   // what Used and Bound count
 }
 
-// A Table lists what there is of something.
+// A Table lists items of one kind.
 type Table struct {
 	Name, Caption string
 	Head          []string
 	Rows          [][]string
 }
 
-// A State is what a requestState says, without what people and authors entrusted to it.
+// A State is a requestState's content, without data of people and authors.
 type State struct {
 	Refused, KeyID string // why it was not opened, and the key that it names then
 	Tables         []Table
 }
 
-// AddLimit adds a bound, and how much of it is used.
+// AddLimit adds a bound and its use.
 func (r *Report) AddLimit(name, option string, used, bound int64) {
 	r.Limits = append(r.Limits, Limit{name, option, used, bound, false})
 }
 
-// AddBytes adds a bound in bytes, and how much of it is used.
+// AddBytes adds a bound in bytes and its use.
 func (r *Report) AddBytes(name, option string, used, bound int64) {
 	r.Limits = append(r.Limits, Limit{name, option, used, bound, true})
 }
 
-// Describe adds a row to the table of the server, unless value is empty.
+// Describe adds a row to the server's table, unless value is empty.
 func (r *Report) Describe(name, value string) {
 	if value != "" {
 		r.Server.Rows = append(r.Server.Rows, []string{name, value})
@@ -63,12 +63,12 @@ func (r *Report) Describe(name, value string) {
 
 type key struct{}
 
-// With returns a context for Inspect methods, which add to report.
+// With returns a context in which Inspect methods add to report.
 func With(ctx context.Context, report *Report) context.Context {
 	return context.WithValue(ctx, key{}, report)
 }
 
-// From returns the report to add to, nil for a context of anybody else.
+// From returns the report to add to, nil in any other context.
 func From(ctx context.Context) *Report {
 	report, _ := ctx.Value(key{}).(*Report)
 	return report
@@ -85,7 +85,7 @@ func NameOf(p protocol.Principal) string {
 	return p.Subject + " of " + p.Issuer
 }
 
-// Ago writes how long ago something was; zero: nothing.
+// Ago formats the time since t; zero: "".
 func Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -93,7 +93,7 @@ func Ago(t time.Time) string {
 	return Took(time.Since(t)) + " ago"
 }
 
-// Took writes a duration for people: by its two largest units, from a minute on.
+// Took formats a duration for people: by its two largest units, from a minute on.
 func Took(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -2,9 +2,9 @@ package redact
 
 import "strings"
 
-// maskCredentials masks what follows a word that announces a credential, in the spellings that
-// errors use: "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of calls that a
-// handler makes, which no list of secrets has.
+// maskCredentials masks what follows a word that announces a credential, as spelled in errors:
+// "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of a handler's own calls,
+// which are in no list of secrets.
 func maskCredentials(text string) string {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a letter whose other case is longer
@@ -26,8 +26,7 @@ func maskCredentials(text string) string {
 	return b.String()
 }
 
-// credentialAt returns where the credential that a word at i announces starts
-// and ends; both are 0 where there is none.
+// credentialAt returns the range of the credential announced by a word at i; both are 0 if none.
 func credentialAt(s string, i int) (start, end int) {
 	if i > 0 && (s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= '0' && s[i-1] <= '9') {
 		return 0, 0 // within a word
@@ -54,14 +53,13 @@ func credentialAt(s string, i int) (start, end int) {
 	if start = valueStart(s, i+len(name)); start == 0 {
 		return 0, 0
 	}
-	// The last two name no secret of a person, and what follows them in an error is one.
+	// Form fields may have the last two names, but in errors secrets follow them.
 	if FindSecretName(name) != "" || strings.HasPrefix(name, "authorization") || name == "session" {
 		return start, valueEnd(s, start)
 	}
 	return 0, 0
 }
 
-// nameLen returns the length of the name that s begins with.
 func nameLen(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
@@ -72,8 +70,7 @@ func nameLen(s string) int {
 	return n
 }
 
-// valueStart returns where the value of the name that ends at i starts, 0 if
-// none follows: after an equals sign, or after a colon where the name is quoted.
+// valueStart returns where a name's value starts, 0 if none: after "=", or ":" if quoted.
 func valueStart(s string, i int) int {
 	quoted := i < len(s) && (s[i] == '"' || s[i] == '\'')
 	if quoted {
@@ -91,7 +88,6 @@ func valueStart(s string, i int) int {
 	return i
 }
 
-// valueEnd returns where the value that starts at i ends.
 func valueEnd(s string, i int) int {
 	end := len(s)
 	if n := strings.IndexAny(s[i:], " \t\r\n\"'`,;&)}]<>"); n >= 0 {

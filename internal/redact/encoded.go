@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// minBeginning is the length of the shortest beginning of a secret that is masked where a text has
-// no more of it. Shorter ones are words that an error and an argument have in common.
+// minBeginning is the shortest cut-off secret that is masked. Shorter ones may be ordinary words.
 const minBeginning = 12
 
 // beginnings are secrets in order, by their first minPart bytes.
@@ -26,7 +25,7 @@ func newBeginnings(secrets []string) beginnings {
 	return b
 }
 
-// maskCut masks where text has a secret that was cut off: a beginning of it that ends with a word.
+// maskCut masks truncated secrets: beginnings that end with a word.
 func (b beginnings) maskCut(text string) string {
 	hidden := make([]bool, len(text))
 	for i, n := 0, 0; i+minBeginning <= len(text); i += 1 + n/64 { // n/64 keeps it linear
@@ -38,7 +37,7 @@ func (b beginnings) maskCut(text string) string {
 	return mask(text, hidden)
 }
 
-// commonLength returns how many bytes text has in common with the start of a secret, at most.
+// commonLength returns the longest common prefix of text and a secret.
 func (b beginnings) commonLength(text string) (most int) {
 	secrets := b[text[:minPart]]
 	i, _ := slices.BinarySearch(secrets, text)
@@ -52,8 +51,7 @@ func (b beginnings) commonLength(text string) (most int) {
 	return most
 }
 
-// maskEncoded masks the words of text that are base64, in any alphabet, or hexadecimal, and in
-// which a secret begins, at whatever place of what was encoded.
+// maskEncoded masks base64 and hexadecimal words whose bytes contain a secret's beginning.
 func (b beginnings) maskEncoded(text string) string {
 	const digits = "0123456789abcdefABCDEF"
 	const base64Digits = digits + "ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ+/"
@@ -64,7 +62,7 @@ func (b beginnings) maskEncoded(text string) string {
 	return mask(text, hidden)
 }
 
-// hideWords hides words of digits, of which a group stands for whole bytes, as maskEncoded does.
+// hideWords hides words of digits, a group of which encodes whole bytes, for maskEncoded.
 func (b beginnings) hideWords(hidden []bool, text, digits string, group int,
 	decode func(string) ([]byte, error)) {
 	for start, end := 0, 0; end < len(text); start = end + 1 {

@@ -5,23 +5,22 @@ import (
 	"unicode"
 )
 
-// isSecret reports whether a word, or a pair of words, names a credential. It is the one list of
-// them: a form may not ask for what they name, and what follows them in a text is masked.
+// isSecret reports whether a word or pair names a credential, for forms and masking.
 func isSecret(words string) bool {
 	switch words {
-	// What logs somebody in. "tokens" is not listed, since it nearly always counts something.
+	// Logins. "tokens" nearly always counts something.
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd",
 		"secret", "secrets", "token", "bearer", "credential", "credentials", "pin", "otp",
 		"api key", "access key", "private key", "secret key", "api keys", "access keys",
 		"private keys", "secret keys":
 		return true
-	// What pays, or draws money from an account.
+	// Payment.
 	case "cvv", "cvc", "iban", "card number", "credit card", "security code", "bank account":
 		return true
-	// What proves to an office who somebody is.
+	// Identity.
 	case "ssn", "passport number":
 		return true
-	// Two words that people run together.
+	// Pairs written as one word.
 	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
 		"passportnumber", "bankaccount",
 		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
@@ -31,22 +30,21 @@ func isSecret(words string) bool {
 }
 
 // isDescribing reports whether a word after a credential makes it a property that a form may ask
-// for, such as its length or name. "id" does not: a secret_id logs in where AppRole is used.
+// for, such as length or name; not "id", because AppRole logs in with a secret_id.
 func isDescribing(word string) bool {
 	switch word {
 	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name",
 		"policy", "rotation", "size", "ttl", "type", "usage":
 		return true
 	case "color", "colour", "label", "location", "position", // of a pin on a map
-		"address", "amount", "symbol", // of a token that is traded
+		"address", "amount", "symbol", // of a traded token
 		"manager", "santa": // a program, a game
 		return true
 	}
 	return false
 }
 
-// isHarmless reports whether a pair of words names no credential, although its second word alone
-// does: a pin on a map, or a token that marks a place.
+// isHarmless reports whether a pair is no credential although its second word is: a map's pin.
 func isHarmless(pair string) bool {
 	switch pair {
 	case "map pin", "page token", "continuation token", "progress token", "stop token":
@@ -74,9 +72,9 @@ func FindSecretName(text string) string {
 
 func describedAt(words []string, i int) bool { return i < len(words) && isDescribing(words[i]) }
 
-// splitWords splits a name or title into lower-case words: at everything that is not a letter,
-// before a capital that follows a small letter ("apiKey"), and before the last capital of a run
-// that a small letter follows ("APIKey").
+// splitWords splits a name or title into lower-case words: at non-letters, before a capital after a
+// small letter ("apiKey"), and before the last capital of a run followed by a small letter
+// ("APIKey").
 func splitWords(text string) []string {
 	var words []string
 	var word []rune

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// What a form may not ask for stands beside what looks like it.
+// Forbidden names and similar allowed ones.
 func TestSecretNames(t *testing.T) {
 	for _, test := range []struct{ refused, admitted, reason string }{
 		{"pin", "map_pin", "a PIN logs in, a pin is on a map"},
@@ -44,7 +44,7 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// What a form may not ask for is masked where a text repeats it, by the same list.
+// The same list masks what follows in a text.
 func TestSecretNamesAreMaskedInTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"POST /?pin=4711&size=3":       "POST /?pin=[redacted]&size=3",
@@ -67,7 +67,7 @@ func TestSecretNamesAreMaskedInTexts(t *testing.T) {
 	}
 }
 
-// A text of a peer's costs what its length does.
+// Masking a peer's text takes linear time.
 func TestGrowthOfMasking(t *testing.T) {
 	mask := func(raw []byte) bool {
 		var none redact.Secrets

@@ -1,16 +1,15 @@
-// Package redact masks secrets in texts before they are logged. It finds them in two ways:
+// Package redact masks secrets in texts before they are logged.
 //
-//   - [Secrets] masks what a request has brought, in all spellings and encodings, and what looks
-//     like a credential. It is for errors of handlers and hooks, which know nothing of our secrets
-//     but may quote the request.
-//   - [MaskParts] masks credentials that are known, whole and in parts of eight bytes and more. It
-//     is for errors of authentication, which quote parts of tokens.
+//   - [Secrets] masks what a request brought, in all spellings and encodings, and what looks like a
+//     credential. It is for errors of handlers and hooks, which may quote the request.
+//   - [MaskParts] masks known credentials, whole and in parts of eight bytes and more. It is for
+//     errors of authentication, which quote parts of tokens.
 //
-// One cannot stand for the other. Secrets would leave the part of a token that an error quotes.
-// MaskParts would take words out of an error only because an argument of the call has them too.
+// Neither replaces the other: Secrets would leave parts of tokens, and MaskParts would mask words
+// that an error merely shares with an argument.
 //
-// Two functions are for texts of peers, whose secrets nobody knows: [HideURLSecrets] leaves out the
-// parts of URLs in which secrets are put, and [EscapeText] keeps a text on its line and short.
+// For peers' texts, whose secrets are unknown, [HideURLSecrets] removes the parts of URLs that hold
+// secrets, and [EscapeText] keeps a text short and on its line.
 package redact
 
 import (
@@ -19,23 +18,19 @@ import (
 )
 
 const (
-	// Mask stands where a secret was.
-	Mask = "[redacted]"
-	// minWhole is the length of the shortest secret that is masked. A shorter string is not a
-	// secret and occurs in every text.
+	Mask = "[redacted]" // replaces a secret
+	// minWhole is the shortest secret masked; shorter strings occur in every text.
 	minWhole = 4
-	// minPart is the length of the shortest part of a secret that is masked. Programs shorten what
-	// they quote, quote tokens in parts, and put names in front, such as token=eyJhbGci.
+	// minPart is the shortest part of a secret masked: tokens are truncated and quoted in parts.
 	minPart = 8
-	// MaxSecrets is how many bytes of secrets are searched for, plus one for each secret. It bounds
-	// the work, and is several times what headers usually hold.
+	// MaxSecrets bounds the searched secrets, in bytes plus one each.
 	MaxSecrets = 16 << 10
-	// tooMany is the text where there is more than that.
+	// tooMany replaces the text above that.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
 
 // MaskParts returns text with each secret masked, and each long enough part of one that has no
-// spaces. If the secrets are longer than MaxSecrets it returns no part of text.
+// spaces. If the secrets exceed MaxSecrets it returns no part of text.
 func MaskParts(text string, secrets []string) string {
 	total := 0
 	for _, secret := range secrets {
@@ -43,7 +38,7 @@ func MaskParts(text string, secrets []string) string {
 			return tooMany
 		}
 	}
-	hidden := make([]bool, len(text)) // bytes of secrets, found in what text was
+	hidden := make([]bool, len(text)) // bytes of secrets
 	for _, secret := range secrets {
 		if len(secret) >= minWhole {
 			hideAll(hidden, text, secret)
@@ -64,11 +59,10 @@ func hideAll(hidden []bool, text, secret string) {
 	}
 }
 
-// hideParts hides what text has in common with a secret. It looks each minPart
-// bytes of a secret up in the pieces of text that may be part of one.
+// hideParts hides what text shares with a secret, by each minPart bytes of secrets.
 func hideParts(hidden []bool, text string, secrets []string) {
 	var starts []int // of the pieces
-	word := 0        // bytes before i, and i, that tokens contain
+	word := 0        // token bytes up to i
 	for i := range len(text) {
 		if word++; !isWordByte(text[i]) {
 			word = 0
@@ -82,7 +76,7 @@ func hideParts(hidden []bool, text string, secrets []string) {
 	}
 	slices.SortFunc(starts,
 		func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
-	done := make([]bool, len(starts)) // once is enough: a secret may be one piece over and over
+	done := make([]bool, len(starts)) // once is enough: a secret may repeat one piece
 	for _, secret := range secrets {
 		for i := minPart; i <= len(secret); i++ {
 			piece := secret[i-minPart : i]
@@ -109,7 +103,6 @@ func hide(part []bool) {
 	}
 }
 
-// mask writes one Mask for each run of hidden bytes.
 func mask(text string, hidden []bool) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -123,7 +116,6 @@ func mask(text string, hidden []bool) string {
 	return b.String()
 }
 
-// isWordByte reports whether tokens contain c.
 func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		strings.IndexByte("-._~+/=", c) >= 0

@@ -48,7 +48,6 @@ func TestMaskParts(t *testing.T) {
 	}
 }
 
-// TestTooMuchToSearch: what cannot be looked for is not let through.
 func TestTooMuchToSearch(t *testing.T) {
 	for name, secrets := range map[string][]string{
 		"long": {strings.Repeat("x", 20_000)},

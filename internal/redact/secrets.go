@@ -14,30 +14,25 @@ import (
 )
 
 const (
-	// LeftOut replaces a text that could not be searched within the bounds below. Ordinary texts
-	// are far below them.
+	// LeftOut replaces a text over the bounds below, far above ordinary texts.
 	LeftOut = "[text left out: too much to search for secrets]"
 
-	// maxText is the longest text that is searched, in bytes.
-	maxText = 16 << 10
-	// mostSecrets and maxSecretBytes bound what is searched for: with maxText
-	// they keep one text below some milliseconds.
+	maxText = 16 << 10 // longest text searched, in bytes
+	// With maxText these bound the search to some milliseconds.
 	mostSecrets    = 4096
 	maxSecretBytes = 1 << 20
-	// shortSecret is the length in bytes below which a string is masked only as a whole word, since
-	// a letter would be found in every word.
+	// shortSecret is the length in bytes below which only whole words are masked.
 	shortSecret = 4
 )
 
-// Secrets are the strings that a text is searched for. The zero value has none.
+// Secrets are the strings that a text is searched for. The zero value is empty.
 type Secrets struct {
 	list  []string
 	bytes int
 	full  bool
 }
 
-// AddText adds a string, without white space around it. It ignores a string that is longer than any
-// text that is searched.
+// AddText adds a trimmed string, unless it is longer than any searched text.
 func (s *Secrets) AddText(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText || s.full {
@@ -51,8 +46,7 @@ func (s *Secrets) AddText(text string) {
 	s.list = append(s.list, text)
 }
 
-// AddJSON adds every string and number in raw. Names of members, true, false and null are not
-// secrets. Text that is not JSON is added as it is.
+// AddJSON adds strings and numbers in raw, not member names. Invalid JSON is added as text.
 func (s *Secrets) AddJSON(raw []byte) {
 	if len(raw) == 0 || s.full {
 		return
@@ -78,8 +72,7 @@ func (s *Secrets) AddJSON(raw []byte) {
 	}
 }
 
-// AddCredential adds the value of a header that holds a credential, such as
-// Authorization or Cookie, whole and in its parts.
+// AddCredential adds a credential header, such as Authorization or Cookie, whole and in parts.
 func (s *Secrets) AddCredential(value string) {
 	s.AddText(value)
 	separates := func(r rune) bool { return r == ' ' || r == ';' || r == ',' }
@@ -91,14 +84,14 @@ func (s *Secrets) AddCredential(value string) {
 	}
 }
 
-// addPart adds a part of a credential unless it is so short that it may be a scheme or a name.
+// addPart adds a part of a credential, unless it may be a scheme or a name.
 func (s *Secrets) addPart(part string) {
 	if len(part) > len("DPoP-Token") {
 		s.AddText(part)
 	}
 }
 
-// Redact returns text with the secrets masked, in every usual escaping, cut off, in base64 and in
+// Redact returns text with the secrets masked, in every usual escaping, truncated, in base64 and
 // hexadecimal, and with what looks like a credential masked too.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
@@ -133,7 +126,6 @@ func (s *Secrets) Redact(text string) string {
 	return maskCredentials(text)
 }
 
-// appendSpellings appends secret as it is, and as programs quote it.
 func appendSpellings(dst []string, secret string) []string {
 	dst = append(dst, secret)
 	quoted := strconv.Quote(secret)
@@ -149,7 +141,7 @@ func appendSpellings(dst []string, secret string) []string {
 	return dst
 }
 
-// replaceWord replaces word where no letter or digit is beside it.
+// replaceWord replaces word if no letter or digit is adjacent.
 func replaceWord(text, word string) string {
 	var b strings.Builder
 	for {

@@ -50,7 +50,7 @@ func TestRedactTakesSecretsOut(t *testing.T) {
 	}
 }
 
-// TestRedactFailsClosed: what is too much to search for, or in, shows nothing.
+// TestRedactFailsClosed: text or secrets over the bounds show nothing.
 func TestRedactFailsClosed(t *testing.T) {
 	var many, large, none redact.Secrets
 	for i := range 5000 {
@@ -68,8 +68,7 @@ func TestRedactFailsClosed(t *testing.T) {
 	}
 }
 
-// TestRedactFindsEncodedSecrets: a secret of eight bytes and more is found in whatever text was
-// encoded with it, at whatever place.
+// Secrets of eight bytes and more are found in any encoded text, at any offset.
 func TestRedactFindsEncodedSecrets(t *testing.T) {
 	for name, encode := range map[string]func([]byte) string{
 		"base64":                base64.StdEncoding.EncodeToString,
@@ -143,7 +142,7 @@ func TestRedactLeavesOtherWords(t *testing.T) {
 	}
 }
 
-// BenchmarkRedact measures what is usual, and the most that a caller can make it cost.
+// BenchmarkRedact measures the usual and the worst case.
 func BenchmarkRedact(b *testing.B) {
 	for name, bench := range map[string]struct {
 		secrets int

@@ -6,17 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeText makes a text that a peer may have chosen safe to log: characters that do not print are
-// escaped, so that the text can neither forge nor hide lines. The result has at most limit
-// characters; where it is cut, the last of them is an ellipsis.
-//
-// The limit counts characters and not bytes, so that a text of any script keeps as many.
+// EscapeText makes a peer's text safe to log: unprintable characters are escaped, so that it can
+// neither forge nor hide lines. The result has at most limit characters, in any script; if cut, it
+// ends with an ellipsis.
 func EscapeText(s string, limit int) string {
 	if len(s) <= limit && isPrintable(s) {
 		return s
 	}
 	var b strings.Builder
-	cut, length := 0, 0 // where the result can be cut for an ellipsis, and its characters so far
+	cut, length := 0, 0 // where to cut for an ellipsis, and the characters so far
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)
 		piece := s[:size]
@@ -39,7 +37,6 @@ func EscapeText(s string, limit int) string {
 	return b.String()
 }
 
-// isPrintable reports whether EscapeText leaves the characters of s as they are.
 func isPrintable(s string) bool {
 	ascii := 0
 	for ascii < len(s) && s[ascii]-' ' < 0x7f-' ' {
@@ -53,10 +50,10 @@ func isPrintable(s string) bool {
 	return true
 }
 
-// HideURLSecrets hides the parts of URLs in a text in which secrets are put: the text is cut where
-// a query or a fragment begins, since nobody can tell where one ends in a text, and user names and
-// passwords are left out. A number sign at the start, after a space or after a quote begins no
-// fragment: issues and parts of schemas are named so.
+// HideURLSecrets hides secrets in URLs in a text: the text is cut where a query or fragment begins,
+// because its end cannot be determined, and user names and passwords are removed. A number sign at
+// the start, after a space or after a quote begins no fragment, as in issue numbers and schema
+// references.
 func HideURLSecrets(s string) string {
 	for i := 0; i < len(s)-1; i++ {
 		if s[i] == '?' || s[i] == '#' && i > 0 && s[i-1] != ' ' && s[i-1] != '"' {
@@ -65,14 +62,14 @@ func HideURLSecrets(s string) string {
 		}
 	}
 	var b strings.Builder
-	done := 0           // what comes before is in b
-	end, at := 0, 0     // of the word that is searched, and of the last at sign in it
-	for start := 0; ; { // where what follows a scheme starts
+	done := 0           // what precedes is in b
+	end, at := 0, 0     // of the current word, and its last at sign
+	for start := 0; ; { // after a scheme
 		i := strings.Index(s[start:], "://")
 		if i < 0 {
 			break
 		}
-		if start += i + len("://"); start >= end { // in a new word: each is searched once
+		if start += i + len("://"); start >= end { // a new word: each is searched once
 			end = start + wordLength(s[start:])
 			at = start + strings.LastIndexByte(s[start:end], '@')
 		}
@@ -93,9 +90,9 @@ func wordLength(s string) int {
 	return len(s)
 }
 
-// mayHoldUser reports whether what follows the scheme of a URL may begin with a user name and
-// password, which an at sign ends. An at sign in the path is one of the path, unless there is
-// another one or a colon before the path: then it may be that of a password with a slash.
+// mayHoldUser reports whether the text after a URL's scheme may begin with user name and password,
+// ended by an at sign. An at sign in the path belongs to the path, unless another one or a colon
+// precedes the path: then it may end a password that contains a slash.
 func mayHoldUser(s string) bool {
 	authority, _, _ := strings.Cut(s, "/")
 	return strings.ContainsAny(authority, ":@")

@@ -69,7 +69,7 @@ func TestHideURLSecrets(t *testing.T) {
 	}
 }
 
-// TestHidingGrowsWithTheText: errors of handlers and transports may quote all of a message.
+// Errors of handlers and transports may quote whole messages.
 func TestHidingGrowsWithTheText(t *testing.T) {
 	hide := func(text []byte) bool { return redact.HideURLSecrets(string(text)) != "" }
 	testkit.CheckGrowth(t, testkit.GrowthReader{Read: hide, BytesPerByte: 16, ObjectsPerByte: 1},

@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// chaosFlows returns how many flows TestChaos has.
 func chaosFlows() int {
 	if testkit.Soak {
 		return 1000
@@ -20,8 +19,7 @@ func chaosFlows() int {
 	return 150
 }
 
-// TestChaos has flows charged while replicas and the database are killed and connections are cut.
-// The database keeps its disk. No flow is charged twice.
+// TestChaos kills replicas and the database and cuts connections: no flow is charged twice.
 func TestChaos(t *testing.T) {
 	c := startPostgres(t)
 	db, name := c.withTables(t)

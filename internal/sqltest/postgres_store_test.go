@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
 )
 
-// withTables returns a database with the tables.
 func (c *cluster) withTables(t *testing.T) (db *sql.DB, name string) {
 	t.Helper()
 	name = c.create(t)
@@ -63,7 +62,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("kill", func(t *testing.T) { testKill(t, c) })
 }
 
-// testRefusals: neither a refusal nor an acceptance reads the rows of others.
+// testRefusals: neither refusals nor acceptances read other owners' rows.
 func testRefusals(t *testing.T, c *cluster) {
 	const rows, calls = 300_000, 20
 	db, name := c.withTables(t)
@@ -85,7 +84,7 @@ func testRefusals(t *testing.T, c *cluster) {
 				t.Fatalf("got %v, want a refusal: %v", err, wantRefused)
 			}
 		}
-		_ = own.Close() // which is when its connections report what they did
+		_ = own.Close() // then its connections report their statistics
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			var all, writes int
@@ -104,7 +103,7 @@ func testRefusals(t *testing.T, c *cluster) {
 		t.Fatal("the database reports nothing")
 		return 0
 	}
-	_ = read(2*rows, false) // what came before
+	_ = read(2*rows, false) // earlier statistics
 	acceptances, refusals := read(2*rows+calls, false), read(rows, true)
 	t.Logf("rows read by %d acceptances: %d, by as many refusals: %d", calls, acceptances, refusals)
 	if max(acceptances, refusals) > 10*calls {
@@ -112,7 +111,7 @@ func testRefusals(t *testing.T, c *cluster) {
 	}
 }
 
-// testSettings refuses, at the start, what a crash would empty or what forgets what it confirmed.
+// testSettings refuses, at the start, settings that lose confirmed writes in a crash.
 func testSettings(t *testing.T, c *cluster) {
 	for want, statement := range map[string]string{
 		"synchronous_commit": "alter database %s set synchronous_commit = off",
@@ -134,7 +133,7 @@ func testSettings(t *testing.T, c *cluster) {
 	}
 }
 
-// testReadOnly: a database that becomes read-only refuses at once, and reads no state as free.
+// testReadOnly: a read-only database refuses at once, and no state counts as free.
 func testReadOnly(t *testing.T, db *sql.DB) {
 	db.SetMaxOpenConns(1)
 	s := newStore(t, db, sqlstore.Options{})
@@ -162,7 +161,7 @@ func testReadOnly(t *testing.T, db *sql.DB) {
 	}
 }
 
-// testIsolation: what an operator sets as the default isolation changes nothing.
+// testIsolation: the operator's default isolation level has no effect.
 func testIsolation(t *testing.T, c *cluster) {
 	db, name := c.withTables(t)
 	mustExec(t, db, fmt.Sprintf("alter database %s set default_transaction_isolation = serializable",
@@ -174,7 +173,7 @@ func testIsolation(t *testing.T, c *cluster) {
 	storetest.TestGuard(t, opts)
 }
 
-// testCreateOverlapping has replicas that start together make the tables.
+// testCreateOverlapping has replicas that start together create the tables.
 func testCreateOverlapping(t *testing.T, c *cluster) {
 	name := c.create(t)
 	var wg sync.WaitGroup
@@ -190,8 +189,7 @@ func testCreateOverlapping(t *testing.T, c *cluster) {
 	newStore(t, c.connect(t, name), sqlstore.Options{})
 }
 
-// testKill kills the server in the middle of its work. Whatever claim it acknowledged is there
-// afterwards; a claim that it did not acknowledge is held by who repeats it at the same store.
+// testKill kills the server under load. Acknowledged claims survive; retries get others.
 func testKill(t *testing.T, c *cluster) {
 	db, name := c.withTables(t)
 	s := newStore(t, db, sqlstore.Options{})

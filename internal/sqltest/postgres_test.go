@@ -23,36 +23,34 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// patience is how long a database may take to start on a busy machine.
-const patience = 2 * time.Minute
+const patience = 2 * time.Minute // for a database to start on a busy machine
 
-// A cluster is a PostgreSQL of one test, which can be killed and started again.
+// A cluster is a PostgreSQL of one test, which can be killed and restarted.
 type cluster struct {
 	t       *testing.T
-	bin     string              // folder of its programs
-	env     string              // where they find their libraries
-	dir     string              // folder of its data
-	user    *syscall.Credential // who runs it, nil for the user of the test
+	bin     string              // program folder
+	env     string              // environment with the programs' libraries
+	dir     string              // data folder
+	user    *syscall.Credential // that runs it; nil: the test's user
 	process *servertest.Process
 	next    atomic.Int32 // names databases
 }
 
-// untilInputEnds runs a program until the standard input ends, which is also when the test dies.
+// untilInputEnds runs a program until standard input ends, also when the test dies.
 const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill -INT $id; wait $id`
 
-// startPostgres starts a cluster that listens on a socket of its own. Its programs come from this
-// machine, or else from Debian's packages, which are unpacked and not installed.
+// startPostgres starts a cluster on its own socket, from local programs or unpacked packages.
 func startPostgres(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, env: "LC_ALL=C"}
-	dir, err := os.MkdirTemp("", "postgres") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "postgres") // socket names must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c.dir = dir
 	c.findPrograms()
-	if os.Getuid() == 0 { // as which PostgreSQL does not run
+	if os.Getuid() == 0 { // PostgreSQL does not run as root
 		c.becomeNobody()
 	}
 	c.run("initdb", "-D", filepath.Join(c.dir, "data"), "-U", "rondo", "-A", "trust", "-E", "UTF8",
@@ -61,7 +59,7 @@ func startPostgres(t *testing.T) *cluster {
 	return c
 }
 
-// findPrograms sets where the programs of the server are.
+// findPrograms finds the server's programs.
 func (c *cluster) findPrograms() {
 	find := func(root string) bool {
 		found, err := filepath.Glob(filepath.Join(root, "usr/lib/postgresql/*/bin/initdb"))
@@ -81,8 +79,7 @@ func (c *cluster) findPrograms() {
 	c.env = servertest.DebLibraries(c.t, root)
 }
 
-// becomeNobody has the programs run as another user, who can read them and owns the data. The
-// user's cache directory is closed to others, so what was unpacked there is copied.
+// becomeNobody runs copies of the programs as another user, who owns the data.
 func (c *cluster) becomeNobody() {
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
@@ -109,7 +106,6 @@ func (c *cluster) becomeNobody() {
 	}
 }
 
-// command returns a command of the server's programs.
 func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = c.dir
@@ -150,7 +146,6 @@ func (c *cluster) start() {
 	}
 }
 
-// kill kills the server and all its processes at once.
 func (c *cluster) kill() {
 	text, err := os.ReadFile(filepath.Join(c.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -163,7 +158,7 @@ func (c *cluster) kill() {
 		c.t.Error(err)
 		return
 	}
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // it starts no more of them
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more of them
 	task := filepath.Join("/proc", first, "task", first, "children")
 	children, err := os.ReadFile(task)
 	if err != nil {
@@ -177,26 +172,23 @@ func (c *cluster) kill() {
 	}
 	c.process.Kill()
 	for _, child := range append(strings.Fields(string(children)), first) {
-		for isAlive(child) { // a server does not start beside those of the one before
+		for isAlive(child) { // a server does not start beside its predecessor's children
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	// A zombie counts as running to the server that starts next, until somebody collects it.
+	// A zombie counts as running to the next server, until it is reaped.
 	_ = os.Remove(filepath.Join(c.dir, "data", "postmaster.pid"))
 	_ = os.Remove(c.socket() + ".lock")
 }
 
-// isAlive reports whether a process runs and is no zombie.
 func isAlive(pid string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
-// socket returns where the server listens.
 func (c *cluster) socket() string { return filepath.Join(c.dir, ".s.PGSQL.5432") }
 
-// url returns the address of a database.
 func (c *cluster) url(database string) string {
 	return "postgres:///" + database + "?user=rondo&host=" + c.dir
 }
@@ -216,7 +208,6 @@ func open(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-// create creates a database and returns its name.
 func (c *cluster) create(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprint("test", c.next.Add(1))

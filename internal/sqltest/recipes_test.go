@@ -19,8 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// An app has the tools of the page RECIPES.md. Its database is SQLite here; the statements are
-// those of PostgreSQL as well.
+// An app has the tools of RECIPES.md, here on SQLite; PostgreSQL has the same statements.
 type app struct{ db *sql.DB }
 
 type outcome = protocol.CallToolOutcome
@@ -29,7 +28,6 @@ type Migration struct {
 	Name string `json:"name"`
 }
 
-// migrate asks for a plain yes.
 func (a *app) migrate(ctx context.Context, _ *server.ToolCall, in Migration) (outcome, error) {
 	_, err := roundtrip.Ask[struct{}](ctx, "migrate", "Run migration "+in.Name+" on production?")
 	if err != nil {
@@ -43,7 +41,7 @@ func (a *app) migrate(ctx context.Context, _ *server.ToolCall, in Migration) (ou
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return server.Text(in.Name + " has run before"), err
 	}
-	return server.Text(in.Name + " has run"), nil // in the same transaction, where it can
+	return server.Text(in.Name + " has run"), nil // in the same transaction, where possible
 }
 
 type Table struct {
@@ -54,7 +52,7 @@ type Typed struct {
 	Name string `json:"name" title:"Name of the table"`
 }
 
-// drop has the person type the name, three times at the most.
+// drop has the person type the name, three times at most.
 func (a *app) drop(ctx context.Context, _ *server.ToolCall, in Table) (outcome, error) {
 	question := "Type " + in.Name + " to delete all of its rows."
 	for try := range 3 {
@@ -114,7 +112,7 @@ func (a *app) accounts(ctx context.Context) (names []string, err error) {
 	return names, rows.Err()
 }
 
-// explain has the client's model explain a plan, if the client has one.
+// explain has the client's model, if any, explain a plan.
 func (a *app) explain(ctx context.Context, _ *server.ToolCall, in Table) (outcome, error) {
 	plan := "SCAN " + in.Name // of the database
 	if !roundtrip.CanAsk(ctx, protocol.KindCreateMessage) {
@@ -167,8 +165,7 @@ func (a *app) importFile(ctx context.Context, _ *server.ToolCall, in File) (outc
 	return server.Text(fmt.Sprintf("%d people of %s are there", len(people), in.Name)), nil
 }
 
-// insertOnce inserts the people of a file in one transaction with the key. The same key is a
-// repetition, and another one another call.
+// insertOnce inserts a file's people in one transaction with the key, which marks repetitions.
 func (a *app) insertOnce(ctx context.Context, file, key string, people []string) error {
 	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -204,7 +201,7 @@ func (a *app) insertOnce(ctx context.Context, file, key string, people []string)
 	return tx.Commit()
 }
 
-// newServer is one replica: all share the database and the keys.
+// newServer returns one replica: all share the database and the keys.
 func (a *app) newServer(ctx context.Context, ring *keys.Keyring) (*server.Server, error) {
 	shared, err := sqlstore.New(ctx, a.db, &sqlstore.Options{Dialect: sqlstore.SQLite})
 	if err != nil {
@@ -241,7 +238,7 @@ func newApp(t *testing.T) *app {
 	return &app{db}
 }
 
-// TestRecipes plays the tools of the page in both eras, and attacks those that do something.
+// TestRecipes plays the page's tools in both eras, and attacks those with effects.
 func TestRecipes(t *testing.T) {
 	yes, typed := roundtriptest.Accept(nil), func(name string) roundtriptest.Answer {
 		return roundtriptest.Accept(Typed{name})
@@ -279,8 +276,7 @@ func TestRecipes(t *testing.T) {
 	}), wrong)
 }
 
-// TestRecipeImportsOnce sends the answer of one call to two replicas without a guard, twice to
-// each, and calls again: the file is imported once.
+// TestRecipeImportsOnce repeats an answer at two replicas without a guard: one import.
 func TestRecipeImportsOnce(t *testing.T) {
 	a := newApp(t)
 	var replicas []*client.Client

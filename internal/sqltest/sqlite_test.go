@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store/storetest"
 )
 
-// newSQLite returns a database with the tables in a new file, and how to open it once more.
+// newSQLite returns a database with the tables in a new file, and a function to reopen it.
 func newSQLite(t *testing.T) (db *sql.DB, reopen func(t *testing.T, more string) *sql.DB) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
@@ -61,7 +61,6 @@ func newStore(t *testing.T, db *sql.DB, opts sqlstore.Options) *sqlstore.Store {
 
 const taskBytes = 1 << 20
 
-// contract returns the options of storetest for a database.
 func contract(d sqlstore.Dialect, open func(t *testing.T) (db *sql.DB,
 	reopen func(t *testing.T) *sql.DB)) *storetest.Options {
 	opts := sqlstore.Options{Dialect: d, MaxEntries: 40}
@@ -109,8 +108,8 @@ func TestSQLiteRows(t *testing.T) {
 	testRows(t, sqlstore.SQLite, func(t *testing.T) *sql.DB { db, _ := newSQLite(t); return db })
 }
 
-// TestSQLiteThatCannotBeTrusted: a database that is read-only or that a crash empties is refused
-// at the start, and one that is full refuses claims and hands out what it has.
+// TestSQLiteThatCannotBeTrusted: a database that is read-only or loses data in a crash is refused
+// at the start; a full one refuses claims and returns what it has.
 func TestSQLiteThatCannotBeTrusted(t *testing.T) {
 	db, reopen := newSQLite(t)
 	for name, more := range map[string]string{

@@ -1,5 +1,5 @@
-// Package sqltest_test tests package sqlstore on real databases. It is a module of its own, because
-// the module of sqlstore requires no driver. The tests on PostgreSQL have the build tag postgres.
+// Package sqltest_test tests package sqlstore on real databases, in its own module, because
+// sqlstore's requires no driver. The tests on PostgreSQL have the build tag postgres.
 package sqltest_test
 
 import (
@@ -16,14 +16,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// clockSkew is how far clocks may differ in the tests of the contract.
-const clockSkew = 2 * time.Minute
+const clockSkew = 2 * time.Minute // between clocks, in the contract's tests
 
 var answers = [32]byte{1}
 
 func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 
-// testTables refuses tables that are not as CreateTables makes them, at the start.
+// testTables refuses tables that differ from CreateTables', at the start.
 func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB) {
 	drop := map[string][]string{
 		"no tables":        {"drop table rondo_schema"},
@@ -32,7 +31,7 @@ func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB)
 		"an older version": {"update rondo_schema set version = 0"},
 		"claims that are not unique": {"alter table rondo_claims rename to old",
 			"create table rondo_claims as select * from old",
-			"drop table old", // and with it the index
+			"drop table old", // and its index
 			"create index rondo_claims_expires on rondo_claims (service, expires)"},
 		"states that are unique in some rows only": {"alter table rondo_states rename to old",
 			"create table rondo_states as select * from old", "drop table old",
@@ -57,9 +56,9 @@ func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB)
 				t.Error("the tables are used")
 			}
 			if strings.Contains(name, "index") {
-				return // which only the start looks for
+				return // which only the start checks
 			}
-			// One that has started before refuses claims as well.
+			// A store that started before refuses claims as well.
 			_, err := s.Claim(t.Context(), "id", "", answers, inAnHour())
 			if _, spent := errors.AsType[*store.SpentError](err); err == nil || spent {
 				if !strings.Contains(name, "states") {
@@ -70,7 +69,7 @@ func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB)
 	}
 }
 
-// testRows holds what is in the tables against the promises of the package.
+// testRows checks the tables' rows against the package's promises.
 func testRows(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB) {
 	t.Run("services", func(t *testing.T) { testServices(t, d, open(t)) })
 	t.Run("secrets", func(t *testing.T) { testSecrets(t, d, open(t)) })
@@ -80,7 +79,7 @@ func testRows(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB) {
 	t.Run("forgeries", func(t *testing.T) { testForgeries(t, d, open(t)) })
 }
 
-// testNarrowerRoom ends the claims of owners who have more than they may by now.
+// testNarrowerRoom ends the claims of owners who exceed a reduced limit.
 func testNarrowerRoom(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxEntries: 40})
 	for _, outcome := range []string{"", "outcome"} {
@@ -118,7 +117,6 @@ func testServices(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// dump returns all that is in the claims.
 func dump(t *testing.T, db *sql.DB) (all string, rows int) {
 	t.Helper()
 	found, err := db.QueryContext(t.Context(),
@@ -164,8 +162,7 @@ func testSecrets(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// testExpiry deletes rows ten minutes after their time, by the clock of the database, and then
-// there is room again. Nothing else is deleted.
+// testExpiry: only rows ten minutes past their time are deleted, by the database's clock.
 func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxEntries: 8, MaxBytes: 1000})
 	claim := func(id string, left time.Duration) error {
@@ -197,7 +194,7 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 		t.Errorf("%d rows are left, want 2", rows)
 	}
 	mustExec(t, db, "update rondo_claims set expires = 0")
-	for n := range 3 { // what is counted is what is there
+	for n := range 3 { // the counts match the rows
 		time.Sleep(1100 * time.Millisecond)
 		if err := errors.Join(claim(fmt.Sprint("a", n), -time.Hour),
 			claim(fmt.Sprint("b", n), -time.Hour)); err != nil {
@@ -215,7 +212,7 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// testOutcomeBounds records what fits into the share, and no more.
+// testOutcomeBounds records only what fits into the share.
 func testOutcomeBounds(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxBytes: 4000})
 	for n, c := range []struct {
@@ -267,7 +264,6 @@ func testForgeries(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// TestOptions refuses what cannot be meant.
 func TestOptions(t *testing.T) {
 	db, _ := newSQLite(t)
 	for name, opts := range map[string]*sqlstore.Options{

@@ -14,17 +14,15 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// openGuard opens the store of a replica on PostgreSQL.
 func openGuard(ctx context.Context, url string) (store.Guard, error) {
 	db, err := sql.Open("pgx", url)
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(20) // three replicas, and PostgreSQL has 100
+	db.SetMaxOpenConns(20) // for three replicas, of PostgreSQL's 100
 	return sqlstore.New(ctx, db, nil)
 }
 
-// openTasks opens the store of a replica: PostgreSQL, or SQLite.
 func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
 	driver, opts := "sqlite", &sqlstore.Options{Dialect: sqlstore.SQLite}
 	if strings.HasPrefix(address, "postgres:") {
@@ -34,7 +32,7 @@ func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(20) // three replicas, and PostgreSQL has 100
+	db.SetMaxOpenConns(20) // for three replicas, of PostgreSQL's 100
 	s, err := sqlstore.New(ctx, db, opts)
 	if err != nil {
 		_ = db.Close()
@@ -43,7 +41,7 @@ func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
 	return s, nil
 }
 
-// newTaskFile returns the address of a file of SQLite with the tables, for several processes.
+// newTaskFile returns the address of an SQLite file with the tables, for several processes.
 func newTaskFile(t *testing.T) (address string) {
 	t.Helper()
 	address = "file:" + filepath.Join(t.TempDir(), "tasks.db") +
@@ -57,13 +55,13 @@ func newTaskFile(t *testing.T) (address string) {
 	return address
 }
 
-// TestTasksOutliveReplicas kills the processes that run tasks on one file of SQLite.
+// TestTasksOutliveReplicas kills the processes that run tasks on one SQLite file.
 func TestTasksOutliveReplicas(t *testing.T) {
 	chaos.RunTasks(t, chaos.TaskPlan{Tasks: 20, Questions: 2, Store: newTaskFile(t),
 		Every: 700 * time.Millisecond, Length: 12 * time.Second})
 }
 
-// TestATaskThatAlwaysDiesIsStopped, whatever it says of itself before it ends its process.
+// TestATaskThatAlwaysDiesIsStopped, whatever it reports before its process ends.
 func TestATaskThatAlwaysDiesIsStopped(t *testing.T) {
 	for _, talks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("talks %t", talks), func(t *testing.T) {

@@ -20,12 +20,12 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A recorder notes all that a task store is given.
+// A recorder notes all that is passed to a task store.
 type recorder struct {
 	store.TaskStore
 	mu   sync.Mutex
 	text strings.Builder
-	last []byte // the last record that the store has taken
+	last []byte // the last accepted record
 }
 
 func (r *recorder) note(task *store.Task) {
@@ -35,7 +35,6 @@ func (r *recorder) note(task *store.Task) {
 		task.Holder, task.Record)
 }
 
-// noteKept notes a record that the store has taken.
 func (r *recorder) noteKept(task *store.Task, err error) error {
 	if err == nil {
 		r.mu.Lock()
@@ -62,7 +61,7 @@ func (r *recorder) read() (all, lastRecord string) {
 	return r.text.String(), string(r.last)
 }
 
-// A taskServer is one process of a server with tasks, and the client that asks it.
+// A taskServer is one process of a server with tasks, and its client.
 type taskServer struct {
 	t     *testing.T
 	srv   *server.Server
@@ -111,7 +110,6 @@ func startTaskServer(t *testing.T, s store.TaskStore, ring *keys.Keyring) *taskS
 	return &taskServer{t, srv, added}
 }
 
-// ask sends a request and reads the result.
 func (s *taskServer) ask(method, params string) (result struct {
 	TaskID, Status string
 	InputRequests  map[string]any
@@ -137,7 +135,6 @@ func (s *taskServer) ask(method, params string) (result struct {
 	return result
 }
 
-// await polls until the task has a status.
 func (s *taskServer) await(id, status string) (text string) {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -154,9 +151,8 @@ func (s *taskServer) await(id, status string) (text string) {
 	}
 }
 
-// testTaskGoesOn has a task begin in one process and end in another, which has the store and the
-// keys. Whatever is about persons is in the store sealed, from the beginning to the end. at reads
-// what the store has at rest.
+// testTaskGoesOn begins a task in one process and ends it in another with the same store and keys.
+// All personal data in the store is sealed, throughout. at reads the stored data.
 func testTaskGoesOn(t *testing.T, a, b store.TaskStore, at func(t *testing.T) string) {
 	key, err := keys.NewKey("k", []byte(strings.Repeat("secret k", 8)))
 	if err != nil {
@@ -213,7 +209,7 @@ func TestTaskGoesOnInSQLite(t *testing.T) {
 		func(t *testing.T) string { return readFiles(t, db) })
 }
 
-// readFiles returns the bytes of a database of SQLite, with those of its journal.
+// readFiles returns the bytes of an SQLite database and its journal.
 func readFiles(t *testing.T, db *sql.DB) (all string) {
 	t.Helper()
 	var file string

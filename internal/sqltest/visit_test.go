@@ -28,8 +28,7 @@ type about struct{ Name string }
 
 type entered struct{ Password string }
 
-// testVisit has a call wait at one replica and a browser finish the visit at another, in both
-// eras. at reads what the store has at rest.
+// testVisit: a call waits at one replica while a browser finishes the visit at another.
 func testVisit(t *testing.T, a, b store.StateStore, at func(t *testing.T) string) {
 	mux := http.NewServeMux()
 	site := httptest.NewServer(mux)
@@ -109,7 +108,6 @@ func callByVisit(t *testing.T, endpoint string, era protocol.Era) {
 	}
 }
 
-// enter opens a link and sends its form.
 func enter(link string) (status string) {
 	shown, err := http.Get(link)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package words has the values of fields of events, which are labels of metrics as well. The types
-// of the fields, in roundtrip/event, document the values.
+// Package words has the values of event fields, which are also metric labels. The types of the
+// fields, in roundtrip/event, document the values.
 package words
 
 // Values of event.Reason.

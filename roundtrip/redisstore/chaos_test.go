@@ -16,7 +16,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// chaosFlows returns how many flows TestChaos has.
 func chaosFlows() int {
 	if testkit.Soak {
 		return 1000
@@ -34,7 +33,7 @@ func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openRep
 func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.FlowPlan {
 	return chaos.FlowPlan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
-		Length: 5 * time.Second, // Redis would be done before the first failure
+		Length: 5 * time.Second, // Redis would end before the first failure
 		ExpireLeases: func() {
 			eachClaim(t, client, func(key string) error {
 				return client.HSet(t.Context(), key, "lease", 0).Err()
@@ -43,8 +42,7 @@ func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.Flo
 	}
 }
 
-// TestChaos has flows charged while replicas and Redis are killed and connections are cut. Redis
-// keeps an append-only file. No flow is charged twice.
+// TestChaos kills replicas and Redis and cuts connections: no flow is charged twice.
 func TestChaos(t *testing.T) {
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	link, client := servertest.NewLink(t), server.connect()
@@ -61,8 +59,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// TestChaosOfAnEmptyRedis loses all that Redis knows, once, in the middle. No flow is charged
-// twice: those under way are refused, and so are new ones for a while.
+// TestChaosOfAnEmptyRedis empties Redis: flows are refused for a while, none is charged twice.
 func TestChaosOfAnEmptyRedis(t *testing.T) {
 	server := startServer(t)
 	link, client := servertest.NewLink(t), server.connect()
@@ -84,9 +81,7 @@ func TestChaosOfAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// TestChaosOfFailovers has a replica of Redis take the place of the primary, which is killed. What
-// was not replicated by then is lost and may be claimed twice, so no bound is tested: the figures
-// are for the log.
+// TestChaosOfFailovers promotes a replica. Unreplicated claims are lost, so it only logs.
 func TestChaosOfFailovers(t *testing.T) {
 	servers := [2]*redisServer{startServer(t), startServer(t)}
 	link := servertest.NewLink(t)

@@ -12,13 +12,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/sharedguard"
 )
 
-// claims is a [Store] as the backend of its guard.
 type claims Store
 
 var (
-	errLost = errors.New("no marker: Redis has lost what was claimed, or is new; states " +
-		"from before are refused as long as they last")
-	errYoung = errors.New("the state may be older than what Redis knows: it was empty not long ago")
+	errLost = errors.New("no marker: Redis has lost its claims, or is new; older states " +
+		"are refused until they expire")
+	errYoung = errors.New("the state may be older than Redis's data: Redis was recently empty")
 	errReply = errors.New("unexpected reply of a script")
 )
 
@@ -73,7 +72,6 @@ func (b *claims) Release(ctx context.Context, c *sharedguard.Claim) error {
 	return err
 }
 
-// run runs a script that returns 1 or 0.
 func (b *claims) run(
 	ctx context.Context, script *redis.Script, c *sharedguard.Claim, args ...any,
 ) (bool, error) {
@@ -81,8 +79,7 @@ func (b *claims) run(
 	return n == 1, err
 }
 
-// IsFinal implements [sharedguard.Backend]. What Redis answers is final, unless it reports that it
-// loads its data, is a replica or has no quorum, which another attempt may find over.
+// IsFinal implements [sharedguard.Backend]: loading, a replica or no quorum may pass.
 func (b *claims) IsFinal(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errYoung) || errors.Is(err, errReply) {
 		return true

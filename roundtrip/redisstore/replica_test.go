@@ -2,5 +2,5 @@
 
 package redisstore_test
 
-// runAsReplica reports that the test binary is none of the replicas, which use Redis.
+// runAsReplica is false: replicas use Redis, and not this binary.
 func runAsReplica() bool { return false }

@@ -2,12 +2,12 @@ package redisstore
 
 import "github.com/redis/go-redis/v9"
 
-// The scripts decide, because Redis runs one after the other. They go by the clock of Redis.
+// Redis runs scripts one after the other, which makes them atomic. They use its clock.
 //
-// A claim is a hash with the fields kind, print, holder, lease and outcome, which Redis forgets at
-// its time. What each owner has is counted in one hash, KEYS[2], with the fields owner:e for its
-// entries and owner:b for its bytes, and * for all owners. KEYS[3] is a sorted set of what is
-// counted, by when it is forgotten: "key owner bytes". So the count follows what Redis forgets.
+// A claim is a hash with the fields kind, print, holder, lease and outcome, and an expiry. Usage is
+// counted in one hash, KEYS[2], with the fields owner:e for entries and owner:b for bytes, and *
+// for all owners. KEYS[3] is a sorted set of counted entries by expiry: "key owner bytes". So the
+// count follows what Redis expires.
 const prelude = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -54,8 +54,8 @@ local function isHeld(holder)
 end
 `
 
-// claimScript has as ARGV: key, owner, print, holder, how long to keep the claim and until when,
-// for how long a state can last, and four bounds.
+// ARGV of claimScript: key, owner, print, holder, how long to keep the claim and until when, how
+// long a state can last, four bounds.
 var claimScript = redis.NewScript(prelude + `
 local key, owner, print, holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local birth = redis.call('GET', KEYS[4])
@@ -89,7 +89,6 @@ add(owner, 1, 0)
 return {'claimed'}
 `)
 
-// birthScript makes the marker if there is none.
 var birthScript = redis.NewScript(prelude + `
 redis.call('SET', KEYS[4], string.format('%.0f', now), 'NX')
 return 1
@@ -110,7 +109,7 @@ end
 return 1
 `)
 
-// commitScript has as ARGV: holder, key, owner, the outcome or nothing, and four bounds.
+// ARGV of commitScript: holder, key, owner, outcome or nothing, four bounds.
 var commitScript = redis.NewScript(prelude + `
 local holder, key, owner, outcome = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if not isHeld(holder) then
@@ -132,7 +131,7 @@ end
 return 1
 `)
 
-// putScript has as ARGV: key, owner, state, how long to keep it and until when, and four bounds.
+// ARGV of putScript: key, owner, state, how long to keep it and until when, four bounds.
 var putScript = redis.NewScript(prelude + `
 local key, owner, state = ARGV[1], ARGV[2], ARGV[3]
 local has = redis.call('GET', KEYS[1])

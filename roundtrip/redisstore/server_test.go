@@ -17,26 +17,25 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// untilInputEnds runs a program until the standard input ends, which is also when the test dies.
+// untilInputEnds runs a program until standard input ends, also when the test dies.
 const untilInputEnds = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id; wait $id`
 
-// A redisServer is a server of Debian's package, which listens on a socket of its own.
+// A redisServer is a server of Debian's package, on its own socket.
 type redisServer struct {
 	t       *testing.T
-	root    string // folder of the package
+	root    string // package folder
 	dir     string
 	args    []string
 	pid     int
 	process *servertest.Process
 }
 
-// startServer starts a server with arguments of redis-server. Without any it keeps nothing on
-// the disk.
+// startServer starts redis-server with args; without any it does not persist.
 func startServer(t *testing.T, args ...string) *redisServer {
 	t.Helper()
 	s := &redisServer{t: t, args: args,
 		root: servertest.UnpackDebs(t, "redis", "redis-server", "redis-tools")}
-	dir, err := os.MkdirTemp("", "redis") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "redis") // socket names must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +69,7 @@ func (s *redisServer) start() {
 	}
 }
 
-// listen has the server listen on a port, for a replica, and returns it.
+// listen makes the server listen on a port, for a replica, and returns it.
 func (s *redisServer) listen() (port string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *redisServer) listen() (port string) {
 	return port
 }
 
-// kill kills the server. Start starts it again with what it has on the disk.
+// kill kills the server. Start restarts it with its data on disk.
 func (s *redisServer) kill() {
 	_ = syscall.Kill(s.pid, syscall.SIGKILL)
 	s.process.Kill()

@@ -17,20 +17,18 @@ import (
 
 // Options configure a [Store]. The zero value is good. A negative number is an error.
 type Options struct {
-	// Prefix begins the keys. Replicas of one server have the same, and servers that share a
-	// Redis different ones. It has a part in braces, so that a cluster keeps all keys on one
-	// node. Empty: "rondo:{store}:".
+	// Prefix of the keys: the same for replicas, different for servers that share a Redis. A part
+	// in braces makes a cluster keep all keys on one node. Empty: "rondo:{store}:".
 	Prefix string
-	// MaxEntries bounds the claims, and the states, of all principals together. One principal
-	// may have a quarter. Each claim takes about 600 bytes. 0: 500,000.
+	// MaxEntries limits claims, and states, of all principals; one principal may have a quarter. A
+	// claim takes about 600 bytes. 0: 500,000.
 	MaxEntries int64
-	// MaxBytes bounds what recorded outcomes take, and what states take, in the same way. An
-	// outcome that has no room is not recorded: its replay learns that the outcome is not known.
-	// 0: 256 MiB.
+	// MaxBytes likewise limits recorded outcomes, and states. An outcome over the limit is not
+	// recorded: its replay gets the error that the outcome is unknown. 0: 256 MiB.
 	MaxBytes int64
-	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin
-	// if that is more. Claims of states that last longer are refused. For so long after Redis
-	// was found empty, states that may be older than that are refused. 0: 1 h, as RoundTTL.
+	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin if
+	// that is more. Claims of longer states are refused. For this long after Redis was found empty,
+	// states that may be older are refused. 0: 1 h, as RoundTTL.
 	Longest time.Duration
 }
 
@@ -38,13 +36,12 @@ const (
 	defaultPrefix     = "rondo:{store}:"
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
-	// clockSlack is by how much the time of a claim may pass Longest. The funnel adds two minutes,
-	// and the clocks of two replicas may differ by two more.
+	// clockSlack is added to Longest: two minutes by the funnel, two between replicas' clocks.
 	clockSlack = 4 * time.Minute
 )
 
-// A Store is a [store.Guard] and a [store.StateStore] for a fleet. It may be
-// used concurrently. It starts no goroutines and needs no closing; the client stays the caller's.
+// A Store is a [store.Guard] and a [store.StateStore] for a fleet. It may be used concurrently. It
+// starts no goroutines and needs no closing; the caller closes the client.
 type Store struct {
 	client  redis.UniversalClient
 	opts    Options
@@ -58,11 +55,11 @@ var (
 	_ store.StateStore = (*Store)(nil)
 )
 
-var errNoClient = errors.New("redisstore: there is no client")
+var errNoClient = errors.New("redisstore: the client is nil")
 
-// New returns a store that uses client, of a server, of a cluster or with sentinels. It refuses a
-// Redis that may evict what it keeps. The client should have ContextTimeoutEnabled and read from
-// no replicas: see the package comment. ctx ends the call, not the store.
+// New returns a store that uses client, of a server, a cluster or sentinels. It refuses a Redis
+// that may evict keys. The client should have ContextTimeoutEnabled and not read from replicas: see
+// the package comment. ctx ends the call, not the store.
 func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -122,32 +119,30 @@ func (s *Store) checkPolicy(ctx context.Context) error {
 	return check(ctx, s.client)
 }
 
-// The things that are stored, as a QuotaError names them.
+// Resources, as named by a QuotaError.
 const (
 	kindGuard = "guard"
 	kindStore = "store"
 )
 
-// keys returns the keys that the scripts use for an entry.
 func (s *Store) keys(kind, key string) []string {
 	p := s.opts.Prefix + kind + ":"
 	return []string{p + key, p + "usage", p + "expiry", s.opts.Prefix + "marker"}
 }
 
-// bounds returns what an owner and all may have, of entries and of bytes.
 func (s *Store) bounds(owner string) []any {
 	share, all := s.shares.Of(owner)
 	return []any{share.Entries, all.Entries, share.Bytes, all.Bytes}
 }
 
-// ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
-// The funnel calls it where callers can; the store learns it from the first one otherwise.
+// ReserveForAuthenticated reserves a quarter of the room for authenticated callers. The funnel
+// calls it if callers can authenticate; otherwise the first one that does has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx
-// once it has begun. When Redis does not answer in time the claim may have been stored all the
-// same. No handler runs then, and a retry with the same answers that arrives at this store holds
-// the claim. At another replica the state is spent: the other mistake would be to use it twice.
+// Claim implements [store.Guard]. It returns within five seconds and, once begun, ignores the end
+// of ctx. If Redis does not answer in time, the claim may be stored nevertheless. No handler runs
+// then, and a retry with the same answers at this store gets the claim. At other replicas the state
+// is spent, because it could be used twice otherwise.
 func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
 	until time.Time) (store.Claim, error) {
 	if left := time.Until(until); left > s.longest {

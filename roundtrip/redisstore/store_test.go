@@ -26,7 +26,7 @@ var answers = [32]byte{1}
 
 func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 
-// newStore returns a store on a Redis that has not been empty for long.
+// newStore returns a store on a Redis with an old marker.
 func newStore(t *testing.T, client *redis.Client, opts *redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(t.Context(), client, opts)
@@ -37,7 +37,6 @@ func newStore(t *testing.T, client *redis.Client, opts *redisstore.Options) *red
 	return s
 }
 
-// setBirth moves the marker.
 func setBirth(t *testing.T, client *redis.Client, birth time.Time) {
 	t.Helper()
 	if err := client.Set(t.Context(), prefix+"marker", birth.UnixMilli(), 0).Err(); err != nil {
@@ -45,7 +44,6 @@ func setBirth(t *testing.T, client *redis.Client, birth time.Time) {
 	}
 }
 
-// eachClaim calls do with the key of each stored claim.
 func eachClaim(t *testing.T, client *redis.Client, do func(key string) error) (n int) {
 	t.Helper()
 	keys, err := client.Keys(t.Context(), prefix+"guard:"+strings.Repeat("?", 64)).Result()
@@ -86,7 +84,7 @@ func contract(t *testing.T) *storetest.Options {
 func TestGuard(t *testing.T)      { storetest.TestGuard(t, contract(t)) }
 func TestStateStore(t *testing.T) { storetest.TestStateStore(t, contract(t)) }
 
-// refuses wants a claim to be refused without saying that the state is spent.
+// refuses wants a claim to be refused, but not as spent.
 func refuses(t *testing.T, s *redisstore.Store, id string, until time.Time, want string) {
 	t.Helper()
 	_, err := s.Claim(t.Context(), id, "", answers, until)
@@ -105,13 +103,12 @@ func takes(t *testing.T, s *redisstore.Store, id string, until time.Time) store.
 	return claim
 }
 
-// TestLostClaims: a Redis that was emptied refuses states that may have been claimed before, as
-// long as they last, and takes those that cannot.
+// TestLostClaims: an emptied Redis refuses possibly claimed states until they expire.
 func TestLostClaims(t *testing.T) {
 	client := startServer(t).connect()
 	opts := &redisstore.Options{Longest: time.Hour}
 	s := newStore(t, client, opts)
-	// The funnel adds two minutes to the time of a state.
+	// The funnel adds two minutes to a state's time.
 	issued := func(ago time.Duration) time.Time {
 		return time.Now().Add(time.Hour + 2*time.Minute - ago)
 	}
@@ -140,7 +137,6 @@ func TestLostClaims(t *testing.T) {
 	refuses(t, s, "for ever", time.Now().Add(2*time.Hour), "Options.Longest")
 }
 
-// TestPolicy refuses a Redis that may evict claims, at the start.
 func TestPolicy(t *testing.T) {
 	for policy, good := range map[string]bool{"noeviction": true, "allkeys-lru": false,
 		"volatile-ttl": false} {
@@ -163,7 +159,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestRefusals: a Redis that is full, or a replica, refuses and loses nothing.
+// TestRefusals: a full Redis, or a replica, refuses and loses nothing.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin, end [][]any
@@ -172,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		"full": {[][]any{{"config", "set", "maxmemory", "1"}},
 			[][]any{{"config", "set", "maxmemory", "0"}}, "OOM"},
 		"a replica": {[][]any{{"replicaof", "127.0.0.1", "1"}},
-			[][]any{{"replicaof", "no", "one"}}, ""}, // the client repeats until the time is over
+			[][]any{{"replicaof", "no", "one"}}, ""}, // the client retries until the timeout
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := startServer(t).connect()
@@ -201,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLoading is a Redis that reads its data from the disk and answers nothing else meanwhile.
+// TestLoading is a Redis that loads its data and answers nothing else.
 func TestLoading(t *testing.T) {
 	loading := startLoading(t)
 	client := redis.NewClient(&redis.Options{Addr: loading, ContextTimeoutEnabled: true,
@@ -223,12 +219,11 @@ func TestLoading(t *testing.T) {
 		}})
 	defer moving.Close()
 	s := newStore(t, moving, nil)
-	server.kill() // the connections break, and the next reach the one that loads
+	server.kill() // new connections reach the loading one
 	address = loading
 	refuses(t, s, "free", inAnHour(), "LOADING")
 }
 
-// startLoading listens and answers each command as a Redis that loads.
 func startLoading(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -255,8 +250,7 @@ func startLoading(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestRestart: a Redis that keeps an append-only file has all claims after a crash, and one that
-// keeps nothing refuses.
+// TestRestart: with an append-only file Redis keeps all claims; without one it refuses.
 func TestRestart(t *testing.T) {
 	t.Run("append-only", func(t *testing.T) {
 		server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -281,8 +275,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestForgetting: what Redis forgets is not counted any more, and nothing is forgotten within ten
-// minutes after its time.
+// TestForgetting: expired entries do not count, and all last ten minutes longer.
 func TestForgetting(t *testing.T) {
 	client := startServer(t).connect()
 	s := newStore(t, client, &redisstore.Options{MaxEntries: 2, MaxBytes: 100})
@@ -300,7 +293,7 @@ func TestForgetting(t *testing.T) {
 		}
 		n := eachClaim(t, client, func(key string) error {
 			left, err := client.PTTL(t.Context(), key).Result()
-			if left < 8*time.Minute || left > 9*time.Minute { // its time was over a minute ago
+			if left < 8*time.Minute || left > 9*time.Minute { // it expired a minute ago
 				t.Errorf("a claim is kept for %v", left)
 			}
 			return errors.Join(err, client.Del(t.Context(), key).Err())
@@ -312,7 +305,7 @@ func TestForgetting(t *testing.T) {
 		if err != nil || len(members) != 2 {
 			t.Fatalf("%d claims are counted, %v", len(members), err)
 		}
-		for _, member := range members { // as if their time was over
+		for _, member := range members { // as if expired
 			if err := client.ZAdd(t.Context(), prefix+"guard:expiry",
 				redis.Z{Score: 1, Member: member}).Err(); err != nil {
 				t.Fatal(err)
@@ -325,7 +318,7 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// TestSecrets looks for ids, owners, answers and outcomes in what is stored.
+// TestSecrets looks for ids, owners, answers and outcomes in the stored data.
 func TestSecrets(t *testing.T) {
 	client := startServer(t).connect()
 	const id, owner, secret = "3f1c9a0277d84c0cb4f5a9e2d6071b88", "owner-of-it", "confidential"

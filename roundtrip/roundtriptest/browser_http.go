@@ -10,11 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// openBrowser returns a browser with cookies of its own.
 func openBrowser(web *http.Client) attack.Browser {
 	own := *web
 	if own.Jar == nil {
-		own.Jar, _ = cookiejar.New(nil) // which has no options that could be wrong
+		own.Jar, _ = cookiejar.New(nil)
 	}
 	return func(method, link string, form url.Values) (int, string, error) {
 		r, err := http.NewRequest(method, link, strings.NewReader(form.Encode()))

@@ -20,10 +20,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Server returns a subject that runs in the process of the test. newServer is called for each
-// connection, so that no flow meets what another one left: servers that must share something,
-// such as a guard, share what newServer closes over. What the server reports of its own mistakes is
-// part of the error of the flow; its client is told "internal error" and no more.
+// Server returns a subject in the test's process. newServer is called for each connection, so that
+// flows do not affect each other: servers that must share something, such as a guard, share what
+// newServer closes over. The server's internal errors are part of the flow's error; its client gets
+// only "internal error".
 func Server(newServer func() (*server.Server, error)) Subject {
 	said := &reasons{}
 	connect := func(t testing.TB, user string) protocol.Peer {
@@ -38,9 +38,8 @@ func Server(newServer func() (*server.Server, error)) Subject {
 	return Subject{Connect: connect, reasons: said}
 }
 
-// Handler returns a subject that is served over HTTP on a free port, in the process of the test.
-// It is for servers of any SDK. newHandler is called for each connection, as the function of
-// [Server] is.
+// Handler returns a subject of any SDK, served over HTTP on a free port, in the test's process.
+// newHandler is called for each connection, as in [Server].
 func Handler(newHandler func() (http.Handler, error)) Subject {
 	said := &reasons{}
 	connect := func(t testing.TB, _ string) protocol.Peer {
@@ -53,7 +52,6 @@ func Handler(newHandler func() (http.Handler, error)) Subject {
 	return Subject{Connect: connect, reasons: said}
 }
 
-// serveHandler serves the handler until the test ends and returns its URL.
 func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,17 +67,17 @@ func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
 		_ = web.Serve(listener) // http.ErrServerClosed
 	}()
 	t.Cleanup(func() {
-		_ = web.Close() // ends the connections; nothing of theirs is wanted any more
+		_ = web.Close() // ends the connections, which are no longer needed
 		<-ended
 		if closer, ok := handler.(interface{ Shutdown(context.Context) error }); ok {
-			_ = closer.Shutdown(context.Background()) // what runs has ended
+			_ = closer.Shutdown(context.Background()) // nothing runs any more
 		}
 	})
 	return "http://" + listener.Addr().String()
 }
 
-// URL returns a subject that runs elsewhere, in any language, and is served over HTTP at an
-// endpoint such as http://127.0.0.1:8080/mcp.
+// URL returns a subject that runs elsewhere, in any language, served over HTTP at an endpoint such
+// as http://127.0.0.1:8080/mcp.
 func URL(endpoint string) Subject {
 	return Subject{Connect: func(t testing.TB, _ string) protocol.Peer { return dial(t, endpoint) }}
 }
@@ -93,9 +91,8 @@ func dial(t testing.TB, endpoint string) protocol.Peer {
 	return transport
 }
 
-// Command returns a subject that runs as a process of its own, in any language, and is served
-// over its standard input and output. It is started for each connection. What it writes to
-// standard error is part of the error of a flow.
+// Command returns a subject that is a program in any language, started for each connection and
+// served over its standard input and output. Its standard error is part of a flow's error.
 //
 //	subject := roundtriptest.Command("./server", "-stdio")
 func Command(name string, args ...string) Subject {
@@ -113,9 +110,9 @@ func Command(name string, args ...string) Subject {
 	return Subject{Connect: connect, reasons: said}
 }
 
-// Lines returns a Connect for servers that read and write lines of JSON. It calls serve
-// for each connection. serve must return when r ends, and ctx is cancelled then, too. An
-// error of serve fails the test, unless it is that of ctx or of a stream that has ended.
+// Lines returns a Connect for servers that read and write lines of JSON. It calls serve for each
+// connection. serve must return when r ends; then ctx is cancelled, too. An error of serve fails
+// the test, unless it is ctx's or that of an ended stream.
 func Lines(serve func(ctx context.Context, r io.ReadCloser,
 	w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
 	return func(t testing.TB, _ string) protocol.Peer {
@@ -143,10 +140,9 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser,
 	}
 }
 
-// maxReasons is how many lines are kept: enough for one mistake and its stack.
+// maxReasons lines fit one mistake and its stack.
 const maxReasons = 40
 
-// reasons are what a server says of its own mistakes, the last ones.
 type reasons struct {
 	mu    sync.Mutex
 	lines []string
@@ -154,7 +150,6 @@ type reasons struct {
 
 func (r *reasons) addError(err error) { r.addReason(err.Error()) }
 
-// Write adds the lines of standard error.
 func (r *reasons) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
 		r.addReason(strings.TrimRight(line, "\n"))

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// asServer in the environment makes the test binary a server over standard input and output.
+// asServer in the environment makes the test binary a stdio server.
 const asServer = "ROUNDTRIPTEST_TEST_SERVER"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,7 @@ func roundtripAsk(ctx context.Context) (Confirmation, error) {
 	return roundtrip.Ask[Confirmation](ctx, "sure", "Sure?")
 }
 
-// newConnected has a tool that asks, one whose question has a nonce in it, one that asks in other
-// words in each era, and one whose handler does what it must not.
+// newConnected has tools that ask, ask with a nonce, ask differently in each era, and misbehave.
 func newConnected() (*server.Server, error) {
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "connected",
 		Version: "1"}})
@@ -79,7 +78,6 @@ func connectedFlow(tool string) roundtriptest.Flow {
 		Answers: roundtriptest.Answers{"confirm": because("tested")}, Want: "done: tested"}
 }
 
-// TestSubjectsOfOneLine: in process, over HTTP, as a command and at a URL, in both eras.
 func TestSubjectsOfOneLine(t *testing.T) {
 	newHandler := func() (http.Handler, error) {
 		srv, err := newConnected()
@@ -113,7 +111,7 @@ func TestSubjectsOfOneLine(t *testing.T) {
 	}
 }
 
-// TestNonceIsNoDifferenceOfEras, but other words are.
+// TestNonceIsNoDifferenceOfEras, but other texts are.
 func TestNonceIsNoDifferenceOfEras(t *testing.T) {
 	var shared *server.Server
 	subject := roundtriptest.Server(func() (*server.Server, error) {
@@ -133,7 +131,6 @@ func TestNonceIsNoDifferenceOfEras(t *testing.T) {
 	}
 }
 
-// TestReasonOfInternalErrorIsPrinted: the client gets an internal error, the author the reason.
 func TestReasonOfInternalErrorIsPrinted(t *testing.T) {
 	newHandler := func() (http.Handler, error) {
 		srv, err := newConnected()

@@ -9,12 +9,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// Transport returns a transport that counts each request as an effect and passes it to base; nil
-// means [http.DefaultTransport]. Give it to the client that handlers use.
+// Transport returns a transport for handlers' clients that counts each request as an effect and
+// passes it to base; nil means [http.DefaultTransport].
 //
-// A flow fails if the same request, body included, leaves the handler in two rounds. GET, HEAD
-// and OPTIONS may be repeated, and so may requests with a header Idempotency-Key that is the same:
-// they are shown and no more.
+// A flow fails if the same request, body included, is sent in two rounds. GET, HEAD and OPTIONS,
+// and requests with the same Idempotency-Key header, may be repeated and are only shown.
 func (e *Effects) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -27,7 +26,7 @@ type countingTransport struct {
 	base    http.RoundTripper
 }
 
-// RoundTrip counts the request, on a copy: a round tripper must not change the request.
+// RoundTrip counts a copy: a round tripper must not change the request.
 func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	effect := attack.Effect{Text: req.Method + " " + withoutQuery(req)}
 	switch req.Method {
@@ -38,7 +37,7 @@ func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		effect.Repeatable = true
 	}
 	digest := sha256.New()
-	_, _ = io.WriteString(digest, req.URL.RawQuery+"\n") // a hash takes everything
+	_, _ = io.WriteString(digest, req.URL.RawQuery+"\n") // a hash never fails
 	if req.Body != nil && req.Body != http.NoBody {
 		body, err := io.ReadAll(req.Body)
 		_ = req.Body.Close()
@@ -54,7 +53,7 @@ func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	return c.base.RoundTrip(req)
 }
 
-// withoutQuery returns the URL without what may be a secret.
+// withoutQuery returns the URL without parts that may be secret.
 func withoutQuery(req *http.Request) string {
 	u := *req.URL
 	u.User, u.RawQuery, u.Fragment = nil, "", ""

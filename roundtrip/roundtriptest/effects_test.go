@@ -15,11 +15,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// act is what a handler does to the world: a request to a bank.
+// act is an external effect: a request to a bank.
 type act func(ctx context.Context, card string) error
 
-// newActing has a tool that looks something up and acts before it asks, and one that looks up
-// before and acts afterwards.
+// newActing has a tool that looks up and acts before it asks, and one that acts afterwards.
 func newActing(look, do act) func() (*server.Server, error) {
 	return func() (*server.Server, error) {
 		srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "acting",
@@ -49,7 +48,6 @@ func newActing(look, do act) func() (*server.Server, error) {
 	}
 }
 
-// TestUnmarkedEffects: what goes over net/http is found without marks.
 func TestUnmarkedEffects(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	look, do := actOverHTTP(t, effects)
@@ -67,7 +65,6 @@ func TestUnmarkedEffects(t *testing.T) {
 	}
 }
 
-// TestRoundsShowCost: what a replay repeats.
 func TestRoundsShowCost(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	look, do := actOverHTTP(t, effects)
@@ -91,8 +88,7 @@ func TestRoundsShowCost(t *testing.T) {
 	}
 }
 
-// TestTransportPassesOn: the server gets what the handler sent, and a repeated idempotency key is
-// no repeated effect.
+// Requests pass unchanged; repeating an idempotency key repeats no effect.
 func TestTransportPassesOn(t *testing.T) {
 	var got string
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Release is the argument of the tool that is tested.
+// Release is the argument of the tool under test.
 type Release struct {
 	Env string `json:"env"`
 }
@@ -20,7 +20,7 @@ type Approval struct {
 	Reason string `json:"reason" minLength:"3"`
 }
 
-// newReleasing returns the server that is tested. Its tool asks before it acts.
+// newReleasing returns the server under test. Its tool asks before it acts.
 func newReleasing(effects *roundtriptest.Effects) (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "releasing", Version: "1.0.0"}})
@@ -40,8 +40,7 @@ func newReleasing(effects *roundtriptest.Effects) (*server.Server, error) {
 	return srv, nil
 }
 
-// testRelease plays flows in both eras, and attacks the one that completes. In a test file of
-// yours it is called TestRelease.
+// testRelease plays flows in both eras, and attacks the one that completes. Call yours TestRelease.
 func testRelease(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Server(func() (*server.Server, error) {
@@ -69,7 +68,7 @@ func testRelease(t *testing.T) {
 	roundtriptest.Attack(t, subject, approved)
 }
 
-// A handler is played through both eras and attacked. The server runs in the process of the test.
+// A handler is played in both eras and attacked, in the test's process.
 func Example() {
 	var t *testing.T // of the test function
 	if t != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// RunAttack is one attack, for tests of the package on subjects that deserve it, and in
-// bubbles, where there are no subtests.
+// RunAttack runs one attack, for subjects that deserve it and in bubbles, which have no subtests.
 func RunAttack(t testing.TB, subject Subject, flow Flow,
 	name string) (problems []error, cannot string) {
 	victim, err := attack.NewVictim(subject.forJudge(t), flow.forJudge())
@@ -20,7 +19,7 @@ func RunAttack(t testing.TB, subject Subject, flow Flow,
 // AttackNames are the names of all attacks on servers without a page.
 func AttackNames() []string { return new(attack.Target).AttackNames() }
 
-// FindProblems is what Run finds wrong with a flow.
+// FindProblems returns Run's findings for a flow.
 func FindProblems(t testing.TB, subject Subject, flow Flow) []error {
 	target, judged := subject.forJudge(t), flow.forJudge()
 	modern, err := target.PlayModern(judged)
@@ -36,7 +35,7 @@ func FindProblems(t testing.TB, subject Subject, flow Flow) []error {
 		target.Compare(judged, legacy, modern)...)
 }
 
-// FindTaskProblems is what Run finds wrong with a flow that is played as a task.
+// FindTaskProblems returns Run's findings for a flow played as a task.
 func FindTaskProblems(t testing.TB, subject Subject, flow Flow) (problems []error) {
 	target, judged := subject.forJudge(t), flow.forJudge()
 	modern, err := target.PlayModern(judged)

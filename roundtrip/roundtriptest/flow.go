@@ -8,30 +8,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Flow is a request, the answers of the person, and the expected result.
+// A Flow is a request, the user's answers, and the expected result.
 type Flow struct {
-	// Name names the subtest.
-	Name    string
+	Name    string // of the subtest
 	Request Request
-	// Answers are what the person answers, by the key of the question. A
-	// question without an answer fails the test, and so do an answer without
-	// a question and one that is for another kind of question.
+	// Answers are the user's, by question key. A question without an answer, an answer without a
+	// question, and an answer for another kind of question fail the test.
 	Answers Answers
-	// Want is the text of the result: of the text blocks of a tool or prompt, or
-	// of the contents of a resource, with newlines between.
+	// Want is the result's text: text blocks, or a resource's contents, joined by newlines.
 	Want string
-	// Fails is part of the text of the error with which the flow ends instead:
-	// a tool's result with isError, or a JSON-RPC error.
-	Fails string
-	// Never are effects that must not happen in the flow, such as what was declined.
-	Never []string
-	// Capabilities are what the client declares, nil: all there are.
-	Capabilities *protocol.ClientCapabilities
-	// Golden is the file that holds the transcript, "": none.
-	Golden string
+	// Fails is part of the error that ends the flow instead, with isError or of JSON-RPC.
+	Fails        string
+	Never        []string                     // effects that must not happen
+	Capabilities *protocol.ClientCapabilities // the client's; nil: all
+	Golden       string                       // file with the transcript; "": none
 }
 
-// forJudge returns the flow as package attack takes it.
 func (f Flow) forJudge() attack.Flow {
 	answers := make(map[string]attack.Answer, len(f.Answers))
 	for key, a := range f.Answers {
@@ -41,7 +33,7 @@ func (f Flow) forJudge() attack.Flow {
 		Fails: f.Fails, Never: f.Never, Capabilities: f.Capabilities}
 }
 
-// A Request is what starts a flow. The zero value is none; see [Tool], [Prompt] and [Resource].
+// A Request starts a flow. The zero value is invalid; see [Tool], [Prompt] and [Resource].
 type Request struct{ request attack.Request }
 
 func newRequest(method, target string, arguments any) Request {
@@ -64,20 +56,18 @@ func Prompt(name string, arguments map[string]string) Request {
 // Resource reads a resource.
 func Resource(uri string) Request { return newRequest(protocol.MethodReadResource, uri, nil) }
 
-// Answers are what a person answers, by key.
+// Answers are a user's answers, by question key.
 type Answers map[string]Answer
 
-// An Answer is what a person answers to one question.
+// An Answer is a user's answer to one question.
 type Answer struct{ answer attack.Answer }
 
-// newAnswer returns an answer to questions of some kinds, or the error that the flow reports when
-// the question is asked.
+// newAnswer returns an answer to some kinds of questions, or the error to report when asked.
 func newAnswer(result json.RawMessage, err error, kinds ...protocol.InputKind) Answer {
 	return Answer{attack.Answer{Kinds: kinds, Result: result, Err: err}}
 }
 
-// Accept fills in a form. content is encoded as a JSON object; nil: without any, as of a person who
-// leaves everything to the defaults.
+// Accept fills in a form with content, encoded as JSON; nil: none, so that defaults apply.
 func Accept(content any) Answer {
 	if content == nil {
 		return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitForm)
@@ -87,13 +77,13 @@ func Accept(content any) Answer {
 		protocol.KindElicitForm)
 }
 
-// Visit agrees to go to a URL.
+// Visit agrees to visit a URL.
 func Visit() Answer {
 	return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitURL)
 }
 
-// Decline says no to a form or a URL, at once. A server that the subject does not run in the
-// process of the test takes that for unseen; set its [roundtrip.Options].MinHumanTime to -1.
+// Decline declines a form or a URL, at once. A server outside the test's process takes that for
+// unseen, unless its [roundtrip.Options].MinHumanTime is -1.
 func Decline() Answer { return newRefusal(`{"action":"decline"}`) }
 
 // Cancel dismisses a form or a URL.
@@ -103,7 +93,7 @@ func newRefusal(result string) Answer {
 	return newAnswer(json.RawMessage(result), nil, protocol.KindElicitForm, protocol.KindElicitURL)
 }
 
-// Sampled is what a model says.
+// Sampled answers with a model's text.
 func Sampled(text string) Answer {
 	data, err := json.Marshal(protocol.CreateMessageResult{
 		Role: "assistant", Model: "roundtriptest",
@@ -112,7 +102,7 @@ func Sampled(text string) Answer {
 	return newAnswer(data, err, protocol.KindCreateMessage)
 }
 
-// Roots lists directories.
+// Roots answers with directories.
 func Roots(uris ...string) Answer {
 	type root struct {
 		URI string `json:"uri"`
@@ -125,8 +115,7 @@ func Roots(uris ...string) Answer {
 	return newAnswer(data, err, protocol.KindListRoots)
 }
 
-// Then is for a question that is asked again: after a, it is answered with next. So a person
-// corrects an answer that does not fit the form. An answer is sent as it is, in both eras.
+// Then answers a repetition of the question with next, to correct an invalid a.
 func (a Answer) Then(next Answer) Answer {
 	if a.answer.Next != nil {
 		next = Answer{*a.answer.Next}.Then(next)

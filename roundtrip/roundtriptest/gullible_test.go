@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// gullible is a server as one is written in an afternoon: it believes whatever
-// comes back, and reads it as leniently as it can.
+// gullible is a naive server: it trusts what comes back, and decodes it leniently.
 type gullible struct{ effects *roundtriptest.Effects }
 
 func (g gullible) Handle(_ context.Context, req *protocol.Request,
@@ -49,7 +48,7 @@ func (g gullible) Handle(_ context.Context, req *protocol.Request,
 func (gullible) Notify(context.Context, *protocol.Notification) error { return nil }
 func (gullible) Close() error                                         { return nil }
 
-// TestGullible: every attack succeeds against a server that withstands none, and the kit says so.
+// TestGullible: every attack succeeds against it, and is reported.
 func TestGullible(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Subject{
@@ -91,8 +90,7 @@ func (g gullibleOfModels) Handle(_ context.Context, req *protocol.Request,
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
 }
 
-// TestGullibleOfModels: flows that end with what a model says are attacked, too, in all ways but
-// those that need an acceptance.
+// Flows that end with a model's answer are attacked, except by attacks that need an accept.
 func TestGullibleOfModels(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Subject{
@@ -115,7 +113,6 @@ func TestGullibleOfModels(t *testing.T) {
 	}
 }
 
-// TestSkippedAttacks say which field would allow them.
 func TestSkippedAttacks(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv := newServer(t, effects, roundtrip.Options{})
@@ -129,7 +126,6 @@ func TestSkippedAttacks(t *testing.T) {
 	}
 }
 
-// TestFindings: what Run finds wrong, one thing at a time.
 func TestFindings(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	deploy := roundtriptest.Tool("deploy", Deploy{"prod"})
@@ -217,7 +213,6 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestUnfit: flows that cannot show whether an attack succeeds are refused.
 func TestUnfit(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv := newServer(t, effects, roundtrip.Options{})
@@ -232,7 +227,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestAnswersOfTheWrongKind: the kinds of question and answer are named, those of a correction too.
+// TestAnswersOfTheWrongKind: question and answer kinds are named, also of a correction.
 func TestAnswersOfTheWrongKind(t *testing.T) {
 	srv := newServer(t, nil, roundtrip.Options{})
 	server.AddRawTool(srv, server.Tool{Name: "visits"},
@@ -301,7 +296,6 @@ func TestAnswersOfTheWrongKind(t *testing.T) {
 	}
 }
 
-// TestAcceptWithoutContent: defaults fill the form.
 func TestAcceptWithoutContent(t *testing.T) {
 	type size struct {
 		N int `json:"n" default:"3"`

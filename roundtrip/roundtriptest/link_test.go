@@ -45,7 +45,7 @@ func move(ctx context.Context, _ *server.ToolCall, in transfer) (protocol.CallTo
 	return server.Text(time.Duration(how.Amount).String() + " moved: " + why.Reason), nil
 }
 
-// bank is a subject of two users whose server has a page, which goes through a function.
+// bank is a subject of two users whose server has a page, wrapped by through.
 func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) roundtriptest.Subject {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -84,7 +84,6 @@ func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) r
 	return roundtriptest.Subject{Connect: connect, TwoUsers: true, Browser: browser}
 }
 
-// as adds the login of a user.
 type as string
 
 func (a as) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -114,15 +113,14 @@ var (
 	}
 )
 
-// TestLinks: flows go on the page as they go with forms, and nobody gets an answer from a link that
-// the person did not give for that call.
+// TestLinks: flows on the page match those with forms, and links yield only own answers.
 func TestLinks(t *testing.T) {
 	subject := bank(t, isPage)
 	roundtriptest.Run(t, subject, moved, declined)
 	roundtriptest.Attack(t, subject, moved)
 }
 
-// A loosePage has one answer for all calls that ask in words which begin alike.
+// A loosePage reuses an answer for all calls whose questions begin alike.
 type loosePage struct{ roundtrip.QuestionPage }
 
 func (p loosePage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
@@ -140,7 +138,7 @@ func loosen(q *roundtrip.PageQuestion) *roundtrip.PageQuestion {
 	return &loose
 }
 
-// TestLoosePage: the kit finds a page whose answers are good for other calls.
+// TestLoosePage: the kit finds a page whose answers work for other calls.
 func TestLoosePage(t *testing.T) {
 	subject := bank(t, func(p *visit.Questions) roundtrip.QuestionPage { return loosePage{p} })
 	problems, why := roundtriptest.RunAttack(t, subject, moved, "link")

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 )
 
-// TestClientInProcess is the first thing that README.md shows.
+// TestClientInProcess is the first example of README.md.
 func TestClientInProcess(t *testing.T) {
 	srv, err := newReleasing(&roundtriptest.Effects{})
 	if err != nil {
@@ -36,7 +36,7 @@ func TestClientInProcess(t *testing.T) {
 	}
 }
 
-// TestLostResponse sends the last leg of a flow twice, as a client does whose response was lost.
+// TestLostResponse sends a flow's last leg twice, as after a lost response.
 func TestLostResponse(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	srv, err := newReleasing(effects)

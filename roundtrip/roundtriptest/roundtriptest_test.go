@@ -33,8 +33,7 @@ type Region struct {
 
 var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
-// newServer has a tool in each style, a prompt and a resource. charged is marked
-// behind the last question.
+// newServer has tools of each style, a prompt and a resource; charged follows the last question.
 func newServer(t testing.TB, effects *roundtriptest.Effects,
 	opts roundtrip.Options) *server.Server {
 	t.Helper()
@@ -100,14 +99,14 @@ func newServer(t testing.TB, effects *roundtriptest.Effects,
 	return srv
 }
 
-// overLines connects over lines; the server is one and the same.
+// overLines connects over lines, always to the same server.
 func overLines(srv *server.Server) func(testing.TB, string) protocol.Peer {
 	return roundtriptest.Lines(func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error {
 		return srv.ServeStream(ctx, r, w, nil)
 	})
 }
 
-// overHTTP connects over HTTP, where users are told apart by a header.
+// overHTTP connects over HTTP; a header names the user.
 func overHTTP(t testing.TB, srv *server.Server) func(testing.TB, string) protocol.Peer {
 	t.Helper()
 	handler := servertest.NewHandler(t, srv,
@@ -188,8 +187,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestAttack: every attack, on tools in both styles, on a resource and on a prompt whose answer is
-// the model's, with a guard and without.
+// TestAttack runs every attack, on each kind of target, with and without a guard.
 func TestAttack(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	all := flows()
@@ -222,5 +220,5 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestExample runs what the documentation shows.
+// TestExample runs the documented example.
 func TestExample(t *testing.T) { testRelease(t) }

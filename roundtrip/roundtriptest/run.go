@@ -12,16 +12,13 @@ import (
 )
 
 // Run plays each flow in every era that the subject serves, in subtests, and expects the same
-// questions and results in all. With Subject.Tasks it also plays those as tasks that become one:
-// once as they are, and then again and again, with a process that is killed after the first write
-// to the store, the second, and so on, and another that goes on; and once with every process killed
-// that runs the task, until it is over or stopped. Questions are matched by key and order; what is
-// fresh in each flow, such as a nonce in a URL, may differ.
-//
-// With Subject.Browser it also plays those of forms with a client that shows links only, and with
-// one that shows nothing: the person answers on the page.
-//
-// With Subject.Effects it logs what replay costs: what leaves the handler in each round.
+// questions and results. Questions are matched by key and order; parts that vary between flows,
+// such as a nonce in a URL, may differ. With Subject.Tasks it also plays flows that become tasks:
+// uninterrupted; then with the process killed after its first, second, ... write to the store, and
+// another one continuing; then with every process killed that runs the task, until it is over or
+// stopped. With Subject.Browser it also plays flows of forms with a client that shows links only,
+// and with one that shows nothing: the user answers on the page. With Subject.Effects it logs the
+// effects of each round, the cost of replay.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
 	for _, flow := range flows {
@@ -29,7 +26,7 @@ func Run(t *testing.T, subject Subject, flows ...Flow) {
 	}
 }
 
-// runFlow plays one flow. The modern era comes first: questions have keys in it alone.
+// runFlow plays one flow. The modern era comes first, because only its questions have keys.
 func runFlow(t *testing.T, subject Subject, flow Flow) {
 	target, judged := subject.forJudge(t), flow.forJudge()
 	modern, err := target.PlayModern(judged)
@@ -76,10 +73,8 @@ func runFlow(t *testing.T, subject Subject, flow Flow) {
 	}
 }
 
-// maxKills is after how many writes a process is killed at the most.
-const maxKills = 100
+const maxKills = 100 // writes before a kill
 
-// runTask plays a flow as a task, and kills the process after each of its writes.
 func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Played) {
 	if !playTasks(subject.forJudge(t), flow, modern, func(writes int, problem error) {
 		when := "not killed"
@@ -94,8 +89,7 @@ func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Pla
 	}
 }
 
-// playTasks plays a flow as a task until it is over before the process is to be killed. It reports
-// whether the flow becomes one.
+// playTasks kills ever later until the flow ends first. It reports whether it becomes a task.
 func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 	report func(writes int, problem error)) bool {
 	for writes := attack.EachRun; writes < maxKills; writes++ {
@@ -119,13 +113,12 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 	return true
 }
 
-// Attack plays the flow up to the leg that would complete it, in revision 2026-07-28, and
-// sends that leg as an attacker would who sees everything that the client sees. Each
-// attack is a subtest with a flow of its own. No attack may complete the flow, or cause
-// an effect that the flow has when it completes.
+// Attack plays the flow, in revision 2026-07-28, up to the leg that would complete it, and sends
+// that leg as an attacker would who sees everything that the client sees. Each attack is a subtest
+// with its own flow. No attack may complete the flow, or cause an effect of its completion.
 //
-// The flow must complete, and not refuse everything in its last round. Attacks that need a
-// field of the subject which is not set are skipped, and name the field.
+// The flow must complete, and its last round must not refuse everything. Attacks that need an unset
+// field of the subject are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
 	t.Helper()
 	target := subject.forJudge(t)
@@ -151,7 +144,6 @@ func reportProblems(t *testing.T, problems []error) {
 	}
 }
 
-// compareGolden compares a transcript with a file, or writes it.
 func compareGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("ROUNDTRIPTEST_UPDATE") != "" {

@@ -10,52 +10,44 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Subject is a server under test. [Server], [Handler], [Command] and [URL] return one that is
-// ready; other fields can be set then. Connect alone is required.
+// A Subject is a server under test. [Server], [Handler], [Command] and [URL] return one; set
+// further fields as needed. Only Connect is required.
 type Subject struct {
-	// Connect opens a connection to the server for a user: "" or, with TwoUsers, "other". It closes
-	// what it opens with t.Cleanup; the package closes the peer as well. For servers that read and
-	// write lines use [Lines]; for servers over HTTP return what clienthttp.New does. Arguments are
-	// not mirrored in headers (x-mcp-header); test tools that need that over lines.
+	// Connect connects to the server for a user: "" or, with TwoUsers, "other". It closes what it
+	// opens with t.Cleanup; the package closes the peer as well. For servers on lines use [Lines];
+	// over HTTP return the result of clienthttp.New. Arguments are not mirrored in headers
+	// (x-mcp-header); test such tools over lines.
 	Connect func(t testing.TB, user string) protocol.Peer
-	// Eras are those that the server serves; nil means both. The peer of a server that
-	// serves legacy revisions must be a [protocol.LegacyPeer].
-	Eras []protocol.Era
-	// Effects has the effects that the handlers mark; nil means none.
-	Effects *Effects
+	// Eras are those served; nil: both. A legacy server's peer must be a [protocol.LegacyPeer].
+	Eras    []protocol.Era
+	Effects *Effects // marked by the handlers; nil: none
 
-	// Tasks keep the tasks of the server, and end the processes that run them; nil means that
-	// flows are not played as tasks.
+	// Tasks hold the server's tasks, and kill their processes; nil: flows are not played as tasks.
 	Tasks *Tasks
 
-	// TwoUsers means that Connect authenticates as the user.
-	TwoUsers bool
-	// SingleUse means that the server has a guard: a state that has been used is refused,
-	// or gets the recorded outcome.
+	TwoUsers bool // Connect authenticates as the user
+	// SingleUse: the server has a guard; a used state is refused or gets the recorded outcome.
 	SingleUse bool
-	// Later lets time pass for the server, at least as long as it is told: a day, or with a
-	// server whose Roundtrip.RoundTTL is short, that time. [Attack] runs subtests, so it
-	// cannot be called in a bubble of testing/synctest. Nil: expired states are not tested.
+	// Later lets at least that time pass for the server: a day, or a shorter Roundtrip.RoundTTL.
+	// [Attack] runs subtests, so it cannot be called in a bubble of testing/synctest. Nil: expired
+	// states are not tested.
 	Later func(time.Duration)
-	// Lossy means that an SDK decodes answers before the server's own checks see them, so
-	// that members that are repeated, or in another case, cannot be recognized.
+	// Lossy means that an SDK's decoding hides repeated and case-folded members of answers.
 	Lossy bool
 
-	// Browser returns a browser in which the user of a connection is logged in to the pages of the
-	// server. [Run] then also plays flows with clients that show only links, and nothing, which
-	// needs a roundtrip.Options.Page; [Attack] attacks the links. Nil: there is no page.
+	// Browser returns a browser in which a connection's user is logged in to the server's pages,
+	// which need a roundtrip.Options.Page. [Run] then also plays flows with clients that show only
+	// links, or nothing; [Attack] attacks the links. Nil: no page.
 	Browser func(user string) *http.Client
 
-	// reasons has what the server says of its own mistakes, nil if that is not known.
-	reasons *reasons
+	reasons *reasons // the server's internal errors; nil: unknown
 }
 
 func (s *Subject) servesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// forJudge returns the subject as package attack takes it. What is connected is closed at the end
-// of t.
+// forJudge returns the subject for package attack. Connections are closed at the end of t.
 func (s *Subject) forJudge(t testing.TB) *attack.Target {
 	target := &attack.Target{Eras: s.Eras, TwoUsers: s.TwoUsers, SingleUse: s.SingleUse,
 		Later: s.Later, Lossy: s.Lossy}

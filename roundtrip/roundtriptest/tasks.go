@@ -16,9 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// Tasks have [Run] play flows as tasks, too, in processes that are killed. Each server of the
-// subject is a process of its own; what they share is the store of the tasks. The zero value is
-// ready.
+// Tasks make [Run] play flows as tasks, too, in processes that are killed. Each server of the
+// subject is a process; they share the store of tasks. The zero value is ready.
 //
 //	kept := &roundtriptest.Tasks{}
 //	subject := roundtriptest.Server(func() (*server.Server, error) {
@@ -37,12 +36,11 @@ type Tasks struct {
 
 	mu        sync.Mutex
 	processes []*process
-	store     *store.MemoryTaskStore // of the processes
+	store     *store.MemoryTaskStore // shared by the processes
 	over      chan struct{}          // closed when their flow is over
 }
 
-// A process is what one server under test sees of the store. When it is killed, what it writes last
-// has arrived, and no call returns to it before the flow is over.
+// A process is a server's view of the store. After a kill, calls block until the flow is over.
 type process struct {
 	*store.MemoryTaskStore
 	tasks *Tasks
@@ -51,7 +49,6 @@ type process struct {
 	stop  func()
 }
 
-// addProcess returns the store of one more process.
 func (k *Tasks) addProcess() *process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +60,6 @@ func (k *Tasks) addProcess() *process {
 	return p
 }
 
-// reset ends all processes.
 func (k *Tasks) reset() {
 	k.mu.Lock()
 	processes, over := k.processes, k.over
@@ -82,7 +78,7 @@ func (k *Tasks) reset() {
 	}
 }
 
-// live returns an error where the process was killed, once the flow is over.
+// live returns an error if the process was killed, once the flow is over.
 func (p *process) live() error {
 	if !p.dead.Load() {
 		return nil
@@ -91,8 +87,7 @@ func (p *process) live() error {
 	return store.ErrNoTask
 }
 
-// note counts a write, and reports whether the process is killed with it. The lease of what it runs
-// has run out then.
+// note counts a write, and reports whether it kills the process, whose lease then expires.
 func (p *process) note(ctx context.Context, task *store.Task) (killed bool) {
 	if task.ID == task.Flow || !p.tasks.kept.NoteWrite(task.Holder) { // the former is no task
 		return false
@@ -102,7 +97,7 @@ func (p *process) note(ctx context.Context, task *store.Task) (killed bool) {
 	return true
 }
 
-// CreateTask implements [store.TaskStore]. A process that is killed by it has sent the handle.
+// CreateTask implements [store.TaskStore]. A process killed by it has sent the handle.
 func (p *process) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	if err := p.live(); err != nil {
@@ -152,8 +147,7 @@ func (p *process) DueTasks(ctx context.Context, limit int) ([][32]byte, error) {
 	return p.MemoryTaskStore.DueTasks(ctx, limit)
 }
 
-// AddTo adds tasks to a server that is one process of a subject. opts may be nil; its Store, Keys,
-// Sweep and Inline are not used.
+// AddTo adds tasks to a server. opts may be nil; its Store, Keys, Sweep, Inline are not used.
 func (k *Tasks) AddTo(srv *server.Server, opts *tasks.Options) error {
 	k.keys.Do(func() { k.ring = newKeyring() })
 	var o tasks.Options
@@ -177,14 +171,14 @@ func (k *Tasks) AddTo(srv *server.Server, opts *tasks.Options) error {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	p.stop = func() { _ = added.Shutdown(ended) } // at once: it is to be killed
+	p.stop = func() { _ = added.Shutdown(ended) } // at once, as a kill
 	return nil
 }
 
 func newKeyring() *keys.Keyring {
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	key, _ := keys.NewKey("test", secret) // good, and so is the ring
+	key, _ := keys.NewKey("test", secret) // valid, and so is the ring
 	ring, _ := keys.NewKeyring(key)
 	return ring
 }

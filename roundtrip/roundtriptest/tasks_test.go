@@ -19,7 +19,7 @@ import (
 )
 
 // newReindexing returns a server whose tool asks in the foreground, keeps a memo, begins a task,
-// asks twice and commits. It says how far it is in each run, which is no progress.
+// asks twice and commits. Each run repeats its reports, which are no progress.
 func newReindexing(mode server.TaskMode, effects *roundtriptest.Effects) (*server.Server, error) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func reindexing() roundtriptest.Flow {
 		Want: "prod in eu tonight"}
 }
 
-// TestRunPlaysTasks has the process die between any two steps.
+// TestRunPlaysTasks kills the process between any two steps.
 func TestRunPlaysTasks(t *testing.T) {
 	for _, mode := range []server.TaskMode{server.TaskCan, server.TaskMust} {
 		for _, lines := range []bool{true, false} {
@@ -111,7 +111,7 @@ func checkTasks(t *testing.T, mode server.TaskMode, lines bool) {
 	}
 }
 
-// TestWhatRunFindsInTasks has handlers that are good in the foreground, and not as tasks.
+// TestWhatRunFindsInTasks has handlers that work in the foreground, but not as tasks.
 func TestWhatRunFindsInTasks(t *testing.T) {
 	handlers := map[string]func(ctx context.Context, effects *roundtriptest.Effects) error{
 		"once in the foreground": func(ctx context.Context, effects *roundtriptest.Effects) error {

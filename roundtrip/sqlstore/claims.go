@@ -10,12 +10,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// claims is a [Store] as the backend of its guard. A state is claimed by who inserts its row; the
-// database decides, because the key is unique. Rows are locked in one order everywhere, a
-// claim, its owner's usage, the usage of all, so that no two transactions wait for each other.
+// claims is a [Store] as its guard's backend. Inserting a row with a unique key claims a state.
+// Rows are always locked in the order claim, owner's usage, total usage, to avoid deadlocks.
 type claims Store
 
-// errDataType is returned for a row that this package cannot have written.
+// errDataType reports a row that this package cannot have written.
 var errDataType = errors.New("malformed row")
 
 const insertClaim = `insert into rondo_claims
@@ -72,8 +71,7 @@ func (b *claims) Claim(
 	return found, err
 }
 
-// findClaim returns the claim that was in the way of an insert. If there is none the tables are of
-// another version.
+// findClaim returns the claim that blocked an insert; if none, the tables are of another version.
 func (s *Store) findClaim(
 	ctx context.Context, tx *sql.Tx, c *sharedguard.Claim,
 ) (*sharedguard.Found, error) {
@@ -122,7 +120,7 @@ func (s *Store) commit(
 		}
 		if n > 0 {
 			if held = true; sealed == nil {
-				return nil // no room is needed to end a claim
+				return nil // ending a claim needs no room
 			}
 			return s.claims.take(ctx, tx, c.Owner, 0, int64(len(sealed)))
 		}

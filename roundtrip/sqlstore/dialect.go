@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A Dialect is what a database speaks. The zero value is [PostgreSQL].
+// A Dialect is a database's SQL dialect. The zero value is [PostgreSQL].
 type Dialect int
 
 const (
-	// PostgreSQL is version 11 or newer, with any driver whose placeholders are $1, such as
-	// pgx and pq.
+	// PostgreSQL 11 or newer, with any driver whose placeholders are $1, such as pgx and pq.
 	PostgreSQL Dialect = iota
-	// SQLite is version 3.35 or newer, with any driver, for one machine. Have the driver wait
-	// for locks (busy_timeout), and use the journal mode WAL.
+	// SQLite means version 3.35 or newer, with any driver, on one machine. Have the driver wait for
+	// locks (busy_timeout), and use journal mode WAL.
 	SQLite
 )
 
-// words replaces what differs between the dialects.
+// words replaces the placeholders that differ between dialects.
 func (d Dialect) words() *strings.Replacer {
 	if d == PostgreSQL {
 		return strings.NewReplacer(
@@ -32,8 +31,8 @@ func (d Dialect) words() *strings.Replacer {
 		"{lock}", "")
 }
 
-// write returns a statement in the words of the dialect. Its parameters are $1, $2 and so on,
-// each once and in this order, because some drivers for SQLite know only a plain question mark.
+// write returns a statement in the dialect. Parameters are $1, $2 and so on, each once and in
+// order, because some SQLite drivers know only plain question marks.
 func (d Dialect) write(statement string) string {
 	if d == PostgreSQL {
 		return d.words().Replace(statement)
@@ -49,8 +48,7 @@ func (d Dialect) write(statement string) string {
 	return d.words().Replace(b.String())
 }
 
-// isolation is what transactions ask for. In PostgreSQL a statement must see what others have
-// committed since the transaction began; SQLite runs one writer after the other.
+// isolation: PostgreSQL statements must see later commits; SQLite serializes writers.
 func (d Dialect) isolation() *sql.TxOptions {
 	if d == PostgreSQL {
 		return &sql.TxOptions{Isolation: sql.LevelReadCommitted}
@@ -58,9 +56,8 @@ func (d Dialect) isolation() *sql.TxOptions {
 	return nil
 }
 
-// isFinal reports whether the database has refused a statement for a reason that repeating it at
-// once will not change. It knows the errors of drivers by their methods; any other error counts
-// as one of the connection, which may be another next time.
+// isFinal reports whether repeating a refused statement at once is useless. It knows drivers'
+// errors by their methods; others count as connection errors, which may pass.
 func (d Dialect) isFinal(err error) bool {
 	if errors.Is(err, errSchema) || errors.Is(err, errDataType) {
 		return true
@@ -82,8 +79,8 @@ func (d Dialect) isFinal(err error) bool {
 	return false
 }
 
-// isTransientState reports whether an error code of PostgreSQL names a reason that passes: a
-// conflict with another transaction, or a server that starts, ends or has no connection left.
+// isTransientState reports whether a PostgreSQL error code is transient: a conflict with another
+// transaction, or a server that starts, stops or has no free connection.
 func isTransientState(code string) bool {
 	for _, prefix := range []string{"08", "40", "53300", "57P0", "55P03"} {
 		if strings.HasPrefix(code, prefix) {

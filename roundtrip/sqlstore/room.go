@@ -15,24 +15,21 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A room counts what each owner has in one of the tables, in a row of rondo_usage for each owner
-// and one for all. Rows are counted in the transaction that inserts or deletes them, so the count
-// is exact over all replicas.
+// A room counts each owner's use of a table, in rows of rondo_usage per owner and for all. Counting
+// in the transaction that inserts or deletes rows is exact over all replicas.
 type room struct {
 	store    *Store
-	resource string // which a QuotaError names, and the kind of the rows in rondo_usage
-	expired  string // the statement that deletes expired rows
+	resource string // in QuotaError and as the rows' kind in rondo_usage
+	expired  string // statement to delete expired rows
 
-	// When to delete expired rows next, in nanoseconds since 1970: regularly, and when the room is
-	// full.
+	// Next sweeps, in nanoseconds since 1970: regular, and when the room is full.
 	sweepAt, sweepFullAt *atomic.Int64
 }
 
-// everybody is the owner of the row that counts all. No digest is spelled like that.
+// everybody owns the row of the total. No digest has this spelling.
 const everybody = "*"
 
-// newRoom returns the room of a table whose rows have a name and a time in two columns, and take
-// entries and bytes.
+// newRoom returns the room of a table, given its columns of name, expiry, entries and bytes.
 func newRoom(s *Store, resource, table, name, ends, takes string) room {
 	return room{store: s, resource: resource,
 		expired: s.dialect.write(fmt.Sprintf(sweepExpired, table, name, ends, takes)),
@@ -46,8 +43,7 @@ set entries = rondo_usage.entries + excluded.entries, bytes = rondo_usage.bytes 
 where (excluded.entries = 0 or rondo_usage.entries + excluded.entries <= $6)
 	and rondo_usage.bytes + excluded.bytes <= $7`
 
-// take counts entries and bytes of an owner. Without room it returns a [*store.QuotaError], and
-// the transaction must be rolled back.
+// take counts an owner's use. On a [*store.QuotaError] the transaction must be rolled back.
 func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size int64) error {
 	share, all := r.store.shares.Of(owner)
 	full, err := r.takeWithin(ctx, tx, owner, use{entries, size}, share, all)
@@ -57,7 +53,7 @@ func (r *room) take(ctx context.Context, tx *sql.Tx, owner string, entries, size
 	return err
 }
 
-// takeWithin counts what an owner takes, and returns which bound leaves no room for it.
+// takeWithin counts an owner's use, and returns the bound that it would exceed.
 func (r *room) takeWithin(ctx context.Context, tx *sql.Tx, owner string, u use,
 	share, all sharedguard.Room) (full quota.Limit, err error) {
 	for _, account := range []struct {
@@ -81,13 +77,13 @@ func (r *room) takeWithin(ctx context.Context, tx *sql.Tx, owner string, u use,
 
 const (
 	sweepEvery     = time.Minute
-	sweepFullEvery = time.Second // so that a refusal costs no more than what it refuses
+	sweepFullEvery = time.Second // so that refusals stay cheap
 	sweepRows      = 500
 )
 
-// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, at most
-// once a second, and calls do again. It also deletes expired rows about once a minute, because no
-// goroutine does.
+// withRoom calls do, which stores an entry. Without room it deletes expired rows, at most once a
+// second, and calls do again. It also deletes expired rows about once a minute, in place of a
+// goroutine.
 func (r *room) withRoom(ctx context.Context, do func() error) error {
 	err := do()
 	_, full := errors.AsType[*store.QuotaError](err)
@@ -102,7 +98,7 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	}
 	deleted, sweepErr := r.sweep(ctx)
 	if sweepErr != nil {
-		return err // what do has returned counts; the next sweep may succeed
+		return err // the result of do counts; the next sweep may succeed
 	}
 	if deleted == sweepRows { // there may be more
 		at.Store(0)
@@ -113,8 +109,7 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// sweepExpired deletes rows of a table, named by a column, that have expired by another one. The
-// time is that of a subquery, without which PostgreSQL does not use the index.
+// sweepExpired has the time as a subquery, without which PostgreSQL does not use the index.
 const sweepExpired = `delete from %[1]s where service = $1 and %[2]s in (
 	select %[2]s from %[1]s where service = $2 and %[3]s < (select {now})
 	order by %[3]s limit 500 {skip locked})
@@ -128,10 +123,8 @@ const (
 			and bytes <= 0`
 )
 
-// use is what some rows of one owner take.
 type use struct{ entries, bytes int64 }
 
-// sweep deletes expired rows and returns how many.
 func (r *room) sweep(ctx context.Context) (deleted int, err error) {
 	s := r.store
 	err = s.inTx(ctx, func(tx *sql.Tx) error {
@@ -140,7 +133,7 @@ func (r *room) sweep(ctx context.Context) (deleted int, err error) {
 			return err
 		}
 		var all use
-		for _, owner := range slices.Sorted(maps.Keys(freed)) { // the order in which all lock
+		for _, owner := range slices.Sorted(maps.Keys(freed)) { // the common locking order
 			u := freed[owner]
 			all.entries, all.bytes = all.entries+u.entries, all.bytes+u.bytes
 			if err := r.give(ctx, tx, owner, u); err != nil {
@@ -162,7 +155,6 @@ func (r *room) give(ctx context.Context, tx *sql.Tx, owner string, u use) error 
 	return err
 }
 
-// deleteExpired deletes expired rows and returns what they took, by owner.
 func (r *room) deleteExpired(ctx context.Context, tx *sql.Tx) (
 	freed map[string]use, deleted int, err error) {
 	rows, err := tx.QueryContext(ctx, r.expired, r.store.service, r.store.service)

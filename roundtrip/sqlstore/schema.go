@@ -9,11 +9,9 @@ import (
 	"strings"
 )
 
-// schemaVersion is the version of the tables that this package uses. Each claim checks it again.
 const schemaVersion = 1
 
-// schema makes the tables, in the words of write. Times are milliseconds since 1970 by the clock
-// of the database.
+// schema creates the tables. Times are milliseconds since 1970 by the database's clock.
 const schema = `create table if not exists rondo_schema (
 	id integer not null primary key check (id = 1),
 	version integer not null
@@ -75,16 +73,15 @@ create index if not exists rondo_wakes_id on rondo_wakes (service, id);
 insert into rondo_schema (id, version) values (1, 1) on conflict (id) do nothing;
 `
 
-// Schema returns the statements that make the tables, for a migration of yours. Executed again
-// they change nothing.
+// Schema returns the statements that create the tables, for a migration. They are idempotent.
 func Schema(d Dialect) string { return d.write(schema) }
 
-// CreateTables executes [Schema] in one transaction. The account needs the right to create
-// tables, which that of the server does not. Calls may overlap, also from several processes.
+// CreateTables executes [Schema] in one transaction. The account must be allowed to create tables,
+// which the server's need not be. Calls may overlap, also from several processes.
 func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 	err := inTx(ctx, db, d, func(tx *sql.Tx) error {
 		statements := strings.SplitAfter(Schema(d), ";\n")
-		if d == PostgreSQL { // which does not let two create one table at once
+		if d == PostgreSQL { // which cannot create one table twice at once
 			statements = slices.Insert(statements, 0, "select pg_advisory_xact_lock(7236837100)")
 		}
 		for _, statement := range statements {
@@ -103,11 +100,10 @@ func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 	return nil
 }
 
-// errSchema is returned for tables that are not those of this package.
 var errSchema = errors.New("the tables are not those of this release; see sqlstore.Schema")
 
-// neededKeys returns the keys that the tables must have. What `on conflict` names must be unique,
-// or two could claim one state; without the others a search for rows reads every row.
+// neededKeys returns the tables' required keys. Without the unique ones of `on conflict` two could
+// claim one state; without the others searches scan every row.
 func neededKeys() map[string][]key {
 	return map[string][]key{
 		"rondo_claims": {{"service,key", true}, {"service,expires", false}},
@@ -124,7 +120,7 @@ type key struct {
 	unique  bool
 }
 
-// checkTables refuses tables in which a claim could be lost, made twice or never be forgotten.
+// checkTables refuses tables in which claims could be lost, doubled or never deleted.
 func (s *Store) checkTables(ctx context.Context) error {
 	var version int
 	err := s.db.QueryRowContext(ctx, "select version from rondo_schema where id = 1").Scan(&version)
@@ -142,8 +138,7 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return s.checkDurability(ctx)
 }
 
-// The indexes of a table: their columns in order, and whether they are unique. Those of only
-// some rows do not count, nor those that PostgreSQL has not finished.
+// A table's complete indexes of all rows: their columns in order, and uniqueness.
 const (
 	postgresIndexes = `select array_to_string(array(
 		select a.attname from unnest(i.indkey) with ordinality as k(n, place)
@@ -189,13 +184,12 @@ func (s *Store) checkKeys(ctx context.Context, table string, keys []key) error {
 	return nil
 }
 
-// checkDurability refuses settings with which a crash of the database forgets what it has
-// acknowledged.
+// checkDurability refuses settings with which a database crash loses acknowledged writes.
 func (s *Store) checkDurability(ctx context.Context) error {
 	if s.dialect != PostgreSQL {
 		var synchronous int
 		err := s.db.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
-		if err == nil && synchronous < 2 { // 1 forgets the last ones with the power, in mode WAL
+		if err == nil && synchronous < 2 { // 1 loses the last ones in a power failure, in mode WAL
 			err = errors.New("the pragma synchronous is not full: a crash could forget claims")
 		}
 		return err

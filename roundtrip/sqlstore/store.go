@@ -13,28 +13,26 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Options configure a [Store]. The zero value is good for PostgreSQL. A negative number is an
-// error.
+// Options configure a [Store]. The zero value is for PostgreSQL. Negative numbers are errors.
 type Options struct {
-	// Dialect is that of the database.
-	Dialect Dialect
-	// Service names the server, at most 100 bytes: replicas of one server have the same, and
-	// servers that share a database different ones. Empty: "rondo".
+	Dialect Dialect // of the database
+	// Service names the server, at most 100 bytes: the same for its replicas, different for servers
+	// that share a database. Empty: "rondo".
 	Service string
-	// MaxEntries bounds the claims, and the states, of all principals together. One principal
-	// may have a quarter. Each claim takes about 400 bytes. 0: 500,000.
+	// MaxEntries limits claims, and states, of all principals; one principal may have a quarter. A
+	// claim takes about 400 bytes. 0: 500,000.
 	MaxEntries int64
-	// MaxBytes bounds what recorded outcomes take, what states take, and what the records of
-	// tasks take that are over, in the same way. An outcome that has no room is not recorded: its
-	// replay learns that the outcome is not known. A task that is over is kept all the same, and
-	// none begins until others are dropped. 0: 256 MiB.
+	// MaxBytes likewise limits recorded outcomes, states, and records of finished tasks, each. An
+	// outcome over the limit is not recorded: its replay gets the error that the outcome is
+	// unknown. A finished task is kept all the same, and none begins until others are dropped. 0:
+	// 256 MiB.
 	MaxBytes int64
 }
 
 const maxService = 100
 
-// A Store is a [store.Guard], a [store.StateStore] and a [store.TaskStore] for a fleet. It may be
-// used concurrently. It starts no goroutines and needs no closing; the database stays the caller's.
+// A Store is a [store.Guard], [store.StateStore] and [store.TaskStore] for a fleet. It may be used
+// concurrently. It starts no goroutines and needs no closing; the caller closes the database.
 type Store struct {
 	db      *sql.DB
 	dialect Dialect
@@ -52,9 +50,9 @@ var (
 	_ store.TaskStore  = (*Store)(nil)
 )
 
-// New returns a store in the tables that [CreateTables] has made. It refuses tables of another
-// version, or without the keys that they need, a database that cannot be written to, and settings
-// with which a crash forgets what was stored. ctx ends the call, not the store.
+// New returns a store in the tables of [CreateTables]. It refuses tables of another version or
+// without required keys, a read-only database, and settings with which a crash loses writes. ctx
+// ends the call, not the store.
 func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	var o Options
 	if opts != nil {
@@ -62,7 +60,7 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	}
 	switch {
 	case db == nil:
-		return nil, errors.New("sqlstore: there is no database")
+		return nil, errors.New("sqlstore: the database is nil")
 	case o.Dialect != PostgreSQL && o.Dialect != SQLite:
 		return nil, fmt.Errorf("sqlstore: options: unknown Dialect %d", o.Dialect)
 	case min(o.MaxEntries, o.MaxBytes) < 0:
@@ -90,17 +88,17 @@ func New(ctx context.Context, db *sql.DB, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Claim implements [store.Guard]. It returns within five seconds and ignores the end of ctx once it
-// has begun. If the database does not answer in time, the claim may have been stored nevertheless.
-// No handler runs then, and a retry with the same answers at this store gets the claim. At other
-// replicas the state is spent, because it could be used twice otherwise.
+// Claim implements [store.Guard]. It returns within five seconds and, once begun, ignores the end
+// of ctx. If the database does not answer in time, the claim may be stored nevertheless. No handler
+// runs then, and a retry with the same answers at this store gets the claim. At other replicas the
+// state is spent, because it could be used twice otherwise.
 func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byte,
 	until time.Time) (store.Claim, error) {
 	return s.guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
-// ReserveForAuthenticated leaves a quarter of the room to callers who authenticate, from now on.
-// The funnel calls it where callers can; the store learns it from the first one otherwise.
+// ReserveForAuthenticated reserves a quarter of the room for authenticated callers. The funnel
+// calls it if callers can authenticate; otherwise the first one that does has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
 // Put implements [store.StateStore]. It ends with ctx, and after five seconds.
@@ -129,9 +127,8 @@ func (s *Store) Put(
 	return nil
 }
 
-// expires is when a row may be deleted: not before the time that the caller gave, by its own
-// clock and by that of the database, and ten minutes more. The parameters are how long the row
-// must be kept, and until when, in milliseconds.
+// expires is when a row may be deleted: ten minutes after the caller's time, by both its clock and
+// the database's. Parameters: how long to keep the row, and until when, in milliseconds.
 const expires = `{max}({now} + cast($5 as bigint), cast($6 as bigint)) + 600000`
 
 const insertState = `insert into rondo_states (service, key, owner, state, expires)
@@ -160,7 +157,6 @@ func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	return inTx(ctx, s.db, s.dialect, do)
 }
 
-// inTx runs do in a transaction, which it commits unless do fails.
 func inTx(ctx context.Context, db *sql.DB, d Dialect, do func(*sql.Tx) error) error {
 	tx, err := db.BeginTx(ctx, d.isolation())
 	if err != nil {
@@ -173,12 +169,10 @@ func inTx(ctx context.Context, db *sql.DB, d Dialect, do func(*sql.Tx) error) er
 	return tx.Commit()
 }
 
-// An executor is a database or a transaction.
 type executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// exec executes a statement and returns how many rows it has changed.
 func (s *Store) exec(
 	ctx context.Context, on executor, statement string, args ...any,
 ) (int64, error) {
@@ -189,7 +183,7 @@ func (s *Store) exec(
 	return result.RowsAffected()
 }
 
-// checkWrites writes a claim, a state and a task as their methods do, and takes them back.
+// checkWrites writes a claim, a state and a task as usual, and rolls back.
 func (s *Store) checkWrites(ctx context.Context) error {
 	err := s.inTx(ctx, func(tx *sql.Tx) error {
 		c := sharedguard.Claim{Key: "check"}

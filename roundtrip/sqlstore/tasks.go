@@ -16,10 +16,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A task is a row of rondo_tasks, and a row of rondo_wakes for each thing that it waits for. Its
-// column due is null for never. Its column counted is null while the task is not over; then it has
-// the bytes that rondo_usage counts for it. Rows are locked in the order task, usage of its owner,
-// usage of all.
+// A task is a row of rondo_tasks, and a row of rondo_wakes for each thing that it waits for. Column
+// due is null for never. Column counted is null until the task is over, then its bytes in
+// rondo_usage. Locking order: task, owner's usage, total usage.
 
 const insertTask = `insert into rondo_tasks
 	(service, id, flow, owner, number, holder, record, wakes, due, keep, counted)
@@ -42,7 +41,7 @@ const (
 	settleTask = `update rondo_tasks set wakes = $1, counted = $2 where service = $3 and id = $4`
 	renewTask  = `update rondo_tasks set due = {now} + cast($1 as bigint)
 		where service = $2 and id = $3 and holder = $4 and holder <> '' and counted is null`
-	// The time is that of a subquery, without which PostgreSQL does not use the index.
+	// The time is a subquery's, without which PostgreSQL does not use the index.
 	dueTasks = `select id from rondo_tasks where service = $1 and due <= (select {now})
 		order by due limit $2`
 	wakeTasks = `update rondo_tasks set due = {now} where service = $1 and id in (
@@ -57,7 +56,6 @@ const (
 		from rondo_tasks t where t.service = rondo_wakes.service and t.id = rondo_wakes.id)`
 )
 
-// ownerText returns how rondo_usage names the owner of a task.
 func ownerText(owner [32]byte) string {
 	if owner == [32]byte{} {
 		return sharedguard.OwnerOf("")
@@ -91,8 +89,8 @@ func inTime(ctx context.Context, method string, do func(ctx context.Context) err
 	return nil
 }
 
-// CreateTask implements [store.TaskStore]. Like all methods of it, it ends with ctx, and after
-// five seconds. There is no room, either, while the tasks that are over take [Options].MaxBytes.
+// CreateTask implements [store.TaskStore]. Like all methods of it, it ends with ctx, and after five
+// seconds. Finished tasks that take [Options].MaxBytes also leave no room.
 func (s *Store) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	return inTime(ctx, "create a task", func(ctx context.Context) error {
@@ -256,7 +254,7 @@ func (s *Store) putTask(ctx context.Context, tx *sql.Tx, task *store.Task,
 			return err
 		}
 	}
-	if ends { // a result is kept whether there is room for it or not
+	if ends { // results are kept even without room
 		u := use{1, -counted.Int64}
 		err = cmp.Or(s.tasks.give(ctx, tx, owner, u), s.tasks.give(ctx, tx, everybody, u))
 	}
@@ -318,11 +316,9 @@ func readIDs(rows *sql.Rows) (ids [][32]byte, err error) {
 	return ids, rows.Err()
 }
 
-// maxDropBatches is how many batches of tasks one call of [Store.DropTasks] drops at most.
-const maxDropBatches = 20
+const maxDropBatches = 20 // per call of [Store.DropTasks]
 
-// DropTasks implements [store.TaskStore]. It drops at most 10,000 tasks, the oldest, some hundred
-// in a transaction.
+// DropTasks implements [store.TaskStore]. It drops at most 10,000 tasks, the oldest, in batches.
 func (s *Store) DropTasks(ctx context.Context) error {
 	for n := range maxDropBatches {
 		dropped := 0

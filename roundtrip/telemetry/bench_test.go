@@ -13,19 +13,17 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// dropped exports spans to nowhere.
 type dropped struct{}
 
 func (dropped) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
 func (dropped) Shutdown(context.Context) error                        { return nil }
 
-// BenchmarkOverhead is a plain call and a flow of two questions, without traces, with traces of
-// which none is sampled, and with traces of which each is; client and server in one process,
-// without a network, so that the share of the traces is as large as it gets.
+// BenchmarkOverhead is a plain call and a flow of two questions, without traces, unsampled and
+// sampled. Client and server share a process, so that the share of tracing is largest.
 func BenchmarkOverhead(b *testing.B) {
 	for _, test := range []struct {
 		name    string
-		sampler sdk.Sampler // nil: there are no traces
+		sampler sdk.Sampler // nil: no traces
 	}{{"none", nil}, {"unsampled", sdk.NeverSample()}, {"sampled", sdk.AlwaysSample()}} {
 		for _, tool := range []string{"plain", "deploy"} {
 			b.Run(tool+"/"+test.name, func(b *testing.B) {

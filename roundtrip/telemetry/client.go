@@ -14,12 +14,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Peer returns peer, a server as clients and gateways reach it, with a span for each request and
-// for each question that the server pushes. The server is told of the span of a request. Nil stays
-// nil.
+// Peer returns peer, a server connection of a client or gateway, with a span for each request and
+// each question that the server pushes. The span's context is sent to the server. Nil stays nil.
 //
-// A flow of revision 2026-07-28 is several requests: with a span of yours around the call they are
-// one trace.
+// A flow of revision 2026-07-28 is several requests: wrap the call in a span to get one trace.
 func (t *Telemetry) Peer(peer protocol.Peer) protocol.Peer {
 	if peer == nil {
 		return nil
@@ -31,13 +29,13 @@ func (t *Telemetry) Peer(peer protocol.Peer) protocol.Peer {
 	return p
 }
 
-// A tracedPeer is a connection. It has the methods by which clients and gateways know others.
+// A tracedPeer is a connection, with the methods by which clients and gateways identify peers.
 type tracedPeer struct {
 	protocol.Peer
 	telemetry *Telemetry
 
 	mu      sync.Mutex
-	running map[trace.SpanID]trace.SpanContext // of the requests that run
+	running map[trace.SpanID]trace.SpanContext // of running requests
 }
 
 func (p *tracedPeer) ServerURL() string {
@@ -47,7 +45,7 @@ func (p *tracedPeer) ServerURL() string {
 	return ""
 }
 
-// Done returns nil where the peer does not say when it ends.
+// Done returns nil if the peer does not report its end.
 func (p *tracedPeer) Done() <-chan struct{} {
 	if ends, ok := p.Peer.(interface{ Done() <-chan struct{} }); ok {
 		return ends.Done()
@@ -72,7 +70,6 @@ func (p *tracedPeer) handle(ctx context.Context, to protocol.Peer, req *protocol
 	})
 }
 
-// send has a request sent within a span.
 func (p *tracedPeer) send(ctx context.Context, req *protocol.Request, send func(context.Context,
 	*protocol.Request) (*protocol.Response, error)) (*protocol.Response, error) {
 	t := p.telemetry
@@ -97,7 +94,7 @@ func (p *tracedPeer) send(ctx context.Context, req *protocol.Request, send func(
 	return resp, err
 }
 
-// targetOf returns what a request that is to be sent is about: a tool, a prompt or a URI.
+// targetOf returns a request's target: a tool, a prompt or a URI.
 func targetOf(req *protocol.Request) (target string) {
 	if !protocol.MultiRoundTrip(req.Method) {
 		return ""
@@ -111,7 +108,7 @@ func targetOf(req *protocol.Request) (target string) {
 	return target
 }
 
-// readResponse reads how a request ended; its result, which may be long, only where that is wanted.
+// readResponse reads a request's outcome; its result, which may be long, only if wanted.
 func (o *operation) readResponse(resp *protocol.Response, err error, results bool) {
 	if err == nil && resp != nil && resp.Error != nil {
 		err = resp.Error
@@ -125,7 +122,6 @@ func (o *operation) readResponse(resp *protocol.Response, err error, results boo
 	}
 }
 
-// setServer sets which server a request goes to.
 func (p *tracedPeer) setServer(o *operation) {
 	u, err := url.Parse(p.ServerURL())
 	switch {
@@ -140,7 +136,6 @@ func (p *tracedPeer) setServer(o *operation) {
 	}
 }
 
-// addRunning notes the span of a request until the function is called.
 func (p *tracedPeer) addRunning(span trace.SpanContext) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,9 +147,9 @@ func (p *tracedPeer) addRunning(span trace.SpanContext) func() {
 	}
 }
 
-// findParent returns a context for what a server asks. Its parent is the span of the server where
-// that is of the trace of a request that runs, and it is sampled as that request is. Any other is a
-// link: no server writes into other traces, or decides what is sampled here.
+// findParent returns a context for a server's question. The server's span becomes the parent if it
+// belongs to the trace of a running request, and is sampled as that request is. Any other is a
+// link: no server may write into other traces, or decide sampling here.
 func (p *tracedPeer) findParent(ctx context.Context, req *protocol.Request) (
 	context.Context, []trace.SpanStartOption) {
 	meta, _ := protocol.Meta(req.Params).Get("_meta")
@@ -173,7 +168,6 @@ func (p *tracedPeer) findParent(ctx context.Context, req *protocol.Request) (
 	return ctx, []trace.SpanStartOption{linkTo(remote)}
 }
 
-// A tracedBack receives what a server sends, with a span for each question.
 type tracedBack struct {
 	protocol.BackCaller
 	peer *tracedPeer
@@ -193,11 +187,11 @@ func (b *tracedBack) Call(ctx context.Context, req *protocol.Request) (
 	return resp, err
 }
 
-// answerKey is of contexts in which a question is a span already.
+// answerKey marks contexts in which a question has a span already.
 type answerKey struct{}
 
-// Questions returns opts, which may be nil, with a span for each question that a handler answers:
-// those of revision 2026-07-28 come in results, which [Telemetry.Peer] passes on.
+// Questions returns opts, which may be nil, with a span for each answered question of revision
+// 2026-07-28, which come in results that [Telemetry.Peer] passes on.
 func (t *Telemetry) Questions(opts *client.Options) *client.Options {
 	var with client.Options
 	if opts != nil {
@@ -227,7 +221,6 @@ func traceAnswer[Q, A any](t *Telemetry, method string,
 	}
 }
 
-// A tracedLegacyPeer is a connection that supports sessions.
 type tracedLegacyPeer struct {
 	*tracedPeer
 	legacy protocol.LegacyPeer
@@ -258,7 +251,6 @@ func (p *tracedLegacyPeer) OpenSession(ctx context.Context, initialize *protocol
 	return session, resp, err
 }
 
-// A tracedSession is a session of a connection.
 type tracedSession struct {
 	protocol.LegacySession
 	peer *tracedPeer

@@ -38,7 +38,7 @@ func newServer(provider *sdk.TracerProvider, meters *sdkmetric.MeterProvider,
 	return srv, err
 }
 
-// newGateway is a gateway of which one trace shows the requests and the calls upstream.
+// newGateway returns a gateway whose requests and upstream calls share a trace.
 func newGateway(tel *telemetry.Telemetry, url string) (*gateway.Gateway, error) {
 	connect := gateway.HTTP(url, nil)
 	g, err := gateway.New(&gateway.Options{
@@ -53,7 +53,7 @@ func newGateway(tel *telemetry.Telemetry, url string) (*gateway.Gateway, error) 
 	return g, err
 }
 
-// A call of a tool that asks is two requests, of which the second is linked to the first.
+// A call of a tool that asks is two requests, the second linked to the first.
 func Example() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))

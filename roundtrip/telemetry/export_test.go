@@ -9,17 +9,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// AddToParams returns params with the context of ctx.
+// AddToParams returns params with the trace context of ctx.
 func AddToParams(ctx context.Context, params json.RawMessage) json.RawMessage {
 	return carry(ctx, propagation.TraceContext{}).addToParams(params)
 }
 
-// BaggageOf returns the baggage that a _meta brings.
+// BaggageOf returns the baggage of a _meta.
 func BaggageOf(meta json.RawMessage) string {
 	return readMeta(protocol.Meta(meta))[protocol.MetaBaggage]
 }
 
-// ParentOf returns the traceparent that a _meta brings.
+// ParentOf returns the traceparent of a _meta.
 func ParentOf(meta json.RawMessage) string {
 	return readMeta(protocol.Meta(meta))[protocol.MetaTraceParent]
 }

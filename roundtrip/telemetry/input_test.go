@@ -24,7 +24,7 @@ import (
 
 const sampledParent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 
-// send calls a tool with _meta as given, as a client does that is not ours.
+// send calls a tool with any _meta, as a foreign client does.
 func send(t testing.TB, srv *server.Server, tool, meta string) *protocol.Response {
 	t.Helper()
 	params := `{"name":` + quote(tool) + `,"arguments":{"where":"x"},"_meta":{` +
@@ -69,8 +69,7 @@ func TestAMalformedContextIsIgnored(t *testing.T) {
 	}
 }
 
-// TestCallersForceNothing: the sampler of the host decides, whatever the caller marks as sampled.
-// The span of the caller is a link then. One that is trusted decides.
+// TestCallersForceNothing: the host's sampler decides, unless the caller is trusted.
 func TestCallersForceNothing(t *testing.T) {
 	sampled := `,"traceparent":"` + sampledParent + `","tracestate":"a=b"`
 	for _, test := range []struct {
@@ -164,11 +163,11 @@ func TestBaggageIsSentWhereWanted(t *testing.T) {
 	}
 }
 
-// scripted is a server that does as a test says: it is asked, and asks.
+// scripted is a server that a test scripts, and may ask.
 type scripted struct {
 	handle func(*protocol.Request)
-	refuse func() *protocol.Error // nil: it serves all
-	ask    string                 // params of a question that it pushes in a session
+	refuse func() *protocol.Error // nil: serves all
+	ask    string                 // params of a question pushed in a session
 }
 
 func (s *scripted) answer(req *protocol.Request, result string) *protocol.Response {
@@ -186,7 +185,7 @@ func (s *scripted) Handle(ctx context.Context, req *protocol.Request, back proto
 	if caller, ok := back.(protocol.BackCaller); ok && s.ask != "" &&
 		req.Method == protocol.MethodCallTool {
 		id, _ := protocol.ParseID([]byte(`"q"`))
-		// As on a stream, where nothing tells which request asks.
+		// As on a stream, which does not identify the asking request.
 		_, err := caller.Call(context.Background(), &protocol.Request{ID: id,
 			Method: protocol.MethodElicit, Params: json.RawMessage(s.ask)})
 		if err != nil {
@@ -215,8 +214,7 @@ func (s scriptedSession) OpenSession(_ context.Context, req *protocol.Request,
 		`"serverInfo":{"name":"s","version":"1"}}`), nil
 }
 
-// TestServersForceNothing: a server that pushes a question with a context of its own writes into no
-// other trace, and has nothing sampled.
+// TestServersForceNothing: a pushed question neither enters other traces nor decides sampling.
 func TestServersForceNothing(t *testing.T) {
 	peer := scriptedSession{&scripted{ask: `{"message":"?","requestedSchema":{"type":"object",` +
 		`"properties":{"where":{"type":"string"}}},"_meta":{"traceparent":"` + sampledParent + `"}}`}}
@@ -241,7 +239,6 @@ func TestServersForceNothing(t *testing.T) {
 	}
 }
 
-// TestAServerCannotHaveARequestSampledThatIsNot: it knows the trace of the request.
 func TestAServerCannotHaveARequestSampledThatIsNot(t *testing.T) {
 	b := newBook(t)
 	b.sampler = sdk.ParentBased(sdk.NeverSample())
@@ -261,7 +258,6 @@ func TestAServerCannotHaveARequestSampledThatIsNot(t *testing.T) {
 	}
 }
 
-// TestWhatPeersMakeUpIsNoName: of a span, nor a label of a metric.
 func TestWhatPeersMakeUpIsNoName(t *testing.T) {
 	b := newBook(t)
 	srv := b.serve(b.tel("server", telemetry.Options{}))
@@ -298,7 +294,6 @@ server server _OTHER failed -32601
 	}
 }
 
-// TestTextsOfErrorsStayOut: what the server's own errors quote, too.
 func TestTextsOfErrorsStayOut(t *testing.T) {
 	b := newBook(t)
 	tel, err := b.tel("server", telemetry.Options{}), errors.New("with "+secretAnswer)
@@ -366,7 +361,6 @@ func TestARunOfATaskIsATraceOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheWaitOfPeopleIsAnEvent: of the request that brings the answer.
 func TestTheWaitOfPeopleIsAnEvent(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		b := newBook(t)
@@ -389,8 +383,7 @@ func TestTheWaitOfPeopleIsAnEvent(t *testing.T) {
 	}
 }
 
-// FuzzMeta: whatever a peer sends, nothing panics, and what is sent on is the same but for the
-// context.
+// FuzzMeta: nothing panics, and only the trace context of what is sent on changes.
 func FuzzMeta(f *testing.F) {
 	f.Add(`{"_meta":{"traceparent":"` + sampledParent + `","a":[1.0]},"x":1e2}`)
 	f.Add(`{"_meta":7,"x":{}}`)
@@ -404,7 +397,7 @@ func FuzzMeta(f *testing.F) {
 		out := telemetry.AddToParams(parent, json.RawMessage(params))
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal([]byte(params), &before) != nil || before == nil ||
-			string(out) == params { // as where a member is there twice
+			string(out) == params { // as with a repeated member
 			return
 		}
 		if err := json.Unmarshal(out, &after); err != nil {

@@ -35,14 +35,13 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 type book struct {
 	testing.TB
 	exporter *tracetest.InMemoryExporter
-	sampler  sdk.Sampler // of servers; nil: each trace
+	sampler  sdk.Sampler // of servers; nil: every trace
 }
 
 func newBook(t testing.TB) *book {
 	return &book{TB: t, exporter: tracetest.NewInMemoryExporter()}
 }
 
-// provider returns the tracer provider of a process.
 func (b *book) provider(process string, sampler sdk.Sampler) *sdk.TracerProvider {
 	options := []sdk.TracerProviderOption{sdk.WithSyncer(named{b.exporter, process})}
 	if sampler != nil {
@@ -51,7 +50,7 @@ func (b *book) provider(process string, sampler sdk.Sampler) *sdk.TracerProvider
 	return sdk.NewTracerProvider(options...)
 }
 
-// named exports spans with the name of their process.
+// named exports spans with their process's name.
 type named struct {
 	*tracetest.InMemoryExporter
 	process string
@@ -69,7 +68,6 @@ func (n named) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error 
 	return nil
 }
 
-// tel returns the telemetry of a process.
 func (b *book) tel(process string, opts telemetry.Options) *telemetry.Telemetry {
 	b.Helper()
 	opts.TracerProvider = b.provider(process, b.sampler)
@@ -82,8 +80,7 @@ func (b *book) tel(process string, opts telemetry.Options) *telemetry.Telemetry 
 
 func everybody(*server.Request) bool { return true }
 
-// tree returns the spans of the traces that pick chooses, each below its parent, with those that
-// they are linked to.
+// tree returns the spans of the traces that pick chooses, each below its parent, with their links.
 func (b *book) tree(pick func(tracetest.SpanStub) bool) string {
 	spans := b.exporter.GetSpans()
 	names, chosen := map[trace.SpanID]string{}, map[trace.TraceID]bool{}
@@ -143,10 +140,9 @@ func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
 	return ""
 }
 
-// rooted picks traces that begin with the span of the caller.
+// rooted picks traces that begin with the caller's span.
 func rooted(s tracetest.SpanStub) bool { return s.Name == "caller" }
 
-// find returns the spans of a name.
 func (b *book) find(name string) (found []tracetest.SpanStub) {
 	for _, s := range b.exporter.GetSpans() {
 		if s.Name == name {
@@ -156,14 +152,13 @@ func (b *book) find(name string) (found []tracetest.SpanStub) {
 	return found
 }
 
-// answers is what the person says. Nothing of it may be in a span.
+// secretAnswer must not be in any span.
 const secretAnswer = "the answer of the person"
 
 type target struct {
 	Where string `json:"where"`
 }
 
-// deploy asks two questions, one after the other.
 func deploy(ctx context.Context, _ *server.ToolCall, _ target) (protocol.CallToolOutcome, error) {
 	for _, key := range []string{"one", "two"} {
 		if _, err := roundtrip.Ask[target](ctx, key, "secret question "+key+"?"); err != nil {
@@ -190,7 +185,6 @@ func (b *book) serve(tel *telemetry.Telemetry) *server.Server {
 	return srv
 }
 
-// fleet serves two replicas behind a balancer, and returns its URL.
 func (b *book) fleet(build func(name string, o *replicas.Options) http.Handler) string {
 	f := servertest.StartFleet(b, 2, func(o *replicas.Options) http.Handler {
 		return build(o.Name, o)
@@ -203,7 +197,6 @@ func (b *book) fleet(build func(name string, o *replicas.Options) http.Handler) 
 	return balancer.URL
 }
 
-// servers serves two replicas of a server.
 func (b *book) servers(name string, opts telemetry.Options) string {
 	return b.fleet(func(replica string, o *replicas.Options) http.Handler {
 		h, err := serverhttp.New(b.serve(b.tel(name+"-"+replica, opts)),
@@ -215,7 +208,6 @@ func (b *book) servers(name string, opts telemetry.Options) string {
 	})
 }
 
-// overHTTP returns a connection to a URL.
 func (b *book) overHTTP(url string) protocol.Peer {
 	peer, err := clienthttp.New(url, nil)
 	if err != nil {
@@ -224,7 +216,6 @@ func (b *book) overHTTP(url string) protocol.Peer {
 	return peer
 }
 
-// overStream returns a connection over lines, as stdio is, to a server.
 func (b *book) overStream(srv *server.Server) protocol.Peer {
 	r, w := servertest.ServeLines(b, func(ctx context.Context, in io.Reader, out io.Writer) {
 		_ = srv.ServeStream(ctx, in.(io.ReadCloser), out.(io.WriteCloser), nil)
@@ -237,7 +228,7 @@ func (b *book) dial(tel *telemetry.Telemetry, peer protocol.Peer, era protocol.E
 	b.Helper()
 	c, err := client.New(tel.Peer(peer), tel.Questions(&client.Options{Era: era,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
-			time.Sleep(20 * time.Millisecond) // people take longer than a flow
+			time.Sleep(20 * time.Millisecond) // people are slower than a flow
 			return client.Accept(target{secretAnswer})
 		}}))
 	if err != nil {
@@ -249,7 +240,7 @@ func (b *book) dial(tel *telemetry.Telemetry, peer protocol.Peer, era protocol.E
 
 const secretArgument = "the argument of the call"
 
-// call calls a tool within a span of the caller, and forgets what came before it.
+// call calls a tool within a span of the caller, and drops earlier spans.
 func (b *book) call(c *client.Client, tool string) {
 	b.Helper()
 	if _, err := c.Negotiate(b.Context()); err != nil {
@@ -264,7 +255,6 @@ func (b *book) call(c *client.Client, tool string) {
 	}
 }
 
-// awaitTool waits until a gateway publishes a tool.
 func (b *book) awaitTool(c *client.Client, name string) {
 	b.Helper()
 	for range 500 {
@@ -278,7 +268,7 @@ func (b *book) awaitTool(c *client.Client, name string) {
 	b.Fatalf("the tool %s is not published", name)
 }
 
-// wants compares trees. Which replica served a request is no part of them.
+// wants compares trees, ignoring which replica served a request.
 func (b *book) wants(got, want string) {
 	b.Helper()
 	got = regexp.MustCompile(`(server|upstream)-[ab] `).ReplaceAllString(got, "$1 ")
@@ -287,7 +277,6 @@ func (b *book) wants(got, want string) {
 	}
 }
 
-// holdsNoSecrets checks all spans for what they never hold.
 func (b *book) holdsNoSecrets() {
 	b.Helper()
 	text := fmt.Sprintf("%+v", b.exporter.GetSpans())

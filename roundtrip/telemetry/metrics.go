@@ -11,9 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Metrics returns a sink for the metrics of package middleware and of routers, from the table that
-// those for Prometheus are from. rondo_human_wait_seconds is "rondo.human_wait" in seconds here,
-// and rondo_requests_total "rondo.requests": exporters for Prometheus spell them as before.
+// Metrics returns a sink for the metrics of package middleware and of routers, from the same table
+// as for Prometheus. rondo_human_wait_seconds becomes "rondo.human_wait" in seconds,
+// rondo_requests_total "rondo.requests"; exporters for Prometheus restore the names.
 func Metrics(provider metric.MeterProvider) event.MetricSink { return sink{provider.Meter(scope)} }
 
 type sink struct{ meter metric.Meter }
@@ -37,7 +37,7 @@ func (s sink) Register(table []event.Series) ([]event.Vector, error) {
 			case series.Constant:
 				in.Add(1)
 			case series.Buckets == nil:
-				in.Add(0) // so that it is there from now on
+				in.Add(0) // so that the series exists
 			}
 			return in
 		}
@@ -45,7 +45,6 @@ func (s sink) Register(table []event.Series) ([]event.Vector, error) {
 	return vectors, nil
 }
 
-// A recorder records a value under labels.
 type recorder func(value float64, labels metric.MeasurementOption)
 
 func (s sink) newInstrument(series *event.Series) (recorder, error) {

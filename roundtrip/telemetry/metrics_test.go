@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// collect returns the series that are not zero, as name, unit, labels and count or value.
+// collect returns the non-zero series, as name, unit, labels and count or value.
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -60,8 +60,7 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	return got
 }
 
-// TestMetricsAreThoseOfTheTable: and the two of the semantic conventions, over a flow that asks
-// twice.
+// TestMetricsAreThoseOfTheTable and two of the conventions, over a flow that asks twice.
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -108,8 +107,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// TestPeersMakeNoSeries: neither a caller that makes up methods, which are refused for another
-// reason, nor a server that makes up codes.
+// TestPeersMakeNoSeries: neither callers' invented methods nor servers' invented codes.
 func TestPeersMakeNoSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	b := newBook(t)

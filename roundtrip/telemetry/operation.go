@@ -17,29 +17,27 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Attributes of the semantic conventions for MCP, and values of them.
+// Attributes and values of the semantic conventions for MCP.
 const (
 	methodKey = attribute.Key("mcp.method.name")
 	errorKey  = attribute.Key("error.type")
 	statusKey = attribute.Key("rpc.response.status_code")
 
-	otherMethod = "_OTHER"     // one that there is not
-	otherCode   = "_OTHER"     // of an error, that is not reserved
-	toolError   = "tool_error" // a result that says that the tool failed
+	otherMethod = "_OTHER"     // unknown
+	otherCode   = "_OTHER"     // of an unreserved error code
+	toolError   = "tool_error" // a result reports the tool's failure
 )
 
-// maxID is how much of the id of a request is kept, in bytes: a peer chooses it.
-const maxID = 64
+const maxID = 64 // bytes kept of a request id, which a peer chooses
 
-// An operation is a request, or a question, from its beginning to its answer.
 type operation struct {
 	span           trace.Span
 	method, target string
 	began          time.Time
-	duration       metric.Float64Histogram // nil: nobody counts
-	failed         string                  // error.type; empty: it has not failed
-	code           bool                    // failed is a code of JSON-RPC
-	unknown        bool                    // it was refused, and its method may be made up
+	duration       metric.Float64Histogram // nil: no metrics
+	failed         string                  // error.type; empty: success
+	code           bool                    // failed is a JSON-RPC code
+	unknown        bool                    // refused, and its method may be invented
 }
 
 // begin begins an operation, which counts as a panic until its answer is read.
@@ -50,7 +48,7 @@ func (t *Telemetry) begin(ctx context.Context, kind trace.SpanKind, method strin
 	return ctx, operation{span: span, method: method, began: time.Now(), failed: "panic"}
 }
 
-// readError reads the error of a peer, or another one as missing.
+// readError reads a peer's error, or another one as missing.
 func (o *operation) readError(err error, missing string) {
 	if o.failed = ""; err == nil {
 		return
@@ -62,8 +60,7 @@ func (o *operation) readError(err error, missing string) {
 	}
 }
 
-// end ends the span. What peers make up, methods and tools that there are not, is no part of its
-// name, nor a label of the metric.
+// end ends the span, without methods and tools that peers may invent in names and labels.
 func (o *operation) end(ctx context.Context) {
 	defer o.span.End()
 	if o.duration == nil && !o.span.IsRecording() {
@@ -109,21 +106,19 @@ func (o *operation) addFailure(to []attribute.KeyValue, failed string) []attribu
 	return to
 }
 
-// isReserved reports whether a code is one of the 105 that JSON-RPC has a meaning for. Of others
-// there are as many as a peer likes.
+// isReserved reports whether a code is one of JSON-RPC's 105; peers may invent others.
 func isReserved(code int) bool {
 	return code == protocol.CodeParseError || -32603 <= code && code <= -32600 ||
 		-32099 <= code && code <= -32000
 }
 
-// isMethod reports whether the protocol has a method.
 func isMethod(method string) bool {
 	_, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
 	said, ok := protocol.AsError(err)
 	return !ok || said.Code != protocol.CodeMethodNotFound
 }
 
-// describeTarget returns what a request is about as attributes: a URI without its query.
+// describeTarget returns a request's target as attributes: a URI without its query.
 func describeTarget(method, target string) []attribute.KeyValue {
 	key := attribute.Key("gen_ai.tool.name")
 	switch method {
@@ -140,7 +135,6 @@ func describeTarget(method, target string) []attribute.KeyValue {
 	return []attribute.KeyValue{key.String(event.EscapeTarget(target))}
 }
 
-// describe sets what is known of a request from the start.
 func (o *operation) describe(id protocol.ID, version protocol.Version) {
 	text := id.String()
 	o.span.SetAttributes(append(describeTarget(o.method, o.target),
@@ -148,7 +142,6 @@ func (o *operation) describe(id protocol.ID, version protocol.Version) {
 		attribute.String("mcp.protocol.version", string(version)))...)
 }
 
-// setTransport sets how a request travels: over HTTP, or as lines.
 func (o *operation) setTransport(http bool) {
 	if !http {
 		o.span.SetAttributes(attribute.String("network.transport", "pipe"))

@@ -12,18 +12,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxBaggage is how long a baggage may be, in bytes: as much as W3C Baggage demands of whoever
-// passes one on.
+// maxBaggage in bytes is what W3C Baggage requires to be passed on.
 const maxBaggage = 8 << 10
 
-// A carrier is what the protocol reserves in _meta for trace context (basic/index, "OpenTelemetry
-// trace context").
+// A carrier is trace context in _meta (basic/index, "OpenTelemetry trace context").
 type carrier map[string]string
 
 var reserved = [...]string{protocol.MetaTraceParent, protocol.MetaTraceState, protocol.MetaBaggage}
 
-// readMeta returns what a peer sends of its context. What is no text is absent, and so is a
-// baggage that is too long: a part of it would look complete.
+// readMeta returns a peer's context, without non-strings and an overlong baggage.
 func readMeta(meta protocol.Meta) carrier {
 	c := carrier{}
 	for _, key := range reserved {
@@ -39,7 +36,7 @@ func readMeta(meta protocol.Meta) carrier {
 	return c
 }
 
-// extract returns the context of a peer: without a span where there is none, or a malformed one.
+// extract returns a peer's context, without a span if that is missing or malformed.
 func (t *Telemetry) extract(meta protocol.Meta) (trace.SpanContext, context.Context) {
 	ctx, c := context.Background(), readMeta(meta)
 	if len(c) > 0 {
@@ -48,14 +45,13 @@ func (t *Telemetry) extract(meta protocol.Meta) (trace.SpanContext, context.Cont
 	return trace.SpanContextFromContext(ctx), ctx
 }
 
-// carry returns what is to be sent of ctx, whose baggage cannot be too long.
+// carry returns what to send of ctx, whose baggage cannot be too long.
 func carry(ctx context.Context, p propagation.TextMapPropagator) carrier {
 	c := carrier{}
 	p.Inject(ctx, propagation.MapCarrier(c))
 	return c
 }
 
-// addTo returns meta with the members of c.
 func (c carrier) addTo(meta protocol.Meta) protocol.Meta {
 	for _, key := range reserved {
 		if value := c[key]; value != "" {
@@ -67,7 +63,6 @@ func (c carrier) addTo(meta protocol.Meta) protocol.Meta {
 	return meta
 }
 
-// addToParams returns parameters whose _meta has the members of c.
 func (c carrier) addToParams(params json.RawMessage) json.RawMessage {
 	if len(c) == 0 {
 		return params
@@ -87,7 +82,7 @@ func withBaggageOf(ctx, from context.Context) context.Context {
 	return ctx
 }
 
-// linkTo returns a link to the span of a peer. The tracestate of one would travel on.
+// linkTo returns a link to a peer's span, without tracestate, which would travel on.
 func linkTo(span trace.SpanContext) trace.SpanStartOption {
 	return trace.WithLinks(trace.Link{SpanContext: span.WithTraceState(trace.TraceState{})})
 }

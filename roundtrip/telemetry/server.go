@@ -18,8 +18,7 @@ var (
 	_ event.Observer   = (*Telemetry)(nil)
 )
 
-// Wrap is the [server.Middleware] that makes a span of each request. Put it first, so that what is
-// logged belongs to the span.
+// Wrap is the [server.Middleware] with a span per request. Put it first, for logs in spans.
 func (t *Telemetry) Wrap(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		ctx, o := t.beginRequest(ctx, request)
@@ -37,13 +36,13 @@ func (t *Telemetry) Wrap(next server.Handler) server.Handler {
 	}
 }
 
-// beginRequest begins the span of a request. The span of the caller is its parent or a link. A run
-// of a task has neither, since the server makes that request itself: see LinkSpan.
+// beginRequest begins the span of a request. The caller's span is its parent or a link; a task's
+// run has neither, since the server itself makes that request: see LinkSpan.
 func (t *Telemetry) beginRequest(ctx context.Context, request *server.Request) (
 	context.Context, operation) {
 	var options []trace.SpanStartOption
 	var meta protocol.Meta
-	if request.Meta != nil { // else a test has made the request
+	if request.Meta != nil { // nil in tests only
 		meta = request.Meta.Extra
 	}
 	remote, peer := t.extract(meta)
@@ -97,8 +96,8 @@ func (t *Telemetry) CarrySpan(ctx, request context.Context) context.Context {
 	return withBaggageOf(trace.ContextWithSpan(ctx, trace.SpanFromContext(request)), request)
 }
 
-// BeginQuestion implements [roundtrip.Tracer]: a question to the client of a session is a span
-// until it is answered. The client is told of the span, and gets no baggage.
+// BeginQuestion implements [roundtrip.Tracer]: a question to a session's client is a span until its
+// answer. The client gets the span's context without baggage.
 func (t *Telemetry) BeginQuestion(ctx context.Context, question protocol.InputRequest) (
 	protocol.InputRequest, func(error)) {
 	ctx, o := t.begin(ctx, trace.SpanKindClient, question.Kind().Method(), trace.WithAttributes(
@@ -111,8 +110,8 @@ func (t *Telemetry) BeginQuestion(ctx context.Context, question protocol.InputRe
 	}
 }
 
-// Observe implements [event.Observer]: an event is one of the span of its request as well, with the
-// name and the fields that it has in a log, but for texts of errors.
+// Observe implements [event.Observer]: events become events of the request's span, with names and
+// fields as in a log, without error texts.
 func (t *Telemetry) Observe(ctx context.Context, e event.Event) {
 	span := trace.SpanFromContext(ctx)
 	where, located := event.WhereOf(e)
@@ -130,7 +129,6 @@ func (t *Telemetry) Observe(ctx context.Context, e event.Event) {
 	span.AddEvent(name, trace.WithAttributes(fields.list...))
 }
 
-// An encoder takes the fields of an entry as attributes.
 type encoder struct {
 	list  []attribute.KeyValue
 	items []string
@@ -140,7 +138,7 @@ func fieldKey(name string) attribute.Key { return attribute.Key("rondo." + name)
 
 func (e *encoder) AddString(name, value string) {
 	switch name {
-	case "error", "panic", "stack": // which may quote arguments and answers
+	case "error", "panic", "stack": // may quote arguments and answers
 	default:
 		e.list = append(e.list, fieldKey(name).String(value))
 	}

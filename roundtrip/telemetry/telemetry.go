@@ -9,29 +9,26 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// scope names the instrumentation.
 const scope = "github.com/rondo-mcp/rondo/roundtrip/telemetry"
 
 // Options configure [New]. The zero value works.
 type Options struct {
-	// TracerProvider makes the spans. Nil: that of [otel.GetTracerProvider].
-	TracerProvider trace.TracerProvider
-	// MeterProvider gets mcp.server.operation.duration and mcp.client.operation.duration. Nil: that
-	// of [otel.GetMeterProvider].
+	TracerProvider trace.TracerProvider // nil: [otel.GetTracerProvider]
+	// MeterProvider gets mcp.{server,client}.operation.duration. Nil: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
-	// TrustCaller reports whether the trace context that a request brings may decide: its span is
-	// the parent then, whose sampled flag a sampler may follow, and its tracestate and baggage are
-	// taken over. Otherwise the span is a link. Trust gateways and programs of your own alone.
-	// Nil: nobody is trusted.
+	// TrustCaller reports whether to trust a request's trace context: its span becomes the parent,
+	// whose sampled flag a sampler may follow, and its tracestate and baggage are adopted.
+	// Otherwise the span is a link. Trust only your own gateways and programs. Nil: no caller is
+	// trusted.
 	TrustCaller func(*server.Request) bool
-	// Baggage takes the baggage of trusted callers, and sends that of the context to the servers
-	// that are called, who can read it. Of more than 8 KiB nothing is taken or sent.
+	// Baggage accepts the baggage of trusted callers, and sends the context's baggage to called
+	// servers, who can read it. Baggage over 8 KiB is dropped.
 	Baggage bool
 }
 
 // A Telemetry makes spans of requests, questions and answers. It is the middleware, observer and
-// [roundtrip.Tracer] of servers, and wraps the connections of clients. All methods may be called
-// concurrently, and one Telemetry may serve any number of servers and clients.
+// [roundtrip.Tracer] of servers, and wraps clients' connections. All methods may be called
+// concurrently, for any number of servers and clients.
 type Telemetry struct {
 	trustCaller func(*server.Request) bool
 	propagator  propagation.TextMapPropagator
@@ -40,7 +37,7 @@ type Telemetry struct {
 	serverDuration, clientDuration metric.Float64Histogram
 }
 
-// New returns a Telemetry; opts may be nil. It fails where the MeterProvider does.
+// New returns a Telemetry; opts may be nil. It fails if the MeterProvider does.
 func New(opts *Options) (*Telemetry, error) {
 	var o Options
 	if opts != nil {
@@ -67,7 +64,7 @@ func New(opts *Options) (*Telemetry, error) {
 	return t, err
 }
 
-// newDuration returns a histogram with the buckets that the semantic conventions recommend.
+// newDuration returns a histogram with the buckets of the semantic conventions.
 func newDuration(meter metric.Meter, name string) (metric.Float64Histogram, error) {
 	return meter.Float64Histogram(name, metric.WithUnit("s"),
 		metric.WithDescription("Duration of requests, with the time that people take."),

@@ -66,7 +66,6 @@ client internal caller
 	}
 }
 
-// gateways serves two replicas of a gateway before an upstream.
 func (b *book) gateways(connect func() protocol.Peer, era protocol.Era) string {
 	return b.fleet(func(name string, o *replicas.Options) http.Handler {
 		tel := b.tel("gateway", trusting)

@@ -1,8 +1,6 @@
-// Package inflight keeps the requests that are being served: to cancel one by its key, to cancel
-// all, and to drain, which is to take no more and to wait until the last has ended.
-//
-// A [Request] is started once and may be in several sets: in that of the server and in that of its
-// connection, for example.
+// Package inflight tracks the requests being served: to cancel one by its key, to cancel all, and
+// to drain. A [Request] is started once and may be in several sets, such as the server's and its
+// connection's.
 package inflight
 
 import (
@@ -14,25 +12,22 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// A Request is the context of one request that is served, and the watch that sees it wait for
-// people. It must not be copied.
+// A Request is the context and watch of one request. It must not be copied.
 type Request struct {
-	// DrainCause is the cause with which [Set.Drain] cancels a request that would go on for ever,
-	// such as a subscription. Nil: Drain waits for the request. It is set before the request is
-	// added to a set.
+	// DrainCause is the cause with which [Set.Drain] cancels an endless request, such as a
+	// subscription. Nil: Drain waits. Set it before adding the request to a set.
 	DrainCause error
-	// Uncancellable makes [Set.Cancel] pass the request over: initialize, which a client must not
-	// cancel. It is set before the request is added to a set.
+	// Uncancellable makes [Set.Cancel] skip the request, as for initialize. Set it before Begin.
 	Uncancellable bool
 
 	cancelled atomic.Bool
 	ctx       waiting.Context
 	listener  waiting.Listener
-	watch     waiting.LazyWatch // that ctx carries
+	watch     waiting.LazyWatch // carried by ctx
 }
 
-// Start returns the context to serve the request under, a child of parent. It is called once.
-// listener, which may be nil, hears when the request waits for a person.
+// Start returns the context to serve the request under, a child of parent. Call it once. listener,
+// which may be nil, learns when the request waits for a person.
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
 	r.listener = listener
 	r.ctx.Init(parent)
@@ -48,46 +43,40 @@ func (r *Request) Value(key any) any {
 	return nil
 }
 
-// ensureWatch returns the watch of a request that was started.
 func (r *Request) ensureWatch() *waiting.Watch {
 	return r.watch.Ensure(r.ctx.Parent(), r.listener)
 }
 
-// Context returns the context that Start returned.
+// Context returns Start's result.
 func (r *Request) Context() context.Context { return &r.ctx }
 
-// Cancel cancels the context with a cause. It frees its resources, too, so it is called for each
-// request in the end, with nil for one that has been served.
+// Cancel cancels the context and frees its resources. Call it for each request, finally with nil.
 func (r *Request) Cancel(cause error) { r.ctx.Cancel(cause) }
 
-// IsCancelled reports whether the client cancelled the request, by [Set.Cancel]: it must not be
-// answered.
+// IsCancelled reports that the client cancelled the request, so that it must not be answered.
 func (r *Request) IsCancelled() bool { return r.cancelled.Load() }
 
-// ErrCancelled is the cause with which a server cancels a request that its client does not want any
-// more, see [Set.Cancel].
+// ErrCancelled is the cause for a request that its client cancelled, see [Set.Cancel].
 var ErrCancelled = errors.New("server: the client cancelled the request")
 
-// Why [Set.Begin] does not take a request.
+// Errors of [Set.Begin].
 var (
 	ErrDraining  = errors.New("inflight: no more requests are taken")
 	ErrDuplicate = errors.New("inflight: a request with this key is in flight")
 )
 
-// A Set holds requests under keys: the ids that a client gave them, or the requests themselves
-// where nobody cancels one by its id. The zero value is empty and takes requests. All methods may
-// be called concurrently. They call listeners and cancel contexts with the mutex held, so neither
-// may call the set.
+// A Set holds requests by key: the client's ids, or the requests themselves if they are not
+// cancelled by id. The zero value is empty and ready. All methods may be called concurrently. They
+// call listeners and cancel contexts with the mutex held, so neither may call the set.
 type Set[K comparable] struct {
 	mu       sync.Mutex
-	requests map[K]*Request // those whose key is not free yet
-	count    int            // of requests that have begun and not ended
+	requests map[K]*Request // whose key is not freed
+	count    int            // begun and not ended
 	draining bool
 	drained  chan struct{} // made by Drain, closed when count is 0
 }
 
-// Begin adds a request, which has been started, until [Set.End]. It fails with [ErrDraining] or
-// [ErrDuplicate], and then End must not be called.
+// Begin adds a started request until [Set.End], or fails with [ErrDraining] or [ErrDuplicate].
 func (s *Set[K]) Begin(key K, r *Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,27 +94,25 @@ func (s *Set[K]) Begin(key K, r *Request) error {
 	return nil
 }
 
-// Free makes the key of a request free for another before the request ends, which is when its
-// client may have the response. From then on the request cannot be cancelled.
+// Free frees a key early, once the client may have the response; Cancel no longer works.
 func (s *Set[K]) Free(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.requests, key)
 }
 
-// End removes a request. It is called once for each [Set.Begin] that succeeded.
+// End removes a request. Call it once for each successful [Set.Begin].
 func (s *Set[K]) End(key K, r *Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.requests[key] == r { // not freed, and taken by another
+	if s.requests[key] == r { // not freed and reused
 		delete(s.requests, key)
 	}
 	s.count--
 	s.closeIfDrainedLocked()
 }
 
-// Cancel cancels a request because its client wants it. It reports whether there is one under key,
-// even if it cannot be cancelled.
+// Cancel cancels a request for its client. It reports whether it exists, even if uncancellable.
 func (s *Set[K]) Cancel(key K, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +124,9 @@ func (s *Set[K]) Cancel(key K, cause error) bool {
 	return ok
 }
 
-// Drain takes no more requests, cancels those that have a DrainCause, and returns a channel that is
-// closed when none is left. Requests that wait for people, and those that begin to, are ended with
-// [waiting.ErrClosing] unless people are waited for.
+// Drain refuses new requests, cancels those that have a DrainCause, and returns a channel that is
+// closed when none is left. Unless waitForPeople, current and later waits for people end with
+// [waiting.ErrClosing].
 func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,15 +157,13 @@ func (s *Set[K]) closeIfDrainedLocked() {
 	}
 }
 
-// Abort is [Set.CancelAll] for a server that closes: whatever context a question is asked with, it
-// ends, and its caller is told that the server is closing.
+// Abort is [Set.CancelAll] for a closing server: questions under any context end as closing.
 func (s *Set[K]) Abort(cause error) int {
 	s.Drain(false)
 	return s.CancelAll(cause)
 }
 
-// CancelAll takes no more requests, cancels those in flight with cause, and returns how many these
-// are.
+// CancelAll refuses new requests, cancels those in flight with cause, and returns their number.
 func (s *Set[K]) CancelAll(cause error) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +174,7 @@ func (s *Set[K]) CancelAll(cause error) int {
 	return len(s.requests)
 }
 
-// Len returns how many requests are in flight whose key is not free.
+// Len returns the number of requests whose key is not freed.
 func (s *Set[K]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

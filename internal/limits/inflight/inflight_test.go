@@ -11,7 +11,6 @@ import (
 
 var errTest = errors.New("the cause of a test")
 
-// begin starts a request and adds it under key.
 func begin(t *testing.T, s *inflight.Set[int], key int, r *inflight.Request) context.Context {
 	t.Helper()
 	ctx := r.Start(t.Context(), nil)
@@ -113,7 +112,6 @@ func TestDrainOfAnEmptySet(t *testing.T) {
 	}
 }
 
-// canceler is a question.
 type canceler chan error
 
 func (c canceler) Cancel(cause error) { c <- cause }

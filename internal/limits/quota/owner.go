@@ -1,7 +1,6 @@
 package quota
 
-// This file names principals to what counts by principal and need not know who they are: guards,
-// stores and quotas.
+// This file names principals for guards, stores and quotas, which count by principal.
 
 import (
 	"crypto/sha256"
@@ -14,7 +13,7 @@ import (
 // LocalOwnerKind is the kind of [protocol.LocalPrincipal].
 const LocalOwnerKind = 2
 
-// OwnerKind returns a byte that keeps the three kinds of principal apart whatever their names.
+// OwnerKind returns a byte that separates the three kinds of principal whatever their names.
 func OwnerKind(p protocol.Principal) byte {
 	switch {
 	case p.IsLocal():
@@ -25,12 +24,12 @@ func OwnerKind(p protocol.Principal) byte {
 	return 1
 }
 
-// AppendPrincipal encodes a principal without ambiguity. It is part of the layout of claims.
+// AppendPrincipal encodes a principal unambiguously. It is part of the layout of claims.
 func AppendPrincipal(dst []byte, p protocol.Principal) []byte {
 	return appendField(appendField(append(dst, OwnerKind(p)), p.Issuer), p.Subject)
 }
 
-// OwnerLabel encodes a principal and a purpose without ambiguity, to derive keys and ids from.
+// OwnerLabel encodes a principal and a purpose unambiguously, to derive keys and ids.
 func OwnerLabel(p protocol.Principal, purpose string) []byte {
 	return appendLabel(nil, p, purpose)
 }
@@ -40,7 +39,7 @@ func appendLabel(dst []byte, p protocol.Principal, purpose string) []byte {
 	return AppendPrincipal(dst, p)
 }
 
-// OwnerDigest identifies a principal. It is empty for anonymous callers, who cannot be told apart.
+// OwnerDigest identifies a principal. It is empty for anonymous callers.
 func OwnerDigest(p protocol.Principal) string {
 	if p.Anonymous() {
 		return ""

@@ -10,8 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestPrincipalsAreKeptApart: no two principals share an encoding or a digest, however their names
-// are cut into issuer and subject. An anonymous caller has no digest.
+// However names split into issuer and subject, encodings differ. Anonymous has no digest.
 func TestPrincipalsAreKeptApart(t *testing.T) {
 	principals := map[string]protocol.Principal{
 		"anonymous":             {},
@@ -41,7 +40,7 @@ func TestPrincipalsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestEncodingIsAppended to what is there: claims hold principals in the middle.
+// Claims hold principals in the middle.
 func TestEncodingIsAppended(t *testing.T) {
 	p := protocol.Principal{Issuer: "https://id.example", Subject: "ann"}
 	want := "head" + "\x01" + "\x12https://id.example" + "\x03ann"
@@ -50,7 +49,7 @@ func TestEncodingIsAppended(t *testing.T) {
 	}
 }
 
-// TestLabelsDifferByPurpose, so that keys for one purpose are of no use for another.
+// Keys for one purpose are useless for another.
 func TestLabelsDifferByPurpose(t *testing.T) {
 	p := protocol.Principal{Subject: "ann"}
 	if a, b := string(quota.OwnerLabel(p, "id")), string(quota.OwnerLabel(p, "key")); a == b {

@@ -1,6 +1,6 @@
-// Package quota bounds how much of one resource is in use: in all, and by each account. It serves
-// what a peer can make a server keep or run: calls, waiting calls, sessions, subscriptions, stored
-// states, spent ids, questions.
+// Package quota bounds the use of one resource in total and by account: what a peer can make a
+// server keep or run, such as calls, sessions, subscriptions, stored states, spent ids and
+// questions.
 package quota
 
 import (
@@ -15,33 +15,26 @@ type Limit string
 // The bounds of a [Pool].
 const (
 	None  Limit = ""          // not refused
-	Share Limit = "principal" // what one account may use
-	Total Limit = "server"    // what all accounts together may use
+	Share Limit = "principal" // of one account
+	Total Limit = "server"    // of all accounts together
 )
 
-// anonymousReserve is the part of a total that anonymous callers cannot use once somebody
-// authenticates: one of so many parts.
+// anonymousReserve is the part, a quarter, of a total that is reserved for authenticated callers.
 const anonymousReserve = 4
 
 // Options configure a [Pool].
 type Options[K comparable] struct {
-	// Total is how much all accounts may use together. Negative: no limit.
-	Total int64
-	// Share is how much one authenticated account may use. Negative: no limit.
-	Share int64
-	// Authenticates means that callers of this pool can authenticate. Where it is false the pool
-	// learns it from the first account that is not anonymous.
+	Total int64 // of all accounts; negative: no limit
+	Share int64 // of one authenticated account; negative: no limit
+	// Authenticates: callers can. If false, the pool learns it from the first authenticated one.
 	Authenticates bool
-	// Local is an account that only Total bounds: the one client of a pipe. The zero value: there
-	// is none.
+	// Local is an account bounded only by Total: the one client of a pipe. Zero: none.
 	Local K
 }
 
-// A Pool counts what each account uses of one resource. The zero K is the one account of all
-// anonymous callers. Nobody can tell them apart, so none of them has a share: together they may use
-// the whole total where nobody authenticates, and else all but a quarter of it, so that they cannot
-// lock out those who do.
-//
+// A Pool counts each account's use of one resource. The zero K is the account of all anonymous
+// callers. They cannot be distinguished, so they have no shares: together they may use the whole
+// total if no caller authenticates, else three quarters, so that they cannot lock out those who do.
 // All methods may be called concurrently.
 type Pool[K comparable] struct {
 	opts Options[K]
@@ -49,36 +42,33 @@ type Pool[K comparable] struct {
 	mu            sync.Mutex
 	authenticates bool
 	used          int64
-	by            map[K]int64 // of the accounts that use something
+	by            map[K]int64 // of accounts with any use
 	queue         []*queued[K]
 }
 
-// queued is one who waits in [Pool.Await].
 type queued[K comparable] struct {
 	account K
 	n       int64
-	granted chan struct{} // closed when the units are taken
+	granted chan struct{} // closed when granted
 }
 
-// New returns an empty pool.
 func New[K comparable](opts Options[K]) *Pool[K] {
 	return &Pool[K]{opts: opts, authenticates: opts.Authenticates, by: map[K]int64{}}
 }
 
-// Take uses n units on behalf of an account. It returns the bound that they would pass, and uses
-// nothing then. The account's own bound is looked at first: it is the one that the caller can do
-// something about. No units pass no bound, whatever the account uses already.
+// Take uses n units for an account, or returns the bound that they would exceed. The account's
+// share is checked first, because the caller can act on it. Zero units exceed no bound.
 func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isAuthenticated(account) {
-		p.authenticates = true // also of one that is refused: it is the next that must find room
+		p.authenticates = true // even if refused: the next one must find room
 	}
 	if n == 0 {
 		return None
 	}
 	if p.isQueuedLocked(account) {
-		return Share // who waits comes before new requests of the account
+		return Share // the account's waiters come first
 	}
 	if limit := p.findLimitLocked(account, n); limit != None {
 		return limit
@@ -88,17 +78,16 @@ func (p *Pool[K]) Take(account K, n int64) Limit {
 }
 
 // ForceTake uses n units even above the bounds, for a holder that gave its units back and cannot be
-// refused now. [Pool.Take] refuses others until enough units have been given back.
+// refused now. [Pool.Take] refuses until enough units are given back.
 func (p *Pool[K]) ForceTake(account K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.addLocked(account, n)
 }
 
-// Await uses n units for a holder that gave its units back and cannot be refused now. Where a bound
-// would be passed it waits until others have given units back, and returns the cause of ctx if that
-// ends before; it uses nothing then. Until it returns, [Pool.Take] refuses the account: who waits
-// holds up its own account and no other.
+// Await uses n units for a holder that gave its units back and cannot be refused now. Above a bound
+// it waits for returned units; if ctx ends first it returns its cause and uses none. Until it
+// returns, [Pool.Take] refuses this account, but no other.
 func (p *Pool[K]) Await(ctx context.Context, account K, n int64) error {
 	p.mu.Lock()
 	if !p.isQueuedLocked(account) && p.findLimitLocked(account, n) == None {
@@ -124,7 +113,7 @@ func (p *Pool[K]) Await(ctx context.Context, account K, n int64) error {
 	return context.Cause(ctx)
 }
 
-// grantLocked lets those go on for whom there is room, in the order in which they came.
+// grantLocked grants waiters that fit, in order of arrival.
 func (p *Pool[K]) grantLocked() {
 	p.queue = slices.DeleteFunc(p.queue, func(q *queued[K]) bool {
 		if p.findLimitLocked(q.account, q.n) != None {
@@ -140,15 +129,14 @@ func (p *Pool[K]) isQueuedLocked(account K) bool {
 	return slices.ContainsFunc(p.queue, func(q *queued[K]) bool { return q.account == account })
 }
 
-// FindExceeded returns the bound that is exceeded now, as after [Pool.ForceTake]: the share of the
-// account, or the total of all, whoever exceeded it; None if neither.
+// FindExceeded returns the bound exceeded now: the account's share, the total, or None.
 func (p *Pool[K]) FindExceeded(account K) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.findLimitLocked(account, 0)
 }
 
-// CanEverTake reports whether an account could use n units if nothing else was in use.
+// CanEverTake reports whether an account could use n units of an empty pool.
 func (p *Pool[K]) CanEverTake(account K, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +144,7 @@ func (p *Pool[K]) CanEverTake(account K, n int64) bool {
 	return (share < 0 || n <= share) && (p.opts.Total < 0 || n <= p.opts.Total)
 }
 
-// Give gives n units back that were taken on behalf of an account.
+// Give gives back n units of an account.
 func (p *Pool[K]) Give(account K, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,25 +159,24 @@ func (p *Pool[K]) giveLocked(account K, n int64) {
 	p.grantLocked()
 }
 
-// ReserveForAuthenticated reports that callers of this pool can authenticate, from now on:
-// anonymous callers get no more than all but a quarter.
+// ReserveForAuthenticated limits anonymous callers to three quarters from now on.
 func (p *Pool[K]) ReserveForAuthenticated() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.authenticates = true
 }
 
-// Used returns how much all accounts use.
+// Used returns the total use.
 func (p *Pool[K]) Used() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.used
 }
 
-// Usage returns how much all accounts use, and how much they may; negative: there is no limit.
+// Usage returns the total use and its limit; negative: no limit.
 func (p *Pool[K]) Usage() (used, total int64) { return p.Used(), p.opts.Total }
 
-// UsedBy returns how much an account uses.
+// UsedBy returns the use of one account.
 func (p *Pool[K]) UsedBy(account K) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +201,6 @@ func (p *Pool[K]) findLimitLocked(account K, n int64) Limit {
 	return None
 }
 
-// shareLocked returns the bound of one account, negative where it has none.
 func (p *Pool[K]) shareLocked(account K) int64 {
 	var anonymous K
 	switch {

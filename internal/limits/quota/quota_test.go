@@ -9,8 +9,7 @@ import (
 
 const anonymous, local = "", "local"
 
-// fill takes single units until it is refused. It returns how many it got and which bound refused
-// it.
+// fill takes single units until refused. It returns how many it got and the bound.
 func fill(p *quota.Pool[string], account string) (n int, limit quota.Limit) {
 	for limit = p.Take(account, 1); limit == quota.None && n < 1000; limit = p.Take(account, 1) {
 		n++
@@ -97,7 +96,7 @@ func TestForcedUnitsHoldOthersOff(t *testing.T) {
 	}
 }
 
-// A lateContext has ended, and calls atEnd when somebody begins to wait for that.
+// A lateContext has ended, and calls atEnd when its end is waited for.
 type lateContext struct {
 	context.Context
 	atEnd func()
@@ -108,7 +107,7 @@ func (c lateContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Who is given units at the moment at which the context ends either has them or does not.
+// Units granted just as the context ends are either used or not.
 func TestUnitsThatComeAtTheEndAreNotLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,19 +2,17 @@ package quota
 
 import "time"
 
-// slabSize is how many entries are allocated at once.
-const slabSize = 64
+const slabSize = 64 // entries
 
-// An index is the place of an entry in the slabs, counted from 1; 0 is no entry.
+// An index is the place of an entry in the slabs, from 1; 0: none.
 type index int32
 
-// slabs are the memory of entries. Entries stay where they are, so pointers to them hold.
+// slabs are the memory of entries. Entries never move, so pointers to them stay valid.
 type slabs[V any] struct {
 	all       [][]Entry[V]
 	firstFree index
 }
 
-// at returns the entry with an index, nil for 0.
 func (s *slabs[V]) at(i index) *Entry[V] {
 	if i == 0 {
 		return nil
@@ -22,7 +20,7 @@ func (s *slabs[V]) at(i index) *Entry[V] {
 	return &s.all[(i-1)/slabSize][(i-1)%slabSize]
 }
 
-// take returns an entry that is not in use, with nothing but its index.
+// take returns a free entry, with only its index set.
 func (s *slabs[V]) take() *Entry[V] {
 	if s.firstFree == 0 {
 		s.grow()
@@ -42,34 +40,28 @@ func (s *slabs[V]) grow() {
 	s.all, s.firstFree = append(s.all, slab), first
 }
 
-// free clears an entry, for somebody else to take.
 func (s *slabs[V]) free(e *Entry[V]) {
 	*e = Entry[V]{index: e.index, nextFree: s.firstFree}
 	s.firstFree = e.index
 }
 
-// large reports whether there is more than the least memory.
 func (s *slabs[V]) large() bool { return len(s.all) > 1 }
 
-// reset gives up the memory of all entries, none of which is in use.
+// reset frees the memory of all entries, all of which must be unused.
 func (s *slabs[V]) reset() { s.all, s.firstFree = nil, 0 }
 
-// A queue lists entries in the order in which they were appended.
 type queue struct {
-	of          int // which links of an entry are in this queue
+	of          int // which links of an entry it uses
 	first, last index
 }
 
-// The queues that an entry can be in.
 const (
 	ofStore = iota
 	ofAccount
 )
 
-// links are the neighbours of an entry in a queue.
 type links struct{ before, after index }
 
-// append adds e to the end of a queue.
 func (s *slabs[V]) append(q *queue, e *Entry[V]) {
 	e.links[q.of] = links{before: q.last}
 	if last := s.at(q.last); last != nil {
@@ -80,7 +72,6 @@ func (s *slabs[V]) append(q *queue, e *Entry[V]) {
 	q.last = e.index
 }
 
-// remove takes e out of a queue, in which it is.
 func (s *slabs[V]) remove(q *queue, e *Entry[V]) {
 	own := e.links[q.of]
 	if before := s.at(own.before); before != nil {
@@ -116,7 +107,6 @@ type expiryHeap[V any] struct {
 	items []index
 }
 
-// first returns when the first entry expires.
 func (h *expiryHeap[V]) first() time.Time { return h.at(0).until.time() }
 
 func (h *expiryHeap[V]) at(place int) *Entry[V] { return h.slabs.at(h.items[place]) }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The bounds of [Store.RetryAfter]. An entry that expires in a moment makes room for one caller of
-// many; and nobody waits for an hour, while room comes back whenever something is given up early.
+// Bounds of [Store.RetryAfter]: an expiry serves one caller of many, and room may come early.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -15,35 +14,29 @@ const (
 
 // StoreOptions configure a [Store].
 type StoreOptions struct {
-	// MaxEntries and MaxBytes bound what all accounts together may have stored. An account may have
-	// the part of each that [ShareOf] tells.
+	// MaxEntries and MaxBytes bound all accounts together, and each by [ShareOf].
 	MaxEntries, MaxBytes int64
-	// Local is an account that only the totals bound, "": none.
-	Local string
+	Local                string // bounded only by the totals; "": none
 }
 
-// A Store holds values by id until they expire, each on behalf of an account, and bounds their
-// number and size in all and by account. Get and Put first forget what has expired; the other
-// methods count it until then. Nothing else is forgotten unless the caller says so. That is why it
-// is not built on package recent, whose Map evicts the oldest value for a new one and gives all
-// values the same time: a full Store refuses.
+// A Store holds values by id until they expire, and bounds their number and size in total and by
+// account. Get and Put first remove expired values; other methods still count them. Unlike a Map of
+// package recent, which evicts, a full Store refuses.
 //
-// A store may hold half a million entries, which the garbage collector would look at again and
-// again. So entries lie in slabs, refer to each other by index, and are found by a digest of their
-// id: apart from its account an entry has no pointers but those of its value.
+// For half a million entries, entries lie in slabs, link by index and are found by a digest of
+// their id: besides account and value they have no pointers for the garbage collector to follow.
 //
-// It has no lock: the caller must not use it concurrently.
+// It has no lock: calls must not overlap.
 type Store[V any] struct {
 	entries, bytes *Pool[string]
-	accounts       map[string]*account // of those that have entries
+	accounts       map[string]*account // that have entries
 	slabs          slabs[V]
 	byID           map[digest]index
 	byExpiry       expiryHeap[V]
-	sized          queue // the entries with a size
+	sized          queue // entries with a size
 }
 
-// An Entry is one value of a [Store]. It must not be used once it was removed or has expired: its
-// memory is used again.
+// An Entry is a [Store]'s value. It must not be used after removal or expiry, due to reuse.
 type Entry[V any] struct {
 	Value V
 
@@ -54,20 +47,18 @@ type Entry[V any] struct {
 	place    int32    // in the heap
 	index    index    // its own
 	nextFree index    // while it is free
-	links    [2]links // in the queues of the store and of the account, while it has a size
+	links    [2]links // in the queues of store and account, while it has a size
 }
 
-// Owner returns the account that the entry is stored for.
+// Owner returns the entry's account.
 func (e *Entry[V]) Owner() string { return e.account.name }
 
-// A digest stands for an id.
 type digest = [sha256.Size]byte
 
-// An account has entries.
 type account struct {
 	name    string
 	entries int
-	sized   queue // those of its entries that have a size
+	sized   queue // its entries with a size
 }
 
 // NewStore returns an empty store.
@@ -81,7 +72,7 @@ func NewStore[V any](opts StoreOptions) *Store[V] {
 	return s
 }
 
-// Get returns the entry with an id, nil when there is none.
+// Get returns the entry with an id, nil if none.
 func (s *Store[V]) Get(id string) *Entry[V] {
 	s.removeExpired()
 	return s.slabs.at(s.byID[sha256.Sum256([]byte(id))])
@@ -93,8 +84,7 @@ func (s *Store[V]) ReserveForAuthenticated() {
 	s.bytes.ReserveForAuthenticated()
 }
 
-// Put stores a value of some size under an id that is not taken. It returns the bound that the
-// entry would pass, and stores nothing then.
+// Put stores a value under an id that is not taken, or returns the bound that it would exceed.
 func (s *Store[V]) Put(id, owner string, v V, size int64, until time.Time) Limit {
 	s.removeExpired()
 	if limit := s.entries.Take(owner, 1); limit != None {
@@ -114,7 +104,6 @@ func (s *Store[V]) Put(id, owner string, v V, size int64, until time.Time) Limit
 	return None
 }
 
-// account returns the account with a name.
 func (s *Store[V]) account(name string) *account {
 	a := s.accounts[name]
 	if a == nil {
@@ -124,8 +113,7 @@ func (s *Store[V]) account(name string) *account {
 	return a
 }
 
-// Resize changes the size of an entry. It returns the bound that it would pass, and changes nothing
-// then.
+// Resize changes an entry's size, or returns the bound that it would exceed.
 func (s *Store[V]) Resize(e *Entry[V], size int64) Limit {
 	if more := size - e.size; more > 0 {
 		if limit := s.bytes.Take(e.account.name, more); limit != None {
@@ -138,7 +126,6 @@ func (s *Store[V]) Resize(e *Entry[V], size int64) Limit {
 	return None
 }
 
-// setSize sets the size of an entry, and lists it or not.
 func (s *Store[V]) setSize(e *Entry[V], size int64) {
 	had, has := e.size > 0, size > 0
 	e.size = size
@@ -152,9 +139,8 @@ func (s *Store[V]) setSize(e *Entry[V], size int64) {
 	}
 }
 
-// OldestSized returns the entry that has had a size for longest, of all entries if limit is Total
-// and of those with the account of e if limit is Share. It is what to shrink when Resize refuses e
-// with that limit. Nil: no entry has a size.
+// OldestSized returns the entry that has had a size longest: of all entries for Total, of e's
+// account for Share. Shrink it when Resize refuses e with that limit. Nil: none.
 func (s *Store[V]) OldestSized(e *Entry[V], limit Limit) *Entry[V] {
 	if limit == Share {
 		return s.slabs.at(e.account.sized.first)
@@ -162,18 +148,18 @@ func (s *Store[V]) OldestSized(e *Entry[V], limit Limit) *Entry[V] {
 	return s.slabs.at(s.sized.first)
 }
 
-// CanEverResize reports whether an entry could have a size if no other entry had any.
+// CanEverResize reports whether an entry could have a size if no other had any.
 func (s *Store[V]) CanEverResize(e *Entry[V], size int64) bool {
 	return s.bytes.CanEverTake(e.account.name, size)
 }
 
-// Remove forgets an entry before its time.
+// Remove removes an entry before its expiry.
 func (s *Store[V]) Remove(e *Entry[V]) {
 	heap.Remove(&s.byExpiry, int(e.place))
 	s.forgetEntry(e)
 }
 
-// RetryAfter returns when it makes sense to ask again for room that there is not.
+// RetryAfter returns when to retry after a refusal.
 func (s *Store[V]) RetryAfter() time.Duration {
 	if s.byExpiry.Len() == 0 {
 		return minRetryAfter
@@ -181,7 +167,7 @@ func (s *Store[V]) RetryAfter() time.Duration {
 	return min(max(time.Until(s.byExpiry.first()), minRetryAfter), maxRetryAfter)
 }
 
-// Len and Bytes return how much is stored.
+// Len and Bytes return the stored number and size.
 func (s *Store[V]) Len() int     { return len(s.byID) }
 func (s *Store[V]) Bytes() int64 { return s.bytes.Used() }
 
@@ -200,7 +186,7 @@ func (s *Store[V]) forgetEntry(e *Entry[V]) {
 	}
 	delete(s.byID, e.id)
 	s.slabs.free(e)
-	if s.byExpiry.Len() == 0 && s.slabs.large() { // after a crowd its memory is given back
+	if s.byExpiry.Len() == 0 && s.slabs.large() { // free memory after a peak
 		s.byID, s.byExpiry.items = map[digest]index{}, nil
 		s.slabs.reset()
 	}

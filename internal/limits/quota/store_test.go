@@ -84,8 +84,7 @@ func TestShareOf(t *testing.T) {
 	}
 }
 
-// TestARefusedAccountIsKnownToAuthenticate: anonymous callers took everything before anybody
-// authenticated, and leave room from then on.
+// Anonymous callers that took everything leave room once a caller authenticates.
 func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	p := quota.New(quota.Options[string]{Total: 8, Share: 2})
 	fill(p, anonymous)
@@ -101,8 +100,7 @@ func TestARefusedAccountIsKnownToAuthenticate(t *testing.T) {
 	}
 }
 
-// TestStoreKeepsWhatItShould compares a store with a map and a list, through many changes in which
-// entries come, change their size, are removed and expire.
+// TestStoreKeepsWhatItShould compares a store with a map and a list through random changes.
 func TestStoreKeepsWhatItShould(t *testing.T) {
 	type kept struct {
 		value, size int
@@ -113,7 +111,7 @@ func TestStoreKeepsWhatItShould(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		s := quota.NewStore[int](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
 		want := map[string]*kept{}
-		var sized []string // ids, the one that has had a size for longest first
+		var sized []string // ids, the longest sized first
 		forget := func(id string) {
 			delete(want, id)
 			sized = slices.DeleteFunc(sized, func(other string) bool { return other == id })
@@ -193,8 +191,7 @@ func TestStoreKeepsWhatItShould(t *testing.T) {
 	})
 }
 
-// TestStoreKeepsEntriesOfAllTimes: a time that does not fit into nanoseconds is no reason to forget
-// what must be remembered.
+// A time that does not fit into nanoseconds must not remove an entry.
 func TestStoreKeepsEntriesOfAllTimes(t *testing.T) {
 	s := quota.NewStore[int](quota.StoreOptions{MaxEntries: -1, MaxBytes: -1})
 	far := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -206,8 +203,7 @@ func TestStoreKeepsEntriesOfAllTimes(t *testing.T) {
 	}
 }
 
-// TestStoreCostsTheCollectorLittle: what the garbage collector has to look at does not grow with
-// the number of entries.
+// The garbage collector's work does not grow with the number of entries.
 func TestStoreCostsTheCollectorLittle(t *testing.T) {
 	const entries = 50_000
 	later := time.Now().Add(time.Hour)

@@ -1,28 +1,24 @@
 package recent
 
-// This file evicts what has been idle for too long, oldest first.
-
 import (
 	"sync"
 	"time"
 )
 
-// A List holds values in the order in which they were added. The zero List is empty. It is not safe
-// for concurrent use.
+// A List holds values in order of addition. The zero List is empty. Not for concurrent use.
 type List[T any] struct{ ends Entry[T] } // sentinel of a ring
 
-// An Entry is the place of a value in a [List] or a [Queue]. It is a field of the value itself, so
-// that adding and removing allocate nothing. The zero Entry is in no list.
+// An Entry, a field of its value, is its place in a [List] or [Queue]. Zero: in no list.
 type Entry[T any] struct {
 	value      T
 	since      time.Time
-	prev, next *Entry[T] // nil: it is in no list
+	prev, next *Entry[T] // nil: in no list
 }
 
-// Value returns what was added.
+// Value returns the added value.
 func (e *Entry[T]) Value() T { return e.value }
 
-// Since returns when it was added.
+// Since returns the time of addition.
 func (e *Entry[T]) Since() time.Time { return e.since }
 
 // Unlink removes e from its list, if it is in one.
@@ -34,7 +30,7 @@ func (e *Entry[T]) Unlink() {
 	*e = Entry[T]{}
 }
 
-// Append adds v at the end, with e as its entry. An entry that was in a list moves.
+// Append adds v at the end, with e as its entry. An entry that is in a list moves.
 func (l *List[T]) Append(e *Entry[T], v T) {
 	e.Unlink()
 	ends := &l.ends
@@ -45,7 +41,7 @@ func (l *List[T]) Append(e *Entry[T], v T) {
 	ends.prev.next, ends.prev = e, e
 }
 
-// Oldest returns the entry that has been in the list longest, nil if the list is empty.
+// Oldest returns the oldest entry, nil if the list is empty.
 func (l *List[T]) Oldest() *Entry[T] {
 	if l.ends.next == nil || l.ends.next == &l.ends {
 		return nil
@@ -53,9 +49,9 @@ func (l *List[T]) Oldest() *Entry[T] {
 	return l.ends.next
 }
 
-// A Queue is a [List] that evicts each value a fixed time after it was added, unless it was removed
-// before. One timer serves all values, so an idle value costs no goroutine and no timer of its own.
-// All methods may be called concurrently.
+// A Queue is a [List] that evicts each value a fixed time after its addition, unless removed
+// before. One timer serves all values, so an idle value costs no goroutine or timer. All methods
+// may be called concurrently.
 type Queue[T any] struct {
 	after time.Duration
 	evict func(T)
@@ -67,8 +63,8 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue returns a queue that calls evict for each value after that time; a negative time means
-// never. evict is called from a goroutine of its own, without any lock held.
+// NewQueue returns a queue that calls evict, on its own goroutine, after that time; negative:
+// never.
 func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 	return &Queue[T]{after: after, evict: evict}
 }
@@ -93,7 +89,7 @@ func (q *Queue[T]) Remove(e *Entry[T]) {
 	e.Unlink()
 }
 
-// PeekOldest returns the value that was added first, and when.
+// PeekOldest returns the oldest value, and when it was added.
 func (q *Queue[T]) PeekOldest() (v T, since time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +99,7 @@ func (q *Queue[T]) PeekOldest() (v T, since time.Time, ok bool) {
 	return v, since, false
 }
 
-// RemoveOldest removes and returns the value that was added first.
+// RemoveOldest removes and returns the oldest value.
 func (q *Queue[T]) RemoveOldest() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,7 +112,7 @@ func (q *Queue[T]) RemoveOldest() (v T, ok bool) {
 	return v, true
 }
 
-// Stop empties the queue and evicts nothing any more.
+// Stop empties the queue without evicting.
 func (q *Queue[T]) Stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,7 +140,6 @@ func (q *Queue[T]) evictDue() {
 	}
 }
 
-// removeDue removes the values that are due and arms the timer for the next.
 func (q *Queue[T]) removeDue() (due []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,7 +22,7 @@ func TestAQueueThatWasStoppedKeepsNothing(t *testing.T) {
 
 func TestValuesAreEvictedInTheOrderInWhichTheyWereAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // each eviction has a goroutine of its own
+		var mu sync.Mutex // each eviction has its own goroutine
 		var evicted []int
 		q := recent.NewQueue(time.Minute, func(v int) {
 			mu.Lock()
@@ -35,7 +35,7 @@ func TestValuesAreEvictedInTheOrderInWhichTheyWereAdded(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		q.Remove(&entries[1])
-		q.Add(&entries[0], 0) // is used again, so it moves to the end
+		q.Add(&entries[0], 0) // used again, so it moves to the end
 		time.Sleep(45 * time.Second)
 		synctest.Wait()
 		if len(evicted) != 1 || evicted[0] != 2 {

@@ -1,5 +1,4 @@
-// Package recent remembers what happened lately: a bounded number of values, each for a bounded
-// time.
+// Package recent remembers a bounded number of values, each for a bounded time.
 package recent
 
 import (
@@ -7,8 +6,7 @@ import (
 	"time"
 )
 
-// A Map holds the values that were put into it last. When it is full the value that was put longest
-// ago makes room. A nil Map is empty; Put needs one made by [New]. Its methods must not overlap.
+// A Map holds the latest values put into it. A nil Map is empty. Its methods must not overlap.
 type Map[K comparable, V any] struct {
 	limit   int
 	maxAge  time.Duration
@@ -22,19 +20,17 @@ type entry[K comparable, V any] struct {
 	place Entry[*entry[K, V]]
 }
 
-// New returns an empty map of at most limit values, at least one. A value is forgotten maxAge after
-// it was put; a maxAge of 0 means that age does not matter.
+// New returns a map of at most limit values, at least one, that expire after maxAge; 0: never.
 func New[K comparable, V any](limit int, maxAge time.Duration) *Map[K, V] {
 	return &Map[K, V]{limit: limit, maxAge: maxAge, entries: map[K]*entry[K, V]{}}
 }
 
-// Put remembers a value, as the newest one. A value that the key had is replaced. An expired value
-// takes room until it is looked up or evicted: values expire in the order in which they are
-// evicted, so that it never displaces one that counts.
+// Put stores a value as the newest one, replacing that of the key. Expired values take room until
+// looked up or evicted, but displace no live ones: values expire in the order of eviction.
 func (m *Map[K, V]) Put(key K, value V) {
 	e := m.entries[key]
 	if e == nil {
-		if len(m.entries) >= m.limit { // a map that stays full allocates nothing
+		if len(m.entries) >= m.limit { // a full map allocates nothing
 			e = m.order.Oldest().Value()
 			delete(m.entries, e.key)
 			e.key = key
@@ -63,7 +59,6 @@ func (m *Map[K, V]) Get(key K) (value V, ok bool) {
 	return e.value, true
 }
 
-// Delete forgets the value of a key, if there is one.
 func (m *Map[K, V]) Delete(key K) {
 	if m == nil {
 		return
@@ -78,8 +73,7 @@ func (m *Map[K, V]) remove(e *entry[K, V]) {
 	e.place.Unlink()
 }
 
-// Len returns how many values are held. Values that have expired count until they are looked up or
-// evicted.
+// Len returns how many values are held, including expired ones not yet looked up or evicted.
 func (m *Map[K, V]) Len() int {
 	if m == nil {
 		return 0
@@ -87,7 +81,7 @@ func (m *Map[K, V]) Len() int {
 	return len(m.entries)
 }
 
-// Oldest returns the value that the next Put of a new key evicts when the map is full.
+// Oldest returns the value that the next Put of a new key evicts if the map is full.
 func (m *Map[K, V]) Oldest() (value V, ok bool) {
 	if m.Len() == 0 {
 		return value, false
@@ -98,8 +92,7 @@ func (m *Map[K, V]) Oldest() (value V, ok bool) {
 // Full reports whether the next Put of a new key evicts a value.
 func (m *Map[K, V]) Full() bool { return m.Len() >= m.limit }
 
-// All returns the values that are held, in no particular order. The map must not be changed
-// meanwhile, except that the current value may be deleted.
+// All returns the values in any order. Meanwhile only the current value may be deleted.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m == nil {

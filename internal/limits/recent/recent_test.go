@@ -61,7 +61,7 @@ func TestValuesExpire(t *testing.T) {
 		m := recent.New[string, int](2, time.Minute)
 		m.Put("a", 1)
 		time.Sleep(time.Minute - 1)
-		wantValue(t, m, "a", 1) // a look does not make it younger
+		wantValue(t, m, "a", 1) // Get does not make it younger
 		m.Put("b", 2)
 		time.Sleep(time.Nanosecond)
 		wantValue(t, m, "a", 0)
@@ -69,7 +69,7 @@ func TestValuesExpire(t *testing.T) {
 		if n := m.Len(); n != 1 {
 			t.Errorf("%d values after one has expired, want 1", n)
 		}
-		m.Put("b", 3) // begins its time anew
+		m.Put("b", 3) // restarts its time
 		time.Sleep(time.Minute - 1)
 		wantValue(t, m, "b", 3)
 	})

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// A chain is a context with a child and that one's child, and what ends them; the first is the
-// child of the root.
+// A chain is a context, child and grandchild, with their cancel functions, below a root.
 type chain struct {
 	cancelRoot context.CancelCauseFunc
 	ctx        [3]context.Context
@@ -43,8 +42,7 @@ func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return c, c.Cancel
 }
 
-// TestChainSame does the same to a chain of lazy contexts and to one of package context, and wants
-// to see the same of each link, whichever is looked at first.
+// TestChainSame compares chains of lazy contexts and of package context.
 func TestChainSame(t *testing.T) {
 	type step struct {
 		name string
@@ -109,7 +107,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Whoever waits at one end of a chain hears of what happens at the other, while others come and go.
+// Waiters at one end of a chain see events at the other, while others come and go.
 func TestChainConcurrently(t *testing.T) {
 	for range 200 {
 		c := newChain(t, lazily)
@@ -133,7 +131,7 @@ func TestChainConcurrently(t *testing.T) {
 	}
 }
 
-// A chain of which the end is waited for costs as much as one context that is.
+// Waiting for a chain's end creates one context only.
 func TestChainMakesOneContext(t *testing.T) {
 	wait := func(parent context.Context, links int) float64 {
 		return testing.AllocsPerRun(100, func() {
@@ -151,7 +149,7 @@ func TestChainMakesOneContext(t *testing.T) {
 		})
 	}
 	root := context.WithoutCancel(t.Context())
-	const perLink = 4 // the link, its method value, the list of those, and the interface
+	const perLink = 4 // the link, its method value, its list, and the interface
 	one, four := wait(root, 1), wait(root, 4)
 	if four > one+3*perLink {
 		t.Errorf("allocations: got %v for four links, %v for one, want at most %d more", four, one,
@@ -159,8 +157,7 @@ func TestChainMakesOneContext(t *testing.T) {
 	}
 }
 
-// The real context of the last of a chain hangs on what is above the first; a value in between must
-// be found all the same.
+// Values between must be found although the last real context derives from above the first.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	var links [3]waiting.Context
 	parent := t.Context()

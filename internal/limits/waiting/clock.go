@@ -1,7 +1,6 @@
 package waiting
 
-// This file measures the time in which a program waits for a person, which time limits for other
-// programs leave out.
+// This file measures time spent waiting for a person, which time limits for programs exclude.
 
 import (
 	"context"
@@ -10,18 +9,18 @@ import (
 )
 
 // A Clock measures the time in which at least one person is waited for. A context of
-// [Clock.WithTimeout] carries it to the code that blocks on the user, see [Pause]. The zero value
-// is ready. It must not be copied. All methods may be called concurrently.
+// [Clock.WithTimeout] carries it to code that blocks on the user, see [Pause]. The zero value is
+// ready. It must not be copied. All methods may be called concurrently.
 type Clock struct {
 	mu      sync.Mutex
 	waiting int       // calls of Begin without End
 	since   time.Time // when waiting last rose from 0
 	total   time.Duration
-	timers  []*Timer // that run, or are paused while waiting is not 0
+	timers  []*Timer // running, or paused while waiting > 0
 	room    [1]*Timer
 }
 
-// Begin counts time as a person's until End is called. Each Begin needs an End.
+// Begin counts time as a person's until End. Each Begin needs an End.
 func (c *Clock) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +33,7 @@ func (c *Clock) Begin() {
 	}
 }
 
-// End ends what one call of Begin began.
+// End ends one Begin.
 func (c *Clock) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +55,6 @@ func (c *Clock) SetWaiting(waiting bool) {
 	}
 }
 
-// elapsedLocked returns the total time in which a person was waited for.
 func (c *Clock) elapsedLocked() time.Duration {
 	if c.waiting > 0 {
 		return c.total + time.Since(c.since)
@@ -64,19 +62,18 @@ func (c *Clock) elapsedLocked() time.Duration {
 	return c.total
 }
 
-// A Timer calls a function after a time in which no person is waited for. The clock's mutex guards
-// it.
+// A Timer's time excludes waiting for people. Guarded by the clock's mutex.
 type Timer struct {
 	clock  *Clock
 	limit  time.Duration
 	start  time.Time
 	before time.Duration // the clock's total at start
 	expire func()
-	timer  *time.Timer // nil: it does not run
-	at     int         // its index among the clock's timers
+	timer  *time.Timer // nil: not running
+	at     int         // index in the clock's timers
 }
 
-// AfterFunc returns a timer that calls f, on a goroutine of its own, after limit.
+// AfterFunc returns a timer that calls f, on its own goroutine, after limit.
 func (c *Clock) AfterFunc(limit time.Duration, f func()) *Timer {
 	t := &Timer{}
 	t.init(c, limit)
@@ -84,14 +81,12 @@ func (c *Clock) AfterFunc(limit time.Duration, f func()) *Timer {
 	return t
 }
 
-// init begins to measure.
 func (t *Timer) init(c *Clock, limit time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t.clock, t.limit, t.start, t.before = c, limit, time.Now(), c.elapsedLocked()
 }
 
-// run starts the timer, unless it runs already or is stopped.
 func (t *Timer) run(f func()) {
 	c := t.clock
 	c.mu.Lock()
@@ -116,7 +111,6 @@ func (t *Timer) runs() bool {
 	return t.timer != nil
 }
 
-// stopped is the limit of a timer that never fires.
 const stopped = -1 << 63
 
 func (t *Timer) usedLocked() time.Duration {
@@ -125,7 +119,7 @@ func (t *Timer) usedLocked() time.Duration {
 
 func (t *Timer) leftLocked() time.Duration { return t.limit - t.usedLocked() }
 
-// Used returns the time that has counted so far.
+// Used returns the time counted so far.
 func (t *Timer) Used() time.Duration {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
@@ -145,7 +139,7 @@ func (t *Timer) isDue() bool {
 	return t.limit != stopped && t.clock.waiting == 0 && t.leftLocked() <= 0
 }
 
-// Stop keeps the timer from firing, if it has not fired.
+// Stop prevents the timer from firing, if it has not yet.
 func (t *Timer) Stop() {
 	c := t.clock
 	c.mu.Lock()
@@ -163,25 +157,23 @@ func (t *Timer) Stop() {
 	c.timers = c.timers[:last]
 }
 
-// A Limit is a context that is cancelled after a time in which no person is waited for. It has no
-// deadline. Until a goroutine waits for its end it has no timer, and compares times to know whether
-// it has ended; its Err is then [context.DeadlineExceeded].
+// A Limit is a context cancelled after a time that excludes waiting for people. It has no deadline.
+// It has no timer until Done is called, and compares times instead; its Err is then
+// [context.DeadlineExceeded].
 type Limit struct {
 	Context
 	Timer
 	cause error
 }
 
-// WithTimeout returns a limit whose cause is [context.DeadlineExceeded]. The caller must call
-// Release.
+// WithTimeout returns a limit with the cause [context.DeadlineExceeded]. Release is required.
 func (c *Clock) WithTimeout(ctx context.Context, limit time.Duration) *Limit {
 	l := &Limit{}
 	l.Start(ctx, c, limit, context.DeadlineExceeded)
 	return l
 }
 
-// Start makes l a child of parent that ends after limit on the clock, with a cause. It is called
-// once, before any other method. The caller must call Release.
+// Start makes l a child of parent that ends after limit. Call it once, first, and then Release.
 func (l *Limit) Start(parent context.Context, c *Clock, limit time.Duration, cause error) {
 	l.cause = cause
 	l.Context.Init(parent)
@@ -196,7 +188,7 @@ func (l *Limit) Release() {
 
 // Done implements [context.Context].
 func (l *Limit) Done() <-chan struct{} {
-	if !l.runs() { // the function is made once
+	if !l.runs() { // creates the function once
 		l.run(l.exceed)
 	}
 	return l.Context.Done()
@@ -204,7 +196,7 @@ func (l *Limit) Done() <-chan struct{} {
 
 func (l *Limit) exceed() { l.Cancel(l.cause) }
 
-// IsExceeded reports whether the context has ended because its time is over.
+// IsExceeded reports whether the time is over.
 func (l *Limit) IsExceeded() bool {
 	if l.isDue() {
 		l.exceed()
@@ -222,7 +214,7 @@ func (l *Limit) Err() error {
 
 type clockKey struct{}
 
-// Value implements [context.Context]. Contexts that are derived from the limit find its clock.
+// Value implements [context.Context]. Derived contexts find the limit's clock.
 func (l *Limit) Value(key any) any {
 	if key == (clockKey{}) {
 		return carrier{l.clock, l.Parent()}
@@ -230,13 +222,12 @@ func (l *Limit) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// A carrier is the clock of a context, and the context around it.
 type carrier struct {
 	clock *Clock
 	outer context.Context
 }
 
-// Carry returns a context by which [Pause] finds the clock.
+// Carry returns a context in which [Pause] finds the clock.
 func (c *Clock) Carry(ctx context.Context) context.Context {
 	return context.WithValue(ctx, clockKey{}, carrier{c, ctx})
 }

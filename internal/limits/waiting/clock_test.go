@@ -70,7 +70,7 @@ func TestStoppedTimerDoesNotFire(t *testing.T) {
 	})
 }
 
-// TestTimersOfOneClock: some end and begin while a person is waited for; the others go on.
+// TestTimersOfOneClock: some end and begin while a person is waited for; the others continue.
 func TestTimersOfOneClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock waiting.Clock
@@ -99,7 +99,7 @@ func TestTimersOfOneClock(t *testing.T) {
 	})
 }
 
-// TestLimitWithoutATimer: a limit that nobody waits for tells by the time that it is over.
+// TestLimitWithoutATimer: an unwatched limit compares times.
 func TestLimitWithoutATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock waiting.Clock

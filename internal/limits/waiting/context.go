@@ -1,12 +1,8 @@
 package waiting
 
-// This file has cancellable contexts that are created lazily: a real context of package context is
-// made only when a goroutine waits for the end.
-//
-// A server gives each request a context of its own, so that it can cancel the request when it shuts
-// down or the client disconnects. Most handlers only compute and never wait for the context. For
-// those, the channel, the registration with the parent and the closures of context.WithCancelCause
-// would be wasted: seven allocations for each context.
+// This file has lazy cancellable contexts: a real one is created only when a goroutine waits for
+// the end. Most requests never do, and context.WithCancelCause would cost them seven allocations
+// each.
 
 import (
 	"context"
@@ -15,44 +11,41 @@ import (
 	"time"
 )
 
-// A Context behaves like the result of context.WithCancelCause. The real context is created when
-// Done is called, which deriving a context does too, or when it is cancelled with a cause. Until
-// then Context computes its answers from its parent.
-//
-// [Context.Init] initializes it. It must not be copied. All methods may be called concurrently.
+// A Context behaves like the result of context.WithCancelCause, but creates the real context only
+// when Done is called, as deriving a context does, or when cancelled with a cause. Until then its
+// parent answers. [Context.Init] initializes it. It must not be copied. All methods may be called
+// concurrently.
 type Context struct {
 	parent context.Context
 	values Values // see SetValues
 
 	mu     sync.Mutex
-	real   context.Context         // nil until it is needed
+	real   context.Context         // nil until needed
 	cancel context.CancelCauseFunc // of real
 	ended  bool                    // cancelled without a cause, before its parent and before real
-	heir   *Context                // a child that derives from c's ancestor; cancelled when c is
+	heir   *Context                // a child deriving from c's ancestor; cancelled with c
 }
 
 var _ context.Context = (*Context)(nil)
 
-// Init makes c a child of parent. It is called once, before anything else.
+// Init makes c a child of parent. Call it once, first.
 func (c *Context) Init(parent context.Context) { c.parent = parent }
 
-// Parent returns the parent that Init was given.
+// Parent returns the parent given to Init.
 func (c *Context) Parent() context.Context { return c.parent }
 
-// Values are what a [Context] adds to the values of its parent. Value returns nil for a key that it
-// has nothing for.
+// Values extend the values of a [Context]'s parent. Value returns nil for an unknown key.
 type Values interface{ Value(key any) any }
 
-// SetValues makes c.Value(key) return what values has, if it has anything, as context.WithValue
-// would. It is called at most once, before c is used.
+// SetValues makes c.Value prefer values. Call it at most once, before c is used.
 func (c *Context) SetValues(values Values) { c.values = values }
 
-// Cancel ends the context with a cause, which may be nil, as a context.CancelCauseFunc does. It
-// must be called in the end, to release the real context if there is one.
+// Cancel ends the context with a cause, which may be nil, like a context.CancelCauseFunc. It must
+// be called in the end, to free the real context if there is one.
 func (c *Context) Cancel(cause error) {
 	cancel, heir := c.noteEnd(cause)
 	if cancel != nil {
-		cancel(cause) // without the mutex, since functions of context.AfterFunc may call c
+		cancel(cause) // without the mutex: functions of context.AfterFunc may call c
 	}
 	if heir != nil {
 		heir.Cancel(cause)
@@ -62,8 +55,7 @@ func (c *Context) Cancel(cause error) {
 	}
 }
 
-// noteEnd records that c has ended. It returns the function that cancels the real context, nil if
-// there is none, and the heir, which the caller must cancel as well.
+// noteEnd records c's end. It returns the real cancel function, or nil, and the heir to cancel.
 func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +63,7 @@ func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	case c.real != nil || c.ended:
 	case cause != nil:
 		c.realizeLocked()
-	default: // if the parent has ended, c reports the parent's error
+	default: // if the parent has ended, c reports its error
 		c.ended = c.parent.Err() == nil
 	}
 	heir := c.heir
@@ -79,7 +71,6 @@ func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	return c.cancel, heir
 }
 
-// realizeLocked creates the real context. The caller holds mu.
 func (c *Context) realizeLocked() {
 	if !c.ended {
 		c.real, c.cancel = context.WithCancelCause(c.ancestorLocked())
@@ -90,9 +81,8 @@ func (c *Context) realizeLocked() {
 	c.cancel(nil)
 }
 
-// ancestorLocked returns the context that c's real context derives from: the nearest ancestor that
-// has a real context, or the first one that is not a Context. So a chain of lazy contexts in which
-// only the last one is waited for creates one real context. The caller holds mu.
+// ancestorLocked returns the parent for c's real context: the nearest ancestor with a real context,
+// or the first that is not a Context. So waiting for the last of a chain creates only one.
 func (c *Context) ancestorLocked() context.Context {
 	if parent, ok := c.parent.(*Context); ok {
 		if stem := parent.adoptChild(c); stem != nil {
@@ -102,9 +92,8 @@ func (c *Context) ancestorLocked() context.Context {
 	return c.parent
 }
 
-// adoptChild makes child the heir of c and returns the context that child derives from instead of
-// c. It returns nil when child must derive from c. Mutexes are locked from child to parent, never
-// the other way.
+// adoptChild makes child the heir of c and returns the context that it derives from instead, nil if
+// it must derive from c. Mutexes are locked from child to parent, never the other way.
 func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +104,6 @@ func (c *Context) adoptChild(child *Context) context.Context {
 	return c.ancestorLocked()
 }
 
-// forgetChild removes a child that has ended.
 func (c *Context) forgetChild(child *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +140,7 @@ func (c *Context) Err() error {
 // Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// String names the context in the style of package context. Without it, package fmt would read the
-// fields that the mutex guards.
+// String names the context. Otherwise package fmt would read the fields that the mutex guards.
 func (c *Context) String() string {
 	if parent, ok := c.parent.(fmt.Stringer); ok {
 		return parent.String() + ".WithCancel"
@@ -161,11 +148,9 @@ func (c *Context) String() string {
 	return fmt.Sprintf("%T.WithCancel", c.parent)
 }
 
-// Value implements context.Context. Package context finds causes and cancellable ancestors with
-// private keys, so these must reach the real context.
+// Value implements context.Context. Private keys of package context must reach the real one.
 func (c *Context) Value(key any) any {
-	// The real context may derive from an ancestor above several lazy contexts, whose values it
-	// misses.
+	// The real context may derive from above several lazy contexts, whose values it lacks.
 	for own := c; own != nil; own, _ = own.parent.(*Context) {
 		if own.values == nil {
 			continue
@@ -177,7 +162,6 @@ func (c *Context) Value(key any) any {
 	return c.currentContext().Value(key)
 }
 
-// currentContext returns the real context if it is needed to answer, otherwise the parent.
 func (c *Context) currentContext() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

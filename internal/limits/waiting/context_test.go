@@ -17,7 +17,6 @@ var errWhy = errors.New("why")
 
 type key struct{}
 
-// state is all that can be seen of a context.
 type state struct {
 	err, cause error
 	done       bool
@@ -51,7 +50,7 @@ func TestDeadlineOfParent(t *testing.T) {
 	})
 }
 
-// A child must hang on the context itself and not on a goroutine that waits for it.
+// Deriving a child must not start a goroutine.
 func TestDeriveStartsNoGoroutine(t *testing.T) {
 	var ctx waiting.Context
 	ctx.Init(t.Context())
@@ -66,8 +65,7 @@ func TestDeriveStartsNoGoroutine(t *testing.T) {
 	}
 }
 
-// A context may be printed, by a log say, while others use it, and like those of package context it
-// says nothing of its values.
+// A context may be printed while in use, and like those of package context hides its values.
 func TestPrint(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
 	defer cancel(nil)
@@ -99,7 +97,7 @@ func TestUnwatchedIsFree(t *testing.T) {
 			t.Error("not cancelled at the end")
 		}
 	})
-	if allocs > 1 { // the context, where it escapes
+	if allocs > 1 { // the context, if it escapes
 		t.Errorf("allocations: got %v, want at most 1", allocs)
 	}
 }

@@ -1,7 +1,6 @@
 package waiting
 
-// This file has heartbeats: progress notifications that say nothing new, which show the caller that
-// a request is alive. Most clients give a request up that has been silent for a minute.
+// This file has heartbeats: progress without news, as most clients time out after a silent minute.
 
 import (
 	"cmp"
@@ -12,35 +11,30 @@ import (
 )
 
 const (
-	// heartbeatDelay is the time before the first heartbeat: clients that answer by themselves are
-	// faster.
-	heartbeatDelay = 2 * time.Second
-	// HeartbeatInterval is the time between two heartbeats. Clients and proxies
-	// give up what has been silent for 30 or 60 seconds.
+	heartbeatDelay = 2 * time.Second // clients that answer by themselves are faster
+	// HeartbeatInterval keeps clients and proxies from timing out, after 30 or 60 seconds.
 	HeartbeatInterval = 15 * time.Second
-	// HeartbeatMessage is the text of heartbeats, for the person who waits for the call.
+	// HeartbeatMessage is shown to the person who waits for the call.
 	HeartbeatMessage = "waiting for an answer"
 )
 
-// part divides the author's smallest step: all heartbeats together advance by less than one part,
-// so that the next value of the author is larger than any heartbeat.
+// part divides the author's smallest step, so that heartbeats stay below the next value.
 const part = 1024
 
-// A ProgressSequence decides which values are sent on one progress token. They rise, whoever
-// reports them. The zero value is ready. It is not safe for concurrent use: the sender holds a
-// lock, because values must leave in order.
+// A ProgressSequence makes the values sent on one progress token rise, whoever reports them. The
+// zero value is ready. It is not safe for concurrent use: the sender holds a lock, because values
+// must leave in order.
 type ProgressSequence struct {
-	sent   float64 // the last value that was sent
+	sent   float64 // last value sent
 	author float64 // the author's last value, 0 before the first
-	total  float64 // of the author's last report, 0: not known
-	step   float64 // the smallest by which the author has advanced, at most 1; 0: not yet
+	total  float64 // of the author's last report; 0: unknown
+	step   float64 // the author's smallest advance, at most 1; 0: none yet
 	beats  int     // since the author's last report
-	begun  bool    // something was sent
-	told   bool    // the author has reported something
+	begun  bool    // a value was sent
+	told   bool    // the author has reported a value
 }
 
-// Report returns the value to send for a value of the author. It reports false for one that the
-// client knows already, as when a handler runs again.
+// Report returns the value to send, false if the client knows it, as when a handler reruns.
 func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bool) {
 	if s.told && progress <= s.author {
 		return 0, false
@@ -52,19 +46,18 @@ func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bo
 	return s.advance(progress)
 }
 
-// Beat returns the value of the next heartbeat, and the total to send with it, 0 for none. It
-// reports false when no larger value exists.
+// Beat returns a heartbeat's value and total, 0: none. It is false if no larger value exists.
 func (s *ProgressSequence) Beat() (value, total float64, ok bool) {
 	s.beats++
 	n := float64(s.beats)
 	value, ok = s.advance(s.author + cmp.Or(s.step, 1)/part*n/(n+1))
 	if total = s.total; value > total {
-		total = 0 // more than all is confusing
+		total = 0 // more than the total is confusing
 	}
 	return value, total, ok
 }
 
-// advance returns value, or the next number above what was sent.
+// advance returns value, or the next number above the last one sent.
 func (s *ProgressSequence) advance(value float64) (float64, bool) {
 	if s.begun && value <= s.sent {
 		value = math.Nextafter(s.sent, math.Inf(1))
@@ -84,13 +77,13 @@ type Heartbeat struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer        // nil: stopped
-	cancel  context.CancelFunc // of the call of beat that runs; nil: none
-	beating chan struct{}      // closed when the last call of beat has ended; nil: there was none
+	cancel  context.CancelFunc // of the running beat; nil: none
+	beating chan struct{}      // closed when the last beat has ended; nil: none
 }
 
-// StartHeartbeat calls beat after [heartbeatDelay], or after interval if that is shorter, and then
-// every interval, until ctx ends or [Heartbeat.Stop]. Calls do not overlap. beat must watch its
-// context, a child of ctx that Stop ends, and must not panic.
+// StartHeartbeat calls beat after [heartbeatDelay], or interval if shorter, and then every
+// interval, until ctx ends or [Heartbeat.Stop]. Calls do not overlap. beat must watch its context,
+// a child of ctx that Stop ends, and must not panic.
 func StartHeartbeat(
 	ctx context.Context, interval time.Duration, beat func(context.Context),
 ) *Heartbeat {
@@ -102,7 +95,7 @@ func StartHeartbeat(
 }
 
 func (t *Heartbeat) tick() {
-	// Made for each call, because most waits are over before the first.
+	// Created per call, because most waits end before the first.
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	ended := make(chan struct{})
@@ -118,7 +111,7 @@ func (t *Heartbeat) tick() {
 	}
 }
 
-// setBeating reports false when the timer was stopped.
+// setBeating reports false if the timer was stopped.
 func (t *Heartbeat) setBeating(cancel context.CancelFunc, ended chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,8 +122,7 @@ func (t *Heartbeat) setBeating(cancel context.CancelFunc, ended chan struct{}) b
 	return true
 }
 
-// Stop ends the heartbeat: when it returns no call runs and none follows. A nil Heartbeat is
-// stopped.
+// Stop ends the heartbeat: when it returns no call runs or follows. A nil Heartbeat is stopped.
 func (t *Heartbeat) Stop() {
 	if t == nil {
 		return
@@ -141,7 +133,7 @@ func (t *Heartbeat) Stop() {
 		t.timer = nil
 	}
 	if t.cancel != nil {
-		t.cancel() // the call that runs returns
+		t.cancel() // the running call returns
 	}
 	beating := t.beating
 	t.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// day is how many heartbeats a day has, which is how long a flow may last.
+// day is the heartbeats of a day, the longest flow.
 const day = int(24 * time.Hour / waiting.HeartbeatInterval)
 
 func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {
@@ -119,7 +119,7 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 	})
 }
 
-// A client that reads slowly holds a heartbeat up, and must not hold the answer up.
+// A slow client blocks a heartbeat, but must not block the answer.
 func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended, calls := false, 0
@@ -157,7 +157,7 @@ func TestStopOfNoTimer(t *testing.T) {
 	none.Stop()
 }
 
-// touched counts how often somebody asks a context whether it has ended.
+// touched counts checks of a context's end.
 type touched struct {
 	context.Context
 	times atomic.Int32
@@ -173,8 +173,7 @@ func (c *touched) Err() error {
 	return c.Context.Err()
 }
 
-// A timer that still runs would keep what the call holds until it fires. Its function would find
-// the heartbeat stopped and call nothing, so that counting heartbeats does not show it.
+// A running timer would retain the call's memory, unnoticed by tests that count.
 func TestStopStopsTheTimer(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -6,12 +6,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Push hears of the questions that are pushed in a context. Calls may overlap.
+// A Push observes the questions pushed in a context. Calls may overlap.
 type Push struct {
-	// Written is called when the transport has taken the question with the key.
+	// Written is called when the transport has accepted the question with the key.
 	Written func(key string)
-	// Extended is called when the client reports progress on a question. Where it is set, the
-	// context alone limits the time of questions.
+	// Extended is called on progress. If set, only the context limits the time of questions.
 	Extended func()
 }
 
@@ -28,11 +27,10 @@ func PushOf(ctx context.Context) *Push {
 	return p
 }
 
-// A ClientError is the cause with which a call ends because its client answered a question with an
-// error.
+// A ClientError is the cause of a call's end if its client answered a question with an error.
 type ClientError struct {
 	Said *protocol.Error
-	Err  error // what the call has ended with
+	Err  error // the call's error
 }
 
 func (e *ClientError) Error() string { return e.Err.Error() }

@@ -5,24 +5,20 @@ import (
 	"time"
 )
 
-// DefaultMinHumanTime is too short for a person to read a question and refuse it: people need that
-// long to press a button that they expect. Clients that refuse without showing the question need a
-// few milliseconds, and the network some tens.
+// DefaultMinHumanTime is too short to read and refuse a question: pressing an expected button takes
+// a person that long. Clients that refuse without showing take milliseconds, the network some tens.
 const DefaultMinHumanTime = 400 * time.Millisecond
 
 type noWireKey struct{}
 
-// WithoutWire marks requests of the same process, and of a test that runs the server in its own.
-// The programs that answer there are the author's.
+// WithoutWire marks requests within one process, as in tests, where programs answer.
 func WithoutWire(ctx context.Context) context.Context {
 	return context.WithValue(ctx, noWireKey{}, true)
 }
 
 // IsTooSoon reports whether a refusal after the time waited cannot be a person's. min is the least
-// time, 0: [DefaultMinHumanTime], or none for a request of [WithoutWire], negative: none.
-//
-// Question and answer may be timed by two clocks, or by one that was set meanwhile. If waited is
-// negative the client is believed: only the words of the refusal differ.
+// time, 0: [DefaultMinHumanTime], or none for a request of [WithoutWire], negative: none. A
+// negative waited, as of unequal or changed clocks, is not too soon.
 func IsTooSoon(ctx context.Context, min, waited time.Duration) bool {
 	if min == 0 && ctx.Value(noWireKey{}) == nil {
 		min = DefaultMinHumanTime

@@ -1,11 +1,11 @@
-// Package waiting lets the code around a call know that the call waits for a person. While it does,
-// clocks stop, slots are given back, heartbeats go to the caller, and a shutdown can end the wait
-// without ending calls that work.
+// Package waiting tells the code around a call that the call waits for a person. Meanwhile clocks
+// stop, slots are given back, heartbeats go to the caller, and a shutdown can end the wait without
+// ending calls that work.
 //
 // Code that asks a person calls [Wait.Begin] and, when the question is answered or withdrawn,
 // [Wait.End]. Code around a call (middleware, a transport, a router) puts a [Watch] into its
-// context and hears when the call begins and ends to wait. A call waits while any of its questions
-// is open. A [Clock] measures that time, a [Heartbeat] shows the caller that the call is alive.
+// context, and learns when the call begins and ends to wait. A call waits while any of its
+// questions is open.
 package waiting
 
 import (
@@ -20,74 +20,70 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrClosing is the cause with which waits end when a server closes. Its text is for the caller.
-// Causes of other packages match it with [errors.Is].
+// ErrClosing ends waits when a server closes; other packages' causes match it with [errors.Is].
 var ErrClosing = errors.New("the server is closing, call again")
 
-// closingRetryAfter is short: another process may soon take the place of a server that closes.
+// closingRetryAfter is short: another process may soon replace a closing server.
 const closingRetryAfter = time.Second
 
-// RefuseClosing returns [ErrClosing] as the caller gets it.
+// RefuseClosing returns [ErrClosing] as a wire error.
 func RefuseClosing() *protocol.Error {
 	return quota.Refuse(quota.None, closingRetryAfter, "%s", ErrClosing.Error())
 }
 
-// A Listener hears when a call begins and ends to wait.
+// A Listener learns when a call begins and ends to wait.
 type Listener interface {
 	// SetWaiting is called alternately with true and false, by one goroutine at a time; with false
-	// before the call goes on. It must return soon and must not call [Begin].
+	// before the call continues. It must return soon and must not call [Begin].
 	SetWaiting(waiting bool)
 }
 
-// A Resumer is a [Listener] that may delay a call which has been answered.
+// A Resumer is a [Listener] that may delay a call after its answer.
 type Resumer interface {
 	Listener
-	// AwaitResume returns when the call may go on, or the cause with which ctx ends before. It
-	// returns nil at once while the call waits for another question. Calls may overlap.
+	// AwaitResume returns when the call may continue, or the cause of ctx if that ends first. It
+	// returns nil at once while another question is open. Calls may overlap.
 	AwaitResume(ctx context.Context) error
 }
 
-// A Watch follows the waits of all calls under the context that carries it. It must not be copied.
-// All methods may be called concurrently.
+// A Watch follows all waits under its context. Do not copy. Methods may be called concurrently.
 type Watch struct {
 	parent   context.Context
 	listener Listener
 
 	mu    sync.Mutex
-	waits []*Wait  // that are open
-	room  [1]*Wait // for the usual one
-	ended error    // why no wait may be open any more; nil: they may
+	waits []*Wait  // open ones
+	room  [1]*Wait // for the usual single one
+	ended error    // why waits must end; nil: they need not
 }
 
-// A Canceler ends something with a cause, such as a context. Cancel must return soon, and may be
-// called more than once and while the wait begins.
+// A Canceler ends something. Cancel must return soon; calls may repeat and overlap [Wait.Begin].
 type Canceler interface{ Cancel(cause error) }
 
 // A Wait is one or more questions that a call waits for. It is used once and must not be copied.
 type Wait struct {
 	innermost *Watch
-	questions Canceler // nil: they cannot be withdrawn from outside
+	questions Canceler // nil: cannot be withdrawn from outside
 	over      atomic.Bool
 }
 
 type watchKey struct{}
 
-// Key is the key under which a context carries a [Watch].
+// Key is the context key of a [Watch].
 func Key() any { return watchKey{} }
 
-// Attach prepares a Watch and returns a context that carries it, for code without a context type of
-// its own. listener may be nil. It is called once, before anything else.
+// Attach initializes a Watch and returns a context that carries it, for code without its own
+// context type. listener may be nil. Call it once, first.
 func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
 	w.parent, w.listener = parent, listener
 	return context.WithValue(parent, watchKey{}, w)
 }
 
-// A LazyWatch creates a [Watch] on demand, since most calls never wait for a person. The zero value
-// is ready. It must not be copied.
+// A LazyWatch creates a [Watch] on demand. The zero value is ready. It must not be copied.
 type LazyWatch struct{ watch atomic.Pointer[Watch] }
 
-// Ensure returns the watch for a context below parent, whose Value returns it for [Key]. The first
-// call creates it. listener may be nil. Calls may overlap.
+// Ensure returns the watch for a context below parent, whose Value returns it for [Key], creating
+// it first. listener may be nil. Calls may overlap.
 func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
 	if l.watch.Load() == nil {
 		l.watch.CompareAndSwap(nil, &Watch{parent: parent, listener: listener})
@@ -104,8 +100,8 @@ func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
 	return new(Watch).Attach(ctx, listenerFunc(tell))
 }
 
-// WithWatchOf returns a context whose waits are reported to the watches of the context of, too: for
-// a call that asks with a context that is not its own.
+// WithWatchOf returns a context whose waits are also reported to the watches of the context of, for
+// a call that asks with another context.
 func WithWatchOf(ctx, of context.Context) context.Context {
 	own := from(of)
 	for w := from(ctx); w != nil; w = from(w.parent) {
@@ -124,17 +120,15 @@ func from(ctx context.Context) *Watch {
 	return w
 }
 
-// Begin reports that the call of ctx waits for a person, until end is called. Further calls of end
-// do nothing.
+// Begin reports that ctx's call waits for a person until end, which may be called repeatedly.
 func Begin(ctx context.Context) (end func()) {
 	w := &Wait{}
 	w.Begin(ctx, nil)
 	return w.End
 }
 
-// Begin reports that the call of ctx waits for a person from now on. questions, if not nil, are
-// cancelled when the wait is to end, at once where calls under ctx may not wait; the caller still
-// calls [Wait.End].
+// Begin reports that the call of ctx waits for a person. questions, if not nil, are cancelled when
+// the wait is to end, at once if calls under ctx may not wait; the caller still calls [Wait.End].
 func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	one.innermost, one.questions = from(ctx), questions
 	for w := one.innermost; w != nil; w = from(w.parent) {
@@ -144,14 +138,14 @@ func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	}
 }
 
-// End reports that the call does not wait any more. Further calls do nothing.
+// End ends the wait. Further calls do nothing.
 func (one *Wait) End() {
 	if !one.over.Swap(true) {
 		one.removeFrom(one.innermost)
 	}
 }
 
-// Resume waits until the call may go on, after [Wait.End]. It asks the watches, the innermost
+// Resume waits until the call may continue after [Wait.End]. It asks the watches, the innermost
 // first, and returns the cause of ctx if that ends before.
 func (one *Wait) Resume(ctx context.Context) error {
 	for w := one.innermost; w != nil; w = from(w.parent) {
@@ -164,8 +158,7 @@ func (one *Wait) Resume(ctx context.Context) error {
 	return nil
 }
 
-// removeFrom ends the wait for w and the watches around it, even if a listener panics: the clock of
-// another must not stand still for ever.
+// removeFrom ends the wait for w and outer watches. No clock stays paused if a listener panics.
 func (one *Wait) removeFrom(w *Watch) {
 	if w == nil {
 		return
@@ -192,7 +185,7 @@ func (w *Watch) removeWait(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.waits, one)
-	if i < 0 { // a listener further in panicked when the wait began
+	if i < 0 { // an inner listener panicked at the wait's begin
 		return
 	}
 	w.waits = slices.Delete(w.waits, i, i+1)
@@ -204,8 +197,7 @@ func (w *Watch) removeWait(one *Wait) {
 	}
 }
 
-// End withdraws the questions of the waits under the watch, and of those that begin later, where
-// they can be withdrawn. Calls that do not wait go on.
+// End withdraws questions of current and later waits, if possible. Working calls continue.
 func (w *Watch) End(cause error) {
 	w.mu.Lock()
 	if w.ended == nil {

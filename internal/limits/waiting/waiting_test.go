@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// record returns a context with a watch, and what the watch was told.
+// record returns a context with a watch, and the watch's events.
 func record(ctx context.Context) (context.Context, *[]bool) {
 	told := new([]bool)
 	return waiting.WithWatch(ctx, func(waits bool) { *told = append(*told, waits) }), told

@@ -1,7 +1,6 @@
-// Package claims encodes what a sealed state says, as bytes in layout 4, and reads it again. One
-// value has one encoding, and nothing else is read. What a state is sealed with, and whether what
-// it says holds for a request, is up to package roundtrip. The layout is written down in
-// internal/design/state.md.
+// Package claims encodes and decodes the content of a sealed state, as bytes in layout 4. One value
+// has exactly one encoding; all others are refused. Package roundtrip seals states and checks them
+// against requests. The layout is documented in internal/design/state.md.
 package claims
 
 import (
@@ -13,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Claims are what a sealed state says: for whom and for which request it is, until when it is
-// valid, what was asked and answered, and the author's own data.
+// Claims are a sealed state's content: caller, request, expiry, questions, answers, author's data.
 type Claims struct {
 	Principal protocol.Principal
 	Method    string
@@ -24,54 +22,53 @@ type Claims struct {
 
 	Flow          [16]byte
 	Round         int // the round that asked
-	RoundsIgnored int // rounds in a row whose answers were all dropped
-	VisitRounds   int // rounds that only showed an agreed visit again: they have no cap
+	RoundsIgnored int // consecutive rounds whose answers were all dropped
+	VisitRounds   int // rounds that only repeated an agreed visit: uncapped
 	Issued        time.Time
-	Expires       time.Time // of this round, never after deadline
+	Expires       time.Time // of this round, never after Deadline
 	Deadline      time.Time // of the flow, the same in all rounds
-	VisitSince    time.Time // when the person agreed to the visit of this round; zero: none
+	VisitSince    time.Time // the user agreed to this round's visit; zero: none
 
-	Span Span // of the trace in which the round asked; zero: none
+	Span Span // of the asking round's trace; zero: none
 
-	App      string // the version of the application that sealed
-	OtherApp string // another one that sealed earlier rounds, empty for none
+	App      string // the sealing application's version
+	OtherApp string // another one that sealed earlier rounds, or empty
 
 	Asked   []Question
 	Answers []Answer
 	State   json.RawMessage
 
-	// Of flow style, in which the handler is straight-line code; empty in guard style.
+	// Flow style only, in which the handler is straight-line code; empty in guard style.
 	Version string
 	Memos   []Memo
 }
 
-// A Question is what a state says of a question that was asked with it.
 type Question struct {
 	Key    string
 	Kind   protocol.InputKind
 	Digest [32]byte        // of the form, zero for other kinds
-	Schema json.RawMessage // of a ElicitSchema, else nil
-	Mark   Mark            // of its wording, and invalid answers in a row
+	Schema json.RawMessage // of an ElicitSchema, else nil
+	Mark   Mark            // of its wording, and consecutive invalid answers
 }
 
-// An Answer is what a state says of an answer that was given before it was sealed.
+// An Answer was given before the state was sealed.
 type Answer struct {
 	Key         string
 	Kind        protocol.InputKind
 	Outcome     Outcome
-	Digest      [32]byte        // of the form that was asked
-	Schema      json.RawMessage // of a ElicitSchema
-	Content     json.RawMessage // accepted content or result; of an unseen refusal its action
-	Round       int             // with which the answer came
+	Digest      [32]byte        // of the form
+	Schema      json.RawMessage // of an ElicitSchema
+	Content     json.RawMessage // accepted content or result; an unseen refusal's action
+	Round       int             // in which the answer came
 	Unsolicited bool
-	Checked     bool // content that passed the form's validation, or a refusal that was read
-	Mark        Mark // of flow style
+	Checked     bool // validated content, or a refusal that was read
+	Mark        Mark // in flow style
 }
 
-// An Outcome is what became of a question, numbered as roundtrip.Outcome is.
+// An Outcome is numbered like roundtrip.Outcome.
 type Outcome byte
 
-// The outcomes that an answer can have. No state carries one that is missing or invalid.
+// States carry no missing or invalid answers.
 const (
 	Accepted Outcome = 1 + iota
 	Declined
@@ -80,7 +77,7 @@ const (
 	Unseen
 )
 
-// A Span names a span of a trace, roundtrip.SpanRef. Where it is not zero, neither part is.
+// A Span identifies a trace span, roundtrip.SpanRef. Both parts are zero, or neither.
 type Span struct {
 	Trace [16]byte
 	Span  [8]byte
@@ -88,33 +85,33 @@ type Span struct {
 
 func (s Span) isPartial() bool { return s.Trace == [16]byte{} || s.Span == [8]byte{} }
 
-// A Memo is a value that a handler of flow style keeps.
+// A Memo is a value kept by a flow-style handler.
 type Memo struct {
 	Key   string
 	Value json.RawMessage
 }
 
-// A Mark is what the journal of a flow keeps of a question besides its key, kind, form and answer.
+// A Mark is the journal's record of a question besides key, kind, form and answer.
 type Mark struct {
 	Set          bool     // asked in flow style
-	Again        bool     // asked once more because it had changed
-	Unread       bool     // guard style alone: the last answer fitted, and nothing has read it
-	Invalid      int      // answers in a row that did not fit; in guard style as well
-	PromptDigest [16]byte // digest of the text for the person or the model
+	Again        bool     // asked again because it had changed
+	Unread       bool     // guard style only: the last answer was valid but not read
+	Invalid      int      // consecutive invalid answers, in guard style too
+	PromptDigest [16]byte // of the text for the person or model
 }
 
-// MaxInvalidAnswers is the largest Mark.Invalid: a flow ends at that many.
+// MaxInvalidAnswers ends a flow that reaches it in Mark.Invalid.
 const MaxInvalidAnswers = 3
 
-// layout is the first byte of claims. A release that changes what the bytes say, or what the digest
-// of the arguments is taken over, writes the next number and still reads the number of the release
-// before. Numbers 1 to 3 were in no release, so nothing reads them.
+// layout is the first byte of claims. A release that changes the encoding, or what the arguments'
+// digest covers, uses the next number and still reads the previous release's. Numbers 1 to 3 were
+// never released.
 const layout = 4
 
-// EncodedSize is an upper estimate of what AppendTo writes, so that the buffer need not grow.
+// EncodedSize is an upper estimate for AppendTo, so that the buffer need not grow.
 func (c *Claims) EncodedSize() int {
 	const (
-		fixed     = 169 // digest, flow, times, span, and the lengths of what follows
+		fixed     = 169 // digest, flow, times, span, and length prefixes
 		perAsked  = 80  // digest and mark
 		perAnswer = 96
 		perMemo   = 16
@@ -134,7 +131,6 @@ func (c *Claims) EncodedSize() int {
 	return n + len(c.Version)
 }
 
-// The kinds of question, as one byte each.
 var kindCodes = [...]protocol.InputKind{
 	1: protocol.KindElicitForm,
 	2: protocol.KindElicitURL,
@@ -151,8 +147,7 @@ func kindCode(kind protocol.InputKind) byte {
 	return 0
 }
 
-// AppendTo writes the claims. Every string is length-prefixed, so that no two different claims have
-// the same encoding.
+// AppendTo writes the claims. Strings are length-prefixed, so that no two claims share an encoding.
 func (c *Claims) AppendTo(dst []byte) []byte {
 	dst = quota.AppendPrincipal(append(dst, layout), c.Principal)
 	dst = appendField(dst, c.Method)
@@ -207,8 +202,7 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark: one of these, and in its upper half how many answers in a row were
-// invalid.
+// The first byte of a mark: one of these, and in the upper half the consecutive invalid answers.
 const (
 	markNone = iota
 	markOnce
@@ -233,7 +227,6 @@ func appendMark(dst []byte, m Mark) []byte {
 	return append(append(dst, first), m.PromptDigest[:]...)
 }
 
-// The flags of an answer.
 const (
 	flagUnsolicited = 1 << iota
 	flagChecked

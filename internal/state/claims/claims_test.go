@@ -17,14 +17,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// vectors are the files that package roundtrip writes from what its handlers ask; see
-// TestTheLayoutOfClaims and TestTheLayoutOfFlowClaims there.
+// vectors are written by roundtrip's TestTheLayoutOfClaims and TestTheLayoutOfFlowClaims.
 const (
 	guardVectors = "testdata/claims.txt"
 	flowVectors  = "testdata/flow.txt"
 )
 
-// readVectors reads lines of hexadecimal under names.
+// readVectors reads lines of named hexadecimal values.
 func readVectors(t testing.TB, path string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -44,7 +43,6 @@ func readVectors(t testing.TB, path string) map[string][]byte {
 	return out
 }
 
-// vector returns one vector of a file.
 func vector(t testing.TB, path, name string) []byte {
 	t.Helper()
 	data := readVectors(t, path)[name]
@@ -79,7 +77,7 @@ func parseForm(t testing.TB, schema string) *form.Form {
 const reasonForm = `{"type":"object","properties":{"reason":{"type":"string","minLength":2}},` +
 	`"required":["reason"]}`
 
-// A binding is what the vectors of guard style differ in.
+// A binding is what distinguishes the vectors of guard style.
 type binding struct {
 	name      string
 	principal protocol.Principal
@@ -94,7 +92,6 @@ var (
 	local = binding{"local, no arguments, no audience", protocol.LocalPrincipal(), "", ""}
 )
 
-// guardClaims returns what a vector of guard style says.
 func guardClaims(t testing.TB, b binding) *claims.Claims {
 	t.Helper()
 	arguments, err := claims.DigestArguments(json.RawMessage(b.arguments))
@@ -124,7 +121,7 @@ func guardClaims(t testing.TB, b binding) *claims.Claims {
 	}
 }
 
-// TestClaimsAreReadAsWritten holds the layout against the vectors, in both directions.
+// TestClaimsAreReadAsWritten checks the layout against the vectors, in both directions.
 func TestClaimsAreReadAsWritten(t *testing.T) {
 	for _, b := range []binding{authenticated, local} {
 		t.Run(b.name, func(t *testing.T) {
@@ -170,7 +167,7 @@ func TestClaimsOfFlowStyleAreReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestHalfASpanIsNone: nothing can be linked with a trace or a span whose id is zero.
+// No link is possible to a trace or span with a zero id.
 func TestHalfASpanIsNone(t *testing.T) {
 	c := guardClaims(t, local)
 	none := c.AppendTo(nil)
@@ -222,8 +219,8 @@ func TestOtherLayoutsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestClaimsHaveOneEncoding changes each byte of honest claims to each other, and pads each that
-// may be a number. What is still read is written as it came.
+// TestClaimsHaveOneEncoding changes each byte of valid claims to each other value, and pads
+// possible numbers. Whatever is still read must be written identically.
 func TestClaimsHaveOneEncoding(t *testing.T) {
 	honest := guardClaims(t, authenticated)
 	honest.Span = claims.Span{Trace: [16]byte{15: 1}, Span: [8]byte{1}}
@@ -249,7 +246,7 @@ func TestClaimsHaveOneEncoding(t *testing.T) {
 			t.Errorf("claims of %d bytes are read", i)
 		}
 	}
-	// Key, kind, outcome: of what nobody can have answered nothing is carried.
+	// Key, kind, outcome: impossible outcomes are refused.
 	outcome := bytes.Index(data, []byte("region")) + len("region") + 1
 	for _, b := range []byte{0, byte(claims.Cancelled) + 1, 255} {
 		changed := bytes.Clone(data)
@@ -260,7 +257,6 @@ func TestClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// TestFlowClaimsHaveOneEncoding: what the layout does not say is refused.
 func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	head := append([]byte{4, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
 	// round, unheard, visits, three times, none of a visit, no span, no version of the application
@@ -293,8 +289,7 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds junk to the decoder, which somebody else's sealer may let through. What it reads
-// it must write again as it was.
+// FuzzDecode decodes junk, as of a foreign sealer. What it reads it must write identically.
 func FuzzDecode(f *testing.F) {
 	full, flow := vector(f, guardVectors, authenticated.name), vector(f, flowVectors, "flow")
 	for _, seed := range [][]byte{
@@ -311,8 +306,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestOutcomesThatStatesCarry: a refusal that nobody has seen is carried with its action, and no
-// number beside the four is read.
+// An unseen refusal is carried with its action, and no other number than the four is read.
 func TestOutcomesThatStatesCarry(t *testing.T) {
 	for outcome := range claims.Outcome(8) {
 		c := guardClaims(t, local)

@@ -11,15 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Why [Decode] fails.
+// Errors of [Decode].
 var (
 	ErrMalformed = errors.New("request state: malformed claims")
 	ErrLayout    = errors.New("request state: claims in a layout that this release does not read")
 )
 
-// Decode reads what [Claims.AppendTo] wrote. It is given authenticated bytes, but a Sealer may be
-// anybody's, so it trusts nothing. Text that is the same in like, which is the usual case, is taken
-// from there instead of being copied. The result refers to data.
+// Decode decodes the result of [Claims.AppendTo]. The bytes are authenticated but not trusted: any
+// Sealer may have passed them. Text equal to that in like, the usual case, is shared instead of
+// copied. The result refers to data.
 func Decode(data []byte, like *Claims) (*Claims, error) {
 	r := &reader{data: data}
 	if first := r.readByte(); r.bad {
@@ -66,8 +66,7 @@ func Decode(data []byte, like *Claims) (*Claims, error) {
 	return c, nil
 }
 
-// A reader takes fields off the front of data. After a failure everything reads as zero and bad
-// stays set.
+// A reader consumes fields of data. After a failure everything reads as zero and bad stays set.
 type reader struct {
 	data []byte
 	bad  bool
@@ -90,7 +89,6 @@ func (r *reader) readByte() byte {
 	return 0
 }
 
-// readCount reads a number of at most limit.
 func (r *reader) readCount(limit int) int {
 	n, size := binary.Uvarint(r.data)
 	if size <= 0 || n > uint64(limit) || r.isPadded(size) {
@@ -101,8 +99,7 @@ func (r *reader) readCount(limit int) int {
 	return int(n)
 }
 
-// isPadded reports whether the number in the first size bytes has a shorter encoding. One value has
-// one encoding.
+// isPadded reports whether a number has a shorter encoding, and so is not canonical.
 func (r *reader) isPadded(size int) bool { return size > 1 && r.data[size-1] == 0 }
 
 func (r *reader) readTime() time.Time {
@@ -132,7 +129,7 @@ func (r *reader) readSpan() (s Span) {
 func (r *reader) readField() json.RawMessage { return r.readBytes(r.readCount(len(r.data))) }
 func (r *reader) readString() string         { return string(r.readField()) }
 
-// readExpected reads a string that is likely to be s, without a copy if it is.
+// readExpected reads a string that is probably s, without a copy if it is.
 func (r *reader) readExpected(s string) string {
 	if b := r.readField(); string(b) != s {
 		return string(b)
@@ -140,7 +137,6 @@ func (r *reader) readExpected(s string) string {
 	return s
 }
 
-// readOptional reads a field that is absent if it is empty.
 func (r *reader) readOptional() json.RawMessage {
 	if b := r.readField(); len(b) > 0 {
 		return b
@@ -157,7 +153,6 @@ func (r *reader) readKind() protocol.InputKind {
 	return kindCodes[code]
 }
 
-// readList reads a list, nil for an empty one.
 func readList[T any](r *reader, read func(*reader) T) (list []T) {
 	n := r.readCount(len(r.data))
 	if n > 0 {
@@ -192,7 +187,7 @@ func (r *reader) readAnswer() Answer {
 		a.Schema = r.readOptional()
 	}
 	a.Content = r.readOptional()
-	if a.Mark = r.readMark(); a.Mark.Invalid > 0 { // only of what is asked
+	if a.Mark = r.readMark(); a.Mark.Invalid > 0 { // only for asked questions
 		r.bad = true
 	}
 	if a.Outcome != Unseen && (a.Outcome < Accepted || a.Outcome > Cancelled) {

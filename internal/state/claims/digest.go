@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// canonicalBuffers holds buffers for canonical forms. One grows to the largest arguments seen, so
-// those over maxCanonicalBuffer are not kept.
+// canonicalBuffers grow to the largest arguments; those over maxCanonicalBuffer are not kept.
 var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCanonicalBuffer = 64 << 10
@@ -23,11 +22,10 @@ func putCanonicalBuffer(buf *[]byte) {
 	}
 }
 
-// DigestArguments returns the SHA-256 of the canonical form of a request's arguments: members
-// sorted, strings without needless escapes, numbers as they are spelled, absent as {}. A state
-// sealed for one set of arguments opens for no other. Numbers keep their spelling because a handler
-// may read it: to one that decodes into an integer, or prints what it got, 1 and 1.0 are two
-// things.
+// DigestArguments returns the SHA-256 of a request's canonical arguments: sorted members, minimally
+// escaped strings, numbers as spelled, absent as {}. A state sealed for one set opens for no other.
+// Number spelling counts because a handler may see it, when it decodes into an integer or prints: 1
+// is not 1.0.
 func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -42,7 +40,7 @@ func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 	return sha256.Sum256(canonical), nil
 }
 
-// DigestQuestion returns what stands for a question in events.
+// DigestQuestion returns a question's digest for events.
 func DigestQuestion(kind protocol.InputKind, key string, form [32]byte,
 	m Mark) (d [16]byte) {
 	var few [192]byte
@@ -54,10 +52,9 @@ func DigestQuestion(kind protocol.InputKind, key string, form [32]byte,
 	return d
 }
 
-// Fingerprint identifies a set of answers, whatever their order.
+// Fingerprint identifies a set of answers in any order.
 func Fingerprint(responses protocol.InputResponses) [32]byte {
-	// Each answer is hashed alone and the hashes are combined by addition modulo 2^256, byte-wise
-	// with carry, so that order does not matter but every answer does.
+	// Answers' hashes are added modulo 2^256, byte-wise with carry, in any order.
 	var sum [32]byte
 	buf := canonicalBuffers.Get().(*[]byte)
 	defer putCanonicalBuffer(buf)
@@ -73,7 +70,6 @@ func Fingerprint(responses protocol.InputResponses) [32]byte {
 	return sum
 }
 
-// appendFingerprinted appends what of an answer is hashed.
 func appendFingerprinted(dst []byte, r protocol.KeyedResponse) []byte {
 	dst = append(strconv.AppendInt(dst, int64(len(r.Key)), 10), ':')
 	dst = append(dst, r.Key...)

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestDigestOfArguments: arguments that a handler cannot tell apart have one digest, others do not.
+// Only arguments that a handler cannot distinguish share a digest.
 func TestDigestOfArguments(t *testing.T) {
 	for _, test := range []struct {
 		name, one, other string

@@ -37,7 +37,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenRefused is what a flood of invented tokens costs, up to the last check.
+// BenchmarkOpenRefused measures a flood of invented tokens.
 func BenchmarkOpenRefused(b *testing.B) {
 	ring := mustRing(b, mustKey(b, "k1", 1))
 	forged := []byte(ring.Seal(make([]byte, 200)))

@@ -7,16 +7,13 @@ import (
 	"strings"
 )
 
-// ParseKeyring makes a keyring from the form in which keys are configured,
+// ParseKeyring returns the keyring of a configuration text,
 //
 //	id:secret,id:secret
 //
-// whose first key is the primary. A secret is in base64, of either alphabet, with or without
-// padding. White space is ignored everywhere, so wrapped lines and a final newline do no harm. An
-// empty entry is an error: were the first one dropped, an old key would become the primary
-// unnoticed.
-//
-// Errors name an entry by its position and quote nothing of the text.
+// whose first key is the primary. Secrets are base64 in either alphabet, with or without padding.
+// White space is ignored. An empty entry is an error: skipping the first would silently make an old
+// key the primary. Errors name an entry by position and quote nothing of the text.
 func ParseKeyring(text string) (*Keyring, error) {
 	text = strings.Join(strings.Fields(text), "")
 	if text == "" {
@@ -63,8 +60,7 @@ func parseEntry(entry string) (Key, error) {
 	return NewKey(id, secret)
 }
 
-// decodeSecret reads base64 in any of its usual forms. Stray tail bits are refused all the same: in
-// a secret they are the sign of a character lost in copying.
+// decodeSecret reads any usual base64. Stray tail bits, a sign of a lost character, are refused.
 func decodeSecret(text string) ([]byte, error) {
 	if strings.HasSuffix(text, "=") && len(text)%4 != 0 {
 		return nil, errors.New("secret is not valid base64: wrong padding")
@@ -73,7 +69,7 @@ func decodeSecret(text string) ([]byte, error) {
 	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
 	if err != nil {
-		// The text of err says at which byte, and the text is secret.
+		// err would say at which byte, and the text is secret.
 		return nil, errors.New("secret is not valid base64")
 	}
 	return secret, nil

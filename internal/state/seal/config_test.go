@@ -49,8 +49,7 @@ func TestParseKeyring(t *testing.T) {
 	}
 }
 
-// TestParseKeyringRefuses also has the errors quote nothing: a misplaced ':' or ',' makes a secret
-// of any part.
+// Errors must quote nothing: a misplaced ':' or ',' makes any part a secret.
 func TestParseKeyringRefuses(t *testing.T) {
 	good := base64.StdEncoding.EncodeToString(secretBytes(1))
 	for _, tc := range []struct{ name, text, want string }{

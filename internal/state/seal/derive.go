@@ -14,20 +14,16 @@ const (
 	formatName    = "rondo/requestState"
 	formatVersion = 1
 
-	// purpose is in both halves of the derivation, so that a secret shared with another protocol,
-	// or with a later version of this one, yields other keys.
+	// purpose is in both halves, so that other protocols and versions derive other keys.
 	purpose = formatName + "/v1"
 
-	// derivePurpose is the salt of the extraction in newSecretDeriver, whose results are secrets of
-	// their own and must not be keys of tokens.
-	derivePurpose = "rondo/derive/v1"
+	derivePurpose = "rondo/derive/v1" // extraction salt of newSecretDeriver
 
-	saltSize  = 12 // first half of the token's random bytes: chooses the AES key
-	nonceSize = 12 // second half: the GCM nonce under that key
+	saltSize  = 12 // first random bytes of the token: choose the AES key
+	nonceSize = 12 // the rest: GCM nonce under that key
 	tagSize   = 16
 )
 
-// A deriver returns the AEAD of the one token whose salt it is given.
 type deriver func(salt []byte) (cipher.AEAD, error)
 
 // newDeriver computes, for each salt,
@@ -35,9 +31,8 @@ type deriver func(salt []byte) (cipher.AEAD, error)
 //	prk = HKDF-Extract(SHA-256, salt: purpose, secret)
 //	key = HKDF-Expand(SHA-256, prk, info: purpose | len(id) | id | salt, 32 bytes)
 //
-// prk does not depend on the token and is computed here. What is left is a single HMAC, as 32 bytes
-// are the first and only block of the expansion, and its keyed states are kept for the next token:
-// that is worth a dozen allocations.
+// prk is computed once. The rest is a single HMAC, because 32 bytes are one block; its keyed states
+// are pooled, which saves a dozen allocations.
 func newDeriver(id string, secret []byte) deriver {
 	prk, err := hkdf.Extract(sha256.New, secret, []byte(purpose))
 	if err != nil {
@@ -70,7 +65,6 @@ func newDeriver(id string, secret []byte) deriver {
 	}
 }
 
-// A secretDeriver returns the secret of a key for another purpose.
 type secretDeriver func(purpose string) []byte
 
 // newSecretDeriver computes, for each purpose,
@@ -93,8 +87,7 @@ func newSecretDeriver(id string, secret []byte) secretDeriver {
 	}
 }
 
-// additionalData returns what each token of a key authenticates besides its plaintext. Lengths go
-// first, so that no two inputs give the same bytes.
+// additionalData is authenticated by each token of a key. Length prefixes keep inputs unambiguous.
 func additionalData(id string) []byte {
 	ad := append([]byte{byte(len(formatName))}, formatName...)
 	ad = append(ad, formatVersion, byte(len(id)))

@@ -1,7 +1,6 @@
 package seal
 
-// SealRandom seals with the given 24 bytes where Seal draws random ones, so that test vectors come
-// out the same every time.
+// SealRandom is Seal with given random bytes, for reproducible test vectors.
 func (r *Keyring) SealRandom(plaintext []byte, random [saltSize + nonceSize]byte) string {
 	return r.sealWith(plaintext, func(b []byte) { copy(b, random[:]) })
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// FuzzOpen looks for a panic, for a refusal without a known reason, and for a token that opens
-// though it is not the one spelling of its bytes.
+// FuzzOpen finds panics, unknown refusals, and tokens that open in a non-canonical spelling.
 func FuzzOpen(f *testing.F) {
 	seeds := append(acceptedVectors(f), refusedVectors(f)...)
 	if len(seeds) == 0 {
@@ -44,7 +43,6 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip seals what it is given, and has the token stand for nothing else.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("a state"), byte(0), uint16(0))
 	f.Add([]byte{}, byte(0x80), uint16(40))

@@ -8,34 +8,28 @@ import (
 )
 
 const (
-	// MinSecret is the least number of bytes in a secret. It is the strength of AES-256: derivation
-	// cannot add entropy that the secret does not have.
+	// MinSecret is the least length of a secret in bytes, the strength of AES-256.
 	MinSecret = 32
 
-	// MaxID is the greatest number of bytes in a key id. Ids travel in clear in every token, so
-	// they are kept short.
+	// MaxID is the longest key id in bytes. Ids are in clear in every token.
 	MaxID = 32
 
-	// ephemeralPrefix begins the ids of keys that die with their process, so that another process
-	// can say why it cannot open a token. It is reserved: a configured key may not carry it.
+	// ephemeralPrefix marks ephemeral keys, for better errors. Configured keys may not have it.
 	ephemeralPrefix = "e-"
 )
 
-// Key is a named sealing key. The zero Key is not usable. A Key is safe to copy, never prints its
-// secret, and cannot be compared with ==.
+// Key is a named sealing key, never printed. Zero: unusable. It may be copied, not compared.
 type Key struct {
 	_ [0]func()
 
 	id        string
 	ephemeral bool
-	// derive is a closure, not a field of key bytes: where fmt and other printers reach it by
-	// reflection, past the methods in redact.go, it is an address.
-	derive deriver
-	// deriveSecret is a closure for the same reason.
-	deriveSecret secretDeriver
+	// A closure, because reflection would print bytes, past the methods in redact.go.
+	derive       deriver
+	deriveSecret secretDeriver // a closure likewise
 }
 
-// makeKey returns the key that derives from secret, of which it keeps no reference.
+// makeKey returns the key derived from secret, without retaining it.
 func makeKey(id string, secret []byte, ephemeral bool) Key {
 	return Key{id: id, ephemeral: ephemeral, derive: newDeriver(id, secret),
 		deriveSecret: newSecretDeriver(id, secret)}
@@ -43,8 +37,7 @@ func makeKey(id string, secret []byte, ephemeral bool) Key {
 
 // NewKey returns a key that derives from secret. The id is 1 to [MaxID] of the bytes A-Z a-z 0-9
 // '.' '_' '-', does not begin with "e-", and is readable in every token. The secret must hold at
-// least [MinSecret] bytes of real randomness, not a pass phrase; NewKey does not keep a reference
-// to it.
+// least [MinSecret] truly random bytes, not a pass phrase; it is not retained.
 func NewKey(id string, secret []byte) (Key, error) {
 	if err := checkID(id); err != nil {
 		return Key{}, err
@@ -55,15 +48,12 @@ func NewKey(id string, secret []byte) (Key, error) {
 	return makeKey(id, secret, false), nil
 }
 
-// NewEphemeralKey returns a key with a random secret and a random id, "e-" and eight more
-// characters. It exists in this process only: no replica opens what it seals, and neither does this
-// program after a restart.
+// NewEphemeralKey returns a random key with id "e-" and eight characters, for this process only.
 func NewEphemeralKey() Key {
 	secret := make([]byte, MinSecret)
 	rand.Read(secret) // never fails: it ends the process instead
 	defer clear(secret)
-	// 40 bits tell the processes of a fleet apart; two that draw the same id only see
-	// ErrAuthentication where they would have seen ErrForeignEphemeral.
+	// 40 bits: if ids of processes were equal, ErrAuthentication would replace ErrForeignEphemeral.
 	id := ephemeralPrefix + rand.Text()[:8]
 	return makeKey(id, secret, true)
 }
@@ -74,8 +64,7 @@ func (k Key) ID() string { return k.id }
 // Ephemeral reports whether the key came from [NewEphemeralKey].
 func (k Key) Ephemeral() bool { return k.ephemeral }
 
-// checkID and checkSecret never quote what they refuse: a configuration with its halves swapped has
-// the secret where the id belongs.
+// checkID and checkSecret never quote what they refuse: halves may have been swapped.
 
 func checkID(id string) error {
 	switch {

@@ -8,29 +8,28 @@ import (
 	"sync"
 )
 
-// maxPooled is the greatest scratch buffer that is kept for reuse: the hard cap of 64 KiB on a
-// token, and what such a token decodes to. A single larger token should not pin its memory.
+// maxPooled bounds pooled buffers: a token of 64 KiB, the hard cap, and its bytes.
 const maxPooled = 112 << 10
 
-// Keyring seals with one key and opens with several. It is immutable, safe for concurrent use, and
-// never prints a secret. Make one with [NewKeyring].
+// Keyring seals with one key and opens with several. It is immutable and concurrency-safe, and
+// never prints a secret. See [NewKeyring].
 type Keyring struct {
 	_ [0]func()
 
-	keys    []member   // the first is the primary; ids are unique
-	scratch *sync.Pool // of *[]byte, which hold tokens and their bytes, never plaintext
+	keys    []member   // the first is the primary; unique ids
+	scratch *sync.Pool // of *[]byte, for tokens and their bytes, never plaintext
 }
 
-// member is a key with what is the same for all of its tokens.
+// member is a key with the constant parts of its tokens.
 type member struct {
 	Key
 	prefix []byte // version, id length, id
 	ad     []byte // additional data of the AEAD
 }
 
-// NewKeyring returns a keyring that seals with primary, and opens with primary and each of older.
-// Keys that are zero or share an id are refused, and so is a process whose FIPS 140-only mode has
-// no AES-GCM with a nonce of the caller's.
+// NewKeyring returns a keyring that seals with primary, and opens with primary and older keys. It
+// refuses zero keys, duplicate ids, and a FIPS 140-only process that lacks AES-GCM with
+// caller-chosen nonces.
 func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	ring := &Keyring{
 		keys:    make([]member, 0, 1+len(older)),
@@ -53,9 +52,8 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
-// Derive returns a keyring for another purpose: its keys have the ids of the keys of r, in the same
-// order, and secrets that are derived from theirs. Neither keyring opens what the other seals. The
-// purpose must have at most 255 bytes.
+// Derive returns a keyring for another purpose, with the same ids in the same order, and derived
+// secrets. Neither keyring opens the other's tokens. The purpose must have at most 255 bytes.
 func (r *Keyring) Derive(purpose string) *Keyring {
 	if len(purpose) > 255 {
 		panic("seal: the purpose is longer than 255 bytes")
@@ -68,15 +66,15 @@ func (r *Keyring) Derive(purpose string) *Keyring {
 	}
 	derived, err := NewKeyring(keys[0], keys[1:]...)
 	if err != nil {
-		panic("seal: internal error: " + err.Error()) // r was made of such keys
+		panic("seal: internal error: " + err.Error()) // r's keys passed before
 	}
 	return derived
 }
 
-// Primary returns the id of the key that seals.
+// Primary returns the sealing key's id.
 func (r *Keyring) Primary() string { return r.keys[0].id }
 
-// IDs returns the ids of all keys, that of the primary first.
+// IDs returns the ids of all keys, the primary first.
 func (r *Keyring) IDs() []string {
 	ids := make([]string, len(r.keys))
 	for i := range r.keys {
@@ -85,12 +83,11 @@ func (r *Keyring) IDs() []string {
 	return ids
 }
 
-// Ephemeral reports whether the key that seals is an ephemeral one.
+// Ephemeral reports whether the sealing key is ephemeral.
 func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 
-// Seal returns a token that seals plaintext. It is fresh at every call, and a third longer than the
-// plaintext plus 42 bytes and the key id. Its length gives that of the plaintext away. The
-// plaintext may be empty.
+// Seal returns a new token for plaintext, which may be empty. The token is a third longer than the
+// plaintext plus 42 bytes and the key id, and so reveals the plaintext's length.
 func (r *Keyring) Seal(plaintext []byte) string {
 	return r.sealWith(plaintext, func(b []byte) { rand.Read(b) }) // never fails
 }
@@ -116,9 +113,8 @@ func (r *Keyring) sealWith(plaintext []byte, random func([]byte)) string {
 	return string((*buf)[sealed:])
 }
 
-// Open returns the plaintext that token seals. A token of more than maxBytes bytes is refused
-// before any work. On failure Open returns nil and one of the Err variables, in a [KeyError] where
-// the key is at fault.
+// Open returns a token's plaintext. A token over maxBytes bytes is refused before any work. On
+// failure it returns nil and one of the Err variables, in a [KeyError] if the key is at fault.
 func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error) {
 	buf := r.scratch.Get().(*[]byte)
 	defer r.recycleBuffer(buf)
@@ -138,7 +134,7 @@ func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error)
 	}
 	aead, err := key.derive(p.salt)
 	if err != nil {
-		// This cannot happen. It is no panic, because the input of a peer led here.
+		// Impossible; but no panic, because a peer's input led here.
 		return nil, errors.Join(ErrAuthentication, err)
 	}
 	plaintext, err = aead.Open(nil, p.nonce, p.sealed, key.ad)
@@ -148,8 +144,7 @@ func (r *Keyring) Open(token string, maxBytes int) (plaintext []byte, err error)
 	return plaintext, nil
 }
 
-// findKey returns the member with the given id, or nil. Ids are public, so looking them up need not
-// take constant time; rings are short, so it need not be a map.
+// findKey returns the member with a (public) id, or nil. Rings are short.
 func (r *Keyring) findKey(id []byte) *member {
 	for i := range r.keys {
 		if r.keys[i].id == string(id) {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Every way in which Go commonly turns a value into text is answered with the same description.
-// Methods are on values, so that they hold for pointers too.
+// Every common conversion to text gives the same description. Value receivers cover pointers too.
 
 // String describes the key by its id.
 func (k Key) String() string {
@@ -25,10 +24,10 @@ func (k Key) GoString() string { return k.String() }
 // Format writes [Key.String] for every verb and flag.
 func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
 
-// LogValue is [Key.String], for slog.
+// LogValue returns [Key.String], for slog.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// MarshalText is [Key.String]. There is no way back: keys are not serialised.
+// MarshalText returns [Key.String]. Keys cannot be unmarshalled.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // MarshalJSON is [Key.String] as a JSON string.

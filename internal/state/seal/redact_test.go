@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestSecretsNeverPrint prints a key and a keyring in every way Go has, nested in whatever may hold
-// them, and looks for the secret in each of its spellings.
+// TestSecretsNeverPrint prints keys in every way of Go, nested too, searching every spelling.
 func TestSecretsNeverPrint(t *testing.T) {
 	secret := secretBytes(9)
 	key := mustKey(t, "k9", 9)
@@ -25,7 +24,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 		Ring *seal.Keyring
 		Ptr  *seal.Key
 	}
-	type unexported struct { // fmt does not call the methods of such fields
+	type unexported struct { // fmt does not call methods of such fields
 		key  seal.Key
 		ring seal.Keyring
 		ptr  *seal.Key
@@ -51,8 +50,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestRedactionIsUniform has every verb print the description, so that a key is recognised wherever
-// it turns up.
+// Every verb prints the same description, so that a key is recognizable.
 func TestRedactionIsUniform(t *testing.T) {
 	key := mustKey(t, "k9", 9)
 	ring := mustRing(t, key, mustKey(t, "k8", 8))
@@ -90,13 +88,13 @@ func TestNotComparable(t *testing.T) {
 	}
 }
 
-// renderings returns v as text, by the way in which it became text.
+// renderings returns v as text, by conversion.
 func renderings(t *testing.T, v any) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
 	for _, flags := range []string{"", "+", "#", "-80", "080", ".3", " ", "# "} {
 		for _, verb := range "vTtbcdoOqxXUeEfFgGsp" {
-			if verb == 'T' || verb == 'p' { // fmt answers these without looking inside
+			if verb == 'T' || verb == 'p' { // fmt handles these without methods
 				continue
 			}
 			format := "%" + flags + string(verb)

@@ -16,13 +16,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// maxToken is the cap where a test is about something else.
 const maxToken = 64 << 10
 
 // alphabet is base64url, in the order of the values.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// secretBytes returns a secret whose 32 bytes differ from each other.
+// secretBytes returns a secret whose 32 bytes all differ.
 func secretBytes(seed byte) []byte {
 	sum := sha256.Sum256([]byte{'t', 'e', 's', 't', seed})
 	return sum[:]
@@ -76,8 +75,7 @@ func TestTokensAreFresh(t *testing.T) {
 	}
 }
 
-// TestFormat opens and seals a token by the description in the design record, with nothing of the
-// package but the key.
+// TestFormat opens and seals a token by the design record alone.
 func TestFormat(t *testing.T) {
 	const id, plaintext = "2026-07.a_B", "what the record says"
 	ring := mustRing(t, mustKey(t, id, 7))
@@ -110,8 +108,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEveryTamperedByte puts every other character of the alphabet, and some from outside it, at
-// every position of a token.
+// TestEveryTamperedByte puts every other base64url character, and some more, everywhere.
 func TestEveryTamperedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 2))
 	for _, plaintext := range []string{"", "a", "ab", "a state of some length"} {
@@ -234,8 +231,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestIDIsBound gives one secret two ids: a token of one must not open as the other's, though the
-// secret is right.
+// With one secret under two ids, a token of one must not open as the other's.
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
 	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))
@@ -336,7 +332,7 @@ func TestNewKeyringRefuses(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse is for the race detector, and for scratch that is shared by mistake.
+// TestConcurrentUse is for the race detector, and for scratch shared by mistake.
 func TestConcurrentUse(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1))
 	var wg sync.WaitGroup

@@ -18,12 +18,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata from the tables in this file")
 
-// vector is one block of a file in testdata: a keyring, a token, and what Open says. The files are
-// the format's contract; a change to an accepted token in a diff is a token in somebody's hands
-// that no longer opens.
+// vector is one block of a testdata file: a keyring, a token, and Open's result. The files are the
+// format's contract: changing an accepted token breaks tokens in use.
 type vector struct {
 	name      string
-	keys      string // as ParseKeyring takes them
+	keys      string // as for ParseKeyring
 	max       int
 	plaintext []byte // of accepted tokens
 	token     string
@@ -42,8 +41,7 @@ var verdicts = map[string]error{
 	"ErrAuthentication":   seal.ErrAuthentication,
 }
 
-// The secrets of the vectors, as configured: counting bytes, so that nobody takes them for real
-// ones.
+// The vectors' secrets are counting bytes, recognizably not real.
 var (
 	vectorK1 = "k1:" + base64.RawURLEncoding.EncodeToString(counting(0x00, 32))
 	vectorK2 = "k2:" + base64.RawURLEncoding.EncodeToString(counting(0x40, 32))
@@ -109,8 +107,7 @@ func (v vector) check(t *testing.T) {
 	}
 }
 
-// sealed returns the token of plaintext under the first of keys, with 24 counting bytes for the
-// random ones.
+// sealed returns a token under the first of keys, with counting bytes as the random ones.
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
@@ -142,14 +139,14 @@ func refusedVectors(t testing.TB) []vector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// with returns the token of raw with the byte at offset i set to b.
+	// with sets the byte at offset i to b.
 	with := func(i int, b byte) string {
 		changed := bytes.Clone(raw)
 		changed[i] = b
 		return base64.RawURLEncoding.EncodeToString(changed)
 	}
-	// The token has whole groups of three bytes, hence no tail bits, and offsets in raw are:
-	// version 0, id length 1, id 2, salt 4, nonce 16, sealed 28.
+	// The token has whole groups of three bytes, hence no tail bits; offsets in raw: version 0, id
+	// length 1, id 2, salt 4, nonce 16, sealed 28.
 	last := len(raw) - 1
 	var vectors []vector
 	add := func(name, token, want string) {
@@ -204,8 +201,7 @@ func refusedVectors(t testing.TB) []vector {
 	return vectors
 }
 
-// setTailBit returns token with the lowest bit of its last character set. That is a bit no byte of
-// the token has room for, unless its length is a multiple of four.
+// setTailBit sets the token's last bit, unused unless the length is a multiple of four.
 func setTailBit(t testing.TB, token string) string {
 	t.Helper()
 	end := len(token) - 1

@@ -1,7 +1,6 @@
-// Package sharedguard is the part of a [store.Guard] for several replicas that does not depend
-// on where claims are stored: it makes the tokens of holders, seals outcomes, limits the time
-// of an operation, repeats what may not have taken effect, adopts claims whose acknowledgement
-// was lost, and tells what one owner may have.
+// Package sharedguard is the storage-independent part of a [store.Guard] for several replicas: it
+// creates holder tokens, seals outcomes, limits and retries operations, adopts claims whose
+// acknowledgement was lost, and sets shares of owners.
 package sharedguard
 
 import (
@@ -18,71 +17,64 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Backend stores claims. Each method is atomic and takes effect as a whole or not at all, also
-// when it returns an error. All methods may be called concurrently.
+// A Backend stores claims. Methods are atomic, also with errors, and may be called concurrently.
 type Backend interface {
-	// Claim stores a claim, or takes over a released one with the same Print. If the key is
-	// taken otherwise it changes nothing and returns what it found, whatever room there is. It
-	// returns a [*store.QuotaError] if there is no room.
+	// Claim stores a claim, or takes over a released one with the same Print. If the key is taken
+	// otherwise, it changes nothing and returns what it found, even without room. It returns a
+	// [*store.QuotaError] if there is no room.
 	Claim(ctx context.Context, c *Claim) (found *Found, err error)
-	// Renew begins the lease of a claim anew. It reports false if it is not held by c.Holder.
+	// Renew restarts a claim's lease, false if c.Holder does not hold it.
 	Renew(ctx context.Context, c *Claim) (held bool, err error)
-	// Commit ends a claim with a sealed outcome, or without one if it is nil or has no room.
-	// It changes nothing and reports true if c.Holder has committed before, and reports false
-	// if the claim is not held.
+	// Commit ends a claim with a sealed outcome, or none if it is nil or too large. If c.Holder has
+	// committed before, it changes nothing and reports true; false if the claim is not held.
 	Commit(ctx context.Context, c *Claim, sealed []byte) (held bool, err error)
-	// Release releases a claim that c.Holder holds, and else changes nothing.
+	// Release releases a claim if c.Holder holds it.
 	Release(ctx context.Context, c *Claim) error
-	// IsFinal reports whether an error would be the same at once if the call were repeated.
+	// IsFinal reports whether retrying after an error is useless.
 	IsFinal(err error) bool
 }
 
-// A Claim is a claim to be stored.
 type Claim struct {
-	Key    string   // names the state, 64 hexadecimal digits
-	Owner  string   // names whose share it counts to, as [OwnerOf] does
-	Print  [32]byte // digest of the answers and of the id
+	Key    string   // of the state, 64 hexadecimal digits
+	Owner  string   // whose share it counts against, see [OwnerOf]
+	Print  [32]byte // digest of the answers and the id
 	Holder [16]byte // random
 	Until  time.Time
-	Keep   time.Duration // from the moment of the call until Until
+	Keep   time.Duration // from the call until Until
 }
 
-// The kinds of stored claims.
 const (
 	Claimed    = 1
 	Committed  = 2 // with an outcome
-	Unrecorded = 3 // committed without an outcome
+	Unrecorded = 3 // without an outcome
 	Released   = 4 // the same answers may claim it again
 )
 
-// Found is a claim that is stored.
 type Found struct {
 	Kind    int
 	Print   []byte
 	Holder  []byte
-	Running bool   // its lease has not run out
+	Running bool   // its lease has not expired
 	Sealed  []byte // the outcome
 }
 
-// maxOutcome is the longest outcome that is recorded, in bytes. The replay of a state with a
-// longer one is told that its outcome is not known.
+// maxOutcome is the longest recorded outcome, in bytes; replays of longer ones get an error.
 const maxOutcome = 256 << 10
 
-// maxUnsure is how many claims with an unknown fate a guard remembers. They come about in an
-// outage, one for each request that waited for its claim at the time.
+// maxUnsure bounds claims of unknown fate. In an outage each waiting request adds one.
 const maxUnsure = 16_384
 
-// Timeout bounds each operation of a store, attempts on several connections included.
+// Timeout bounds each store operation, with all attempts.
 const Timeout = 5 * time.Second
 
 // A Guard is a [store.Guard] on a [Backend].
 type Guard struct {
-	name    string // of the package, for errors
+	name    string // package name, for errors
 	backend Backend
 
 	mu       sync.Mutex
-	claiming map[string]struct{}    // the keys for which Claim runs
-	unsure   *quota.Store[[16]byte] // holders of claims that may have been stored, by unsureKey
+	claiming map[string]struct{}    // keys with a running Claim
+	unsure   *quota.Store[[16]byte] // possible holders, by unsureKey
 }
 
 // New returns a guard whose errors begin with name.
@@ -94,10 +86,9 @@ func New(name string, backend Backend) *Guard {
 	}
 }
 
-// Claim implements [store.Guard]. It ignores the end of ctx once it has begun, because giving up
-// half way could leave a claim that nobody holds. Where the store does not answer in time it
-// remembers the token: the next Claim with the same answers finds its own token and holds the
-// claim. No handler has run for it.
+// Claim implements [store.Guard]. Once begun it ignores the end of ctx, because giving up could
+// leave a claim without holder. If the store does not answer in time, it remembers the token: the
+// next Claim with the same answers recognizes it and holds the claim. No handler has run for it.
 func (g *Guard) Claim(
 	ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time,
 ) (store.Claim, error) {
@@ -130,7 +121,7 @@ func (g *Guard) Claim(
 	return &heldClaim{guard: g, id: id, claim: c}, nil
 }
 
-// storeClaim stores a claim. It returns what it found if the state is another's.
+// storeClaim stores a claim. It returns what it found if another holds the state.
 func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err error) {
 	err = g.retry(ctx, refusedTime, func(ctx context.Context) (err error) {
 		found, err = g.backend.Claim(ctx, c)
@@ -138,7 +129,7 @@ func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err err
 			!equal(found.Holder, c.Holder[:]) {
 			return err
 		}
-		held, err := g.backend.Renew(ctx, c) // its own, stored by an attempt before
+		held, err := g.backend.Renew(ctx, c) // stored by an earlier attempt
 		if held {
 			found = nil
 		}
@@ -147,8 +138,7 @@ func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err err
 	return found, err
 }
 
-// spentError returns the error for a state that was claimed before, with the outcome if one is
-// recorded for the same answers.
+// spentError returns a claimed state's error, with the outcome recorded for the same answers.
 func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	if !equal(found.Print, c.Print[:]) {
 		return &store.SpentError{}
@@ -156,7 +146,7 @@ func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	switch found.Kind {
 	case Claimed:
 		return &store.SpentError{Running: found.Running, Unknown: !found.Running}
-	case Released: // by another replica, since this one looked
+	case Released: // by another replica meanwhile
 		return &store.SpentError{Running: true}
 	case Unrecorded:
 		return &store.SpentError{Unknown: true}
@@ -170,20 +160,18 @@ func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	return fmt.Errorf("%s: claim: malformed entry of kind %d", g.name, found.Kind)
 }
 
-// limitTime limits an operation in time and drops the cancellation of the caller.
 func (g *Guard) limitTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), Timeout)
 }
 
 const (
-	retryInterval = 50 * time.Millisecond // between two attempts
-	// refusedTime is how long a claim waits for a store that refuses connections: nothing has run.
-	refusedTime = time.Second
+	retryInterval = 50 * time.Millisecond // between attempts
+	refusedTime   = time.Second           // while a store refuses connections: nothing has run
 )
 
-// retry calls do until it succeeds, fails for good, or ctx ends. One attempt gets half of the
-// time, because a connection may hang where another would answer. A store that refuses connections
-// is waited for no longer than refused.
+// retry calls do until it succeeds, fails for good, or ctx ends. An attempt gets half of the time,
+// because one connection may hang where another answers. A store that refuses connections is
+// retried for refused at most.
 func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	do func(ctx context.Context) error) error {
 	began := time.Now()
@@ -204,8 +192,7 @@ func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	}
 }
 
-// beginClaim reports whether no other Claim for the key runs. So no two of this guard can take
-// one stored claim for their own.
+// beginClaim reserves a key, so that no two calls of Claim adopt one stored claim.
 func (g *Guard) beginClaim(key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,18 +209,16 @@ func (g *Guard) endClaim(key string) {
 	delete(g.claiming, key)
 }
 
-// unsureKey names a claim with an unknown fate: those of one state differ in the answers.
+// unsureKey names a claim of unknown fate: answers distinguish those of one state.
 func unsureKey(c *Claim) string { return c.Key + string(c.Print[:]) }
 
-// addUnsure remembers the holder of a claim that may have been stored.
 func (g *Guard) addUnsure(c *Claim) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.unsure.Put(unsureKey(c), c.Owner, c.Holder, 0, c.Until)
 }
 
-// takeUnsure gives c the holder that addUnsure remembered, and forgets it: one attempt at a time
-// may adopt a claim.
+// takeUnsure moves the holder remembered by addUnsure to c: only one attempt may adopt a claim.
 func (g *Guard) takeUnsure(c *Claim) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -246,7 +231,6 @@ func (g *Guard) takeUnsure(c *Claim) bool {
 	return true
 }
 
-// A heldClaim implements [store.Claim].
 type heldClaim struct {
 	guard *Guard
 	id    string
@@ -283,7 +267,7 @@ func (h *heldClaim) Release(ctx context.Context) error {
 	})
 }
 
-// change performs an operation on the claim within the time of the guard, whatever ctx does.
+// change performs an operation on the claim within Timeout, whatever ctx does.
 func (h *heldClaim) change(
 	ctx context.Context, operation string, do func(context.Context) (held bool, err error),
 ) error {

@@ -20,11 +20,10 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var errLostReply, errRefused = errors.New("connection reset"), errors.New("read-only")
 
-// An outage is a backend with one claim. It stores what it is asked to, and loses its replies or
-// refuses while fails is set.
+// An outage is a backend with one claim. While fails is set it loses replies, or refuses.
 type outage struct {
 	fails  error
-	ends   int // the attempt at which fails ends, 0 for never
+	ends   int // last failing attempt, 0: none
 	stored *sharedguard.Found
 	asked  int
 }
@@ -66,8 +65,7 @@ func isSpent(err error) bool {
 	return spent
 }
 
-// TestLostAcknowledgement: a claim that was stored without an answer is held by the next request
-// with the same answers at the same guard, once, and by nobody else.
+// A retry with the same answers at the same guard gets the unacknowledged claim, once.
 func TestLostAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply}
@@ -96,7 +94,7 @@ func TestLostAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestRefusedConnections: a store that is down is waited for a second, not five.
+// A store that is down is retried for one second, not five.
 func TestRefusedConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
@@ -109,7 +107,7 @@ func TestRefusedConnections(t *testing.T) {
 	})
 }
 
-// TestReplyLostOnce: an attempt finds what the attempt before has stored.
+// An attempt finds its predecessor's claim.
 func TestReplyLostOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &outage{fails: errLostReply, ends: 20}
@@ -120,7 +118,7 @@ func TestReplyLostOnce(t *testing.T) {
 	})
 }
 
-// TestFinalRefusal is not repeated, and stores nothing.
+// A final refusal is not retried, and stores nothing.
 func TestFinalRefusal(t *testing.T) {
 	store := &outage{fails: errRefused}
 	guard := sharedguard.New("test", store)
@@ -133,8 +131,7 @@ func TestFinalRefusal(t *testing.T) {
 	}
 }
 
-// TestShares: owners who authenticate have a quarter each, and anonymous callers leave one once
-// there are such owners.
+// Authenticated owners have a quarter each; anonymous callers leave one quarter once there are any.
 func TestShares(t *testing.T) {
 	s := sharedguard.NewShares(sharedguard.Room{Entries: 40, Bytes: 400})
 	local := sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))

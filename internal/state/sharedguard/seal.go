@@ -9,18 +9,17 @@ import (
 	"encoding/hex"
 )
 
-// A reader of the store learns no ids, answers or outcomes. Ids have 128 bits that cannot be
-// guessed. A key is a digest of the id, the fingerprint is digested together with the id, and
-// the key that seals an outcome is derived from the id.
+// A reader of the store learns no ids, answers or outcomes. Ids have 128 unguessable bits. A key is
+// a digest of the id, the fingerprint is digested with the id, and an outcome's key is derived from
+// the id.
 
-// KeyOf returns the key under which the entry of an id is stored, 64 hexadecimal digits. Each
-// purpose has keys of its own.
+// KeyOf returns the storage key of an id, 64 hexadecimal digits, different for each purpose.
 func KeyOf(purpose, id string) string {
 	sum := sha256.Sum256([]byte("rondo " + purpose + " v1\x00" + id))
 	return hex.EncodeToString(sum[:])
 }
 
-// OwnerOf returns the name under which the use of an owner is stored, empty for anonymous callers.
+// OwnerOf returns the storage name of an owner, empty for anonymous callers.
 func OwnerOf(owner string) string {
 	if owner == "" {
 		return ""
@@ -28,14 +27,12 @@ func OwnerOf(owner string) string {
 	return KeyOf("owner", owner)
 }
 
-// bindFingerprint digests a fingerprint together with the id, so that equal answers to two
-// states look different.
+// bindFingerprint digests a fingerprint with the id, so that equal answers to two states differ.
 func bindFingerprint(id string, fingerprint [32]byte) [32]byte {
 	b := append([]byte("rondo fingerprint v1\x00"), fingerprint[:]...)
 	return sha256.Sum256(append(b, id...))
 }
 
-// sealOutcome encrypts an outcome and binds it to its claim.
 func sealOutcome(id string, c *Claim, outcome []byte) ([]byte, error) {
 	aead, err := cipherOf(id)
 	if err != nil {
@@ -69,5 +66,5 @@ func cipherOf(id string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// equal compares without telling by its time how much is equal.
+// equal compares in constant time.
 func equal(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

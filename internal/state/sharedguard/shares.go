@@ -9,27 +9,23 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Shares bound what each owner may have of claims, and of states, in a store that replicas share.
-// The store counts; Shares tell what it may count up to. Owners are named as [OwnerOf] does.
+// Shares are the limits of each owner, named by [OwnerOf], in a store shared by replicas.
 type Shares struct {
 	all           Room
-	local         string      // an owner that only the totals bound
-	authenticates atomic.Bool // an owner that is not anonymous was seen
+	local         string      // owner bounded only by the totals
+	authenticates atomic.Bool // an authenticated owner was seen
 }
 
-// A Room is a number of entries and their size in bytes.
 type Room struct{ Entries, Bytes int64 }
 
-// NewShares returns the shares of a store that holds as much as all.
 func NewShares(all Room) *Shares {
 	return &Shares{all: all, local: OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))}
 }
 
-// ReserveForAuthenticated leaves a quarter of the room to owners who authenticate.
+// ReserveForAuthenticated reserves a quarter for authenticated owners.
 func (s *Shares) ReserveForAuthenticated() { s.authenticates.Store(true) }
 
-// Of returns what an owner may have, and what all may have together. Who asks for an owner that
-// authenticates has seen one.
+// Of returns the limits of an owner, and of all together. It notes authenticated owners.
 func (s *Shares) Of(owner string) (share, all Room) {
 	if owner != "" && owner != s.local {
 		s.authenticates.Store(true)
@@ -42,8 +38,7 @@ func (s *Shares) Of(owner string) (share, all Room) {
 	return s.all, s.all
 }
 
-// Refuse returns the [*store.QuotaError] for an owner who has reached a limit. The share of an
-// owner that has none is the total.
+// Refuse returns the [*store.QuotaError] for an owner that reached a limit.
 func (s *Shares) Refuse(resource, owner string, limit quota.Limit) error {
 	if owner == s.local || owner == "" && !s.authenticates.Load() {
 		limit = quota.Total

@@ -14,10 +14,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An attack is one way in which the last leg of a flow is forged.
 type attack struct {
 	name  string
-	lacks string // what the subject or the flow lacks for it, empty: nothing
+	lacks string // a missing field of subject or flow; empty: none
 	steps []step
 }
 
@@ -29,8 +28,7 @@ type step struct {
 	want  expectation
 }
 
-// An expectation is the required outcome of a forged leg. With mayHang a server need not answer a
-// leg that it cannot read, but must serve the next flow.
+// An expectation is a forged leg's required outcome. With mayHang, no answer is fine, too.
 type expectation struct {
 	words   string
 	isMet   func(*attempt, outcome) bool
@@ -42,7 +40,7 @@ var (
 	refused = expectation{"a JSON-RPC error -32602", func(_ *attempt, o outcome) bool {
 		return o.isError(protocol.CodeInvalidParams)
 	}, false}
-	// Scopes are looked at before the state.
+	// Scopes are checked before the state.
 	refusedOrScope = expectation{"a JSON-RPC error -32602, or one about scopes",
 		func(_ *attempt, o outcome) bool {
 			return o.isError(protocol.CodeInvalidParams) ||
@@ -59,15 +57,14 @@ var (
 		func(s *attempt, o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, true}
 )
 
-// Answers of three kinds, none of which the flow of an attack gives.
+// Answers of three kinds that no attacked flow gives.
 const (
 	noRoots      = `{"roots":[]}`
 	otherMessage = `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`
 	decline      = `{"action":"decline"}`
 )
 
-// listAttacks returns the attacks on the state (its content, its sender, the request that it comes
-// with, its reuse), and those with answers that must not be accepted.
+// listAttacks returns the attacks on the state, and those with unacceptable answers.
 func (v *Victim) listAttacks() []attack {
 	unset := func(field string, set bool) string {
 		if set {
@@ -143,7 +140,6 @@ func withState(state protocol.RequestState) func(context.Context, *attempt) erro
 	return edit(func(l *leg) { l.state = state })
 }
 
-// tamperedStates have a character changed, added or removed.
 func tamperedStates() (steps []step) {
 	for i := range tamper("state") {
 		steps = append(steps, step{"a changed state",
@@ -175,7 +171,7 @@ func tamper(state string) []string {
 	}
 }
 
-// expireState waits until the state is older than any flow lasts by default, and than our patience.
+// expireState waits until the state is older than default flows and the package's tests allow.
 func expireState(_ context.Context, s *attempt) error {
 	s.target.Later(25 * time.Hour)
 	return nil
@@ -183,8 +179,7 @@ func expireState(_ context.Context, s *attempt) error {
 
 func changeUser(_ context.Context, s *attempt) error { return s.connect("other") }
 
-// changeTarget turns to another tool, prompt or resource. Without another, one that does not exist
-// must not complete the flow either.
+// changeTarget changes to another tool, prompt or resource, or a nonexistent one.
 func changeTarget(ctx context.Context, s *attempt) error {
 	names, err := s.conn.listTargets(ctx, s.last.request.Method)
 	if err != nil {
@@ -199,7 +194,6 @@ func changeTarget(ctx context.Context, s *attempt) error {
 	return nil
 }
 
-// changeArguments changes each text, or adds an argument where there is none.
 func changeArguments(_ context.Context, s *attempt) (err error) {
 	var arguments map[string]any
 	if s.last.arguments != nil {
@@ -229,7 +223,7 @@ func sendFirst(ctx context.Context, s *attempt) error {
 	return err
 }
 
-// sendOtherAnswers uses the state up with other answers.
+// sendOtherAnswers uses up the state with other answers.
 func sendOtherAnswers(ctx context.Context, s *attempt) error {
 	l := s.last
 	l.responses = forgeAnswers(l.responses, func(given json.RawMessage) json.RawMessage {
@@ -246,14 +240,13 @@ func sendOtherAnswers(ctx context.Context, s *attempt) error {
 	return err
 }
 
-// withAnswers sends what forge makes of the answers.
 func withAnswers(what string,
 	forge func(protocol.InputResponses) protocol.InputResponses) step {
 	return step{what, edit(func(l *leg) { l.responses = forge(l.responses) }), notAccepted}
 }
 
-// malformedAnswers are of forms in which ANSWER stands for the valid one and CONTENT for its
-// content. An answer that a question of the last round takes is left out.
+// malformedAnswers have forms in which ANSWER stands for the valid one and CONTENT for its content.
+// Answers acceptable to a question of the last round are left out.
 func (v *Victim) malformedAnswers(forms ...string) (steps []step) {
 	for _, form := range forms {
 		malform := func(given json.RawMessage) json.RawMessage {
@@ -274,7 +267,6 @@ func (v *Victim) malformedAnswers(forms ...string) (steps []step) {
 	return steps
 }
 
-// wrongKeys answer under keys that no question has.
 func wrongKeys(keys ...string) (steps []step) {
 	for _, key := range keys {
 		steps = append(steps, withAnswers(fmt.Sprintf("an answer under the key %q", key),
@@ -285,7 +277,7 @@ func wrongKeys(keys ...string) (steps []step) {
 	return steps
 }
 
-// wrongContents accept with content that does not fit the form: an object as one of its values.
+// wrongContents accept with invalid content: an object as one of its values.
 func (v *Victim) wrongContents() (steps []step) {
 	for i, r := range v.honest.next.responses {
 		var content map[string]json.RawMessage
@@ -295,7 +287,7 @@ func (v *Victim) wrongContents() (steps []step) {
 		for name := range content {
 			wrong := maps.Clone(content)
 			wrong[name] = json.RawMessage(`{"evil":true}`)
-			data, _ := json.Marshal(wrong) // valid values alone
+			data, _ := json.Marshal(wrong) // valid values only
 			steps = append(steps, withAnswers("an object as "+name,
 				func(given protocol.InputResponses) protocol.InputResponses {
 					given = slices.Clone(given)
@@ -307,7 +299,6 @@ func (v *Victim) wrongContents() (steps []step) {
 	return steps
 }
 
-// forgeAnswers returns the answers with what forge makes of those that give what was asked.
 func forgeAnswers(responses protocol.InputResponses,
 	forge func(json.RawMessage) json.RawMessage) protocol.InputResponses {
 	responses = slices.Clone(responses)
@@ -319,8 +310,7 @@ func forgeAnswers(responses protocol.InputResponses,
 	return responses
 }
 
-// gives reports whether an answer of the package's own gives what was asked: it accepts, or is of
-// the client's model or its folders, which nobody refuses.
+// gives reports whether this package's answer is an accept, a model's answer, or folders.
 func gives(result json.RawMessage) bool {
 	return accepts(result) || kindOf(result) == protocol.KindCreateMessage ||
 		kindOf(result) == protocol.KindListRoots
@@ -340,13 +330,12 @@ func kindOf(result json.RawMessage) protocol.InputKind {
 	return ""
 }
 
-// accepts reports whether an answer of the package's own accepts.
+// accepts reports whether an answer of this package accepts.
 func accepts(result json.RawMessage) bool {
 	answer, err := protocol.DecodeElicitResult(result)
 	return err == nil && answer.Action == protocol.ActionAccept
 }
 
-// contentOf returns the content of an answer of the package's own.
 func contentOf(result json.RawMessage) json.RawMessage {
 	answer, err := protocol.DecodeElicitResult(result)
 	if err != nil || answer.Content == nil {

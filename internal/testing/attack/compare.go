@@ -9,13 +9,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewording is a question in other words than in revision 2026-07-28 in the foreground.
+// A rewording is a question with another text than in revision 2026-07-28 in the foreground.
 type rewording struct{ key, modern, other string }
 
-// Compare returns how the questions and the results of a flow in a session, or in a task, differ
-// from those in revision 2026-07-28. The texts of errors may differ, and so may what is fresh in
-// each flow, such as a nonce: where something differs, the flow is played in revision 2026-07-28
-// once more, and what differs between the two times is fresh.
+// Compare returns how questions and results of a flow in a session or task differ from those in
+// revision 2026-07-28. Error texts may differ, and so may variable parts, such as a nonce: on a
+// difference the flow is played in revision 2026-07-28 once more, and what differs between those
+// two is variable.
 func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	for _, q := range other.unasked {
 		problems = append(problems, fmt.Errorf("the eras ask differently; %s is not "+
@@ -60,7 +60,6 @@ func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	return problems
 }
 
-// way names how the flow was played.
 func (p *Played) way() string {
 	if p.IsTask() {
 		return "a task"
@@ -68,7 +67,6 @@ func (p *Played) way() string {
 	return "a session"
 }
 
-// descriptionOf returns the words of the first question with a key.
 func (p *Played) descriptionOf(key string) string {
 	for _, a := range p.asked {
 		if a.key == key {
@@ -78,8 +76,7 @@ func (p *Played) descriptionOf(key string) string {
 	return ""
 }
 
-// sameButFresh reports whether text is first but for the words that differ between first and
-// second: those are fresh each time.
+// sameButFresh reports whether text equals first except where first and second differ.
 func sameButFresh(text, first, second string) bool {
 	if text == first || text == second {
 		return true
@@ -101,8 +98,7 @@ func sameButFresh(text, first, second string) bool {
 var words = regexp.MustCompile(
 	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 
-// encodeComparable encodes the result in the older revision, which has fewer members, and without
-// its metadata. It is empty where there is no result.
+// encodeComparable encodes the result in the older revision, without metadata; "" if none.
 func (p *Played) encodeComparable() (string, error) {
 	if !p.out.isComplete() {
 		return "", nil

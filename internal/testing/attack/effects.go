@@ -8,30 +8,27 @@ import (
 	"sync"
 )
 
-// Effects count what leaves a handler in a flow, by round. The zero value is ready; methods may
-// be called concurrently, and those that only the judge calls on a nil pointer as well.
+// Effects count a flow's effects by round. The zero value is ready; methods may be called
+// concurrently, and those that only the judge calls also on a nil pointer.
 type Effects struct {
 	mu     sync.Mutex
 	rounds [][]Effect
 }
 
-// An Effect is something that left a handler: an effect that it marked, or a request.
+// An Effect is a marked effect or a request.
 type Effect struct {
-	// Text is what a person reads.
-	Text string
-	// Identity tells it from others with the same text: a digest of a body.
-	Identity string
-	// Repeatable means that it may happen again in a later round without harm: it changes nothing,
-	// or who receives it can tell that it was repeated.
+	Text     string // for people
+	Identity string // distinguishes equal texts: a digest of a body
+	// Repeatable effects change nothing, or their receiver can detect repetitions.
 	Repeatable bool
 
-	marked bool // must happen once in a flow; what is not may be a loop within a round
+	marked bool // must happen once in a flow; others may be a loop within a round
 }
 
 // Mark counts an effect that must happen once.
 func (e *Effects) Mark(name string) { e.Record(Effect{Text: name, marked: true}) }
 
-// Record counts what leaves a handler by itself.
+// Record counts an effect.
 func (e *Effects) Record(effect Effect) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +39,7 @@ func (e *Effects) Record(effect Effect) {
 	e.rounds[last] = append(e.rounds[last], effect)
 }
 
-// Count returns how often an effect has been marked since the last flow started.
+// Count returns how often an effect was marked since the last flow started.
 func (e *Effects) Count(name string) (n int) {
 	for _, effect := range slices.Concat(e.copyRounds()...) {
 		if effect.marked && effect.Text == name {
@@ -52,7 +49,7 @@ func (e *Effects) Count(name string) (n int) {
 	return n
 }
 
-// Rounds returns the texts of what left the handler in each round of the last flow.
+// Rounds returns the texts of the last flow's effects by round.
 func (e *Effects) Rounds() [][]string {
 	rounds := e.copyRounds()
 	texts := make([][]string, len(rounds))
@@ -77,11 +74,9 @@ func (e *Effects) copyRounds() [][]Effect {
 	return rounds
 }
 
-// resetCounts forgets the last flow.
 func (e *Effects) resetCounts() { e.setRounds(func([][]Effect) [][]Effect { return nil }) }
 
-// startRound counts what follows as a round of its own. In a session, where the handler may wait
-// instead of running again, a round begins when a question is answered.
+// startRound begins a round: a request, or in a session an answer.
 func (e *Effects) startRound() {
 	e.setRounds(func(rounds [][]Effect) [][]Effect { return append(rounds, nil) })
 }
@@ -95,7 +90,6 @@ func (e *Effects) setRounds(change func([][]Effect) [][]Effect) {
 	e.rounds = change(e.rounds)
 }
 
-// copyCounts returns how often each effect happened that is not repeatable.
 func (e *Effects) copyCounts() map[string]int {
 	counts := make(map[string]int)
 	for _, effect := range slices.Concat(e.copyRounds()...) {
@@ -106,7 +100,6 @@ func (e *Effects) copyCounts() map[string]int {
 	return counts
 }
 
-// findProblems returns an error for each effect that was repeated, or was not to happen.
 func (e *Effects) findProblems(flow Flow) (problems []error) {
 	if e == nil && len(flow.Never) > 0 {
 		return []error{fmt.Errorf("the flow names the effect %q in Never, and nothing counts it: set "+
@@ -127,8 +120,7 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 	return problems
 }
 
-// findRepeated returns what happened twice: a mark anywhere in the flow, and what was recorded if
-// it is the same in two rounds. Within a round the same request may be a loop.
+// findRepeated returns marks that recur, and requests in two rounds; one round may have loops.
 func (e *Effects) findRepeated() (found []string) {
 	times := make(map[Effect]int)
 	in := make(map[Effect]map[int]bool)
@@ -154,7 +146,7 @@ func (e *Effects) findRepeated() (found []string) {
 	return found
 }
 
-// Cost describes what each round repeats, empty if nothing left the handler in more than one round.
+// Cost describes what each round repeats, empty if only one round had effects.
 func (e *Effects) Cost() string {
 	var b strings.Builder
 	busy := 0
@@ -171,7 +163,6 @@ func (e *Effects) Cost() string {
 	return "what leaves the handler in each round:" + b.String()
 }
 
-// effectsSince returns the effects that happened after the counts before.
 func (e *Effects) effectsSince(before map[string]int) []string {
 	counts := e.copyCounts()
 	maps.DeleteFunc(counts, func(name string, n int) bool { return n <= before[name] })

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// filling is what strings are filled with. No honest result has it by accident.
+// filling fills strings. No honest result has it by accident.
 const filling = "mcpattack"
 
 // fillAnswer returns an answer that gives the server what it asks for.
@@ -30,7 +30,6 @@ func fillAnswer(q protocol.InputRequest) (json.RawMessage, error) {
 	return nil, fmt.Errorf("a %T is not known", q)
 }
 
-// A formField is one property of a form, as far as filling it in goes.
 type formField struct {
 	Type      string
 	Format    string
@@ -48,7 +47,7 @@ type formField struct {
 
 type formChoice struct{ Const json.RawMessage }
 
-// fillForm returns content that a schema accepts: what a person fills in who agrees.
+// fillForm returns content that a schema accepts, as of a person who agrees.
 func fillForm(schema json.RawMessage) (json.RawMessage, error) {
 	var form struct{ Properties map[string]formField }
 	if err := json.Unmarshal(schema, &form); err != nil {
@@ -107,7 +106,7 @@ func (f *formField) fillText() string {
 		return "2026-01-02T03:04:05Z"
 	}
 	if missing := f.MinLength - len(text); missing > 0 {
-		text += strings.Repeat("x", min(missing, 10_000)) // a server chooses the length
+		text += strings.Repeat("x", min(missing, 10_000)) // the server chooses the length
 	}
 	if f.MaxLength != nil && *f.MaxLength >= 0 && len(text) > *f.MaxLength {
 		text = text[:*f.MaxLength]
@@ -123,7 +122,6 @@ func joinChoices(enum []json.RawMessage, choices []formChoice) []json.RawMessage
 	return all
 }
 
-// chooseConsent returns the choice that looks like consent, else the first.
 func chooseConsent(choices []json.RawMessage) json.RawMessage {
 	for _, choice := range choices {
 		var text string

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// TestFilledFormsAreValid: what is filled in is held against the form by its own rules.
+// TestFilledFormsAreValid checks filled content by the form's own rules.
 func TestFilledFormsAreValid(t *testing.T) {
 	for name, properties := range map[string]string{
 		"texts": `"a":{"type":"string"},"b":{"type":"string","minLength":40},` +
@@ -48,7 +48,7 @@ func TestConsentIsChosen(t *testing.T) {
 	}
 }
 
-// TestSameButFresh: words that differ between two flows of one era may differ, others may not.
+// TestSameButFresh: only words that differ between two flows of one era may differ.
 func TestSameButFresh(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, first, second string

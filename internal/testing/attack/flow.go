@@ -9,18 +9,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Target is a server under test. Connect alone is required. The fields have the meaning that
-// the documentation of roundtriptest.Subject gives them.
+// A Target is a server under test, see roundtriptest.Subject. Only Connect is required.
 type Target struct {
 	Connect func(user string) (protocol.Peer, error)
 	Eras    []protocol.Era
 	Effects *Effects
-	// TakeReasons returns what the server said of its own mistakes since the last call: a client
-	// is told of an internal error and no more. Nil: nothing is known.
+	// TakeReasons returns new internal errors of the server. Nil: unknown.
 	TakeReasons func() []string
 
-	// Tasks are those of the server, nil: it has none.
-	Tasks *Tasks
+	Tasks *Tasks // of the server; nil: none
 
 	TwoUsers  bool
 	SingleUse bool
@@ -28,18 +25,16 @@ type Target struct {
 	Lossy     bool
 	Browser   func(user string) Browser
 
-	Timeout time.Duration // bounds a flow that hangs, 0: a minute
+	Timeout time.Duration // of a flow; 0: a minute
 }
 
 func (s *Target) timeout() time.Duration { return cmp.Or(s.Timeout, time.Minute) }
 
-// ServesEra reports whether the server serves an era.
 func (s *Target) ServesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// A Flow is a request, the answers of the person by key, and the expected result. The fields have
-// the meaning that the documentation of roundtriptest.Flow gives them.
+// A Flow is a request, answers, and the expected result, see roundtriptest.Flow.
 type Flow struct {
 	Request      Request
 	Answers      map[string]Answer
@@ -48,11 +43,10 @@ type Flow struct {
 	Never        []string
 	Capabilities *protocol.ClientCapabilities
 
-	// Fill answers the questions that Answers has nothing for. Nil: there must be none.
+	// Fill answers questions missing in Answers. Nil: there must be none.
 	Fill func(protocol.InputRequest) (json.RawMessage, error)
 }
 
-// clientCapabilities are those of a client that can be asked everything, unless others are set.
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	if f.Capabilities != nil {
 		return f.Capabilities
@@ -64,15 +58,14 @@ func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	}
 }
 
-// A Request is what starts a flow.
 type Request struct {
 	Method, Target string
 	Arguments      any
 }
 
-// An Answer is what a person answers to one question, and Next to its repetition.
+// An Answer answers one question, and Next its repetition.
 type Answer struct {
-	Kinds  []protocol.InputKind // of the questions that it is for
+	Kinds  []protocol.InputKind // of its questions
 	Result json.RawMessage
 	Err    error
 	Next   *Answer

@@ -12,29 +12,27 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrAsksAgain means that a question was asked again after it had been answered.
+// ErrAsksAgain means that a question was asked again after its answer.
 var ErrAsksAgain = errors.New("asks again after an answer")
 
-// errNobody is the reply of a session where a question gets no answer.
+// errNobody replies to unanswered questions in a session.
 var errNobody = errors.New("nobody answered")
 
-// thinkingSlack is for the clocks of the server, which may be coarse.
+// thinkingSlack allows for a coarse server clock.
 const thinkingSlack = 50 * time.Millisecond
 
-// A Verdict is what a tool does in an era.
+// A Verdict is a tool's behaviour in an era.
 type Verdict struct {
-	// Asks is the number of questions of a call in which everything is accepted. Result is what
-	// the call ends with, and Complete reports that it is no error.
+	// Asks counts the questions of a fully accepted call, Result is its result, Complete no error.
 	Asks     int
 	Result   string
 	Complete bool
-	// Tried is how many answers that are none, and attacks, were tried. Open says which of them
-	// gave the result of an accept, or did other harm; Skipped why an attack was not tried.
+	// Tried counts the refusals, invalid answers and attacks. Open lists those that gave the result
+	// of an accept, or did other harm; Skipped why an attack was not tried.
 	Tried         int
 	Open, Skipped []string
 }
 
-// A judge calls a tool in an era again and again.
 type judge struct {
 	target  *Target
 	era     protocol.Era
@@ -46,8 +44,8 @@ type judge struct {
 }
 
 // Judge calls a tool without a flow: forms are filled from their schemas. It answers each question
-// with what is no acceptance, and runs the attacks, which revision 2026-07-28 has alone. An error
-// means that nothing can be said, and is ErrAsksAgain where the tool loses answers.
+// without accepting, and runs the attacks, which only revision 2026-07-28 has. An error means that
+// no judgement is possible, and is ErrAsksAgain if the tool loses answers.
 func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 	j := &judge{target: s, era: era, request: request}
 	first, err := j.play(Flow{Fill: fillAnswer})
@@ -77,7 +75,7 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 	for i, a := range first.asked {
 		for _, r := range refusals(a) {
 			if r.answer == "" && era == protocol.Modern {
-				continue // a client that has no answer does not send the leg
+				continue // a client without an answer does not send the leg
 			}
 			text := []rune(strings.Join(strings.Fields(a.description), " "))
 			if len(text) > 60 {
@@ -104,8 +102,7 @@ func (j *judge) play(flow Flow) (*Played, error) {
 	return j.target.PlayLegacy(flow, nil)
 }
 
-// tryFlow plays a flow that must not get the result of a call in which everything is accepted. A
-// call that is not answered got nothing.
+// tryFlow plays a flow that must not get the result of full acceptance.
 func (j *judge) tryFlow(what string, flow Flow) {
 	j.verdict.Tried++
 	hasty := *j.target
@@ -119,7 +116,6 @@ func (j *judge) tryFlow(what string, flow Flow) {
 	}
 }
 
-// runAttacks runs all that the target has what is needed for.
 func (j *judge) runAttacks() error {
 	victim, err := NewVictim(j.target, Flow{Request: j.request, Fill: fillAnswer})
 	if err != nil {
@@ -139,8 +135,7 @@ func (j *judge) runAttacks() error {
 	return nil
 }
 
-// textOf returns a result as text, without what the answers brought: a result that repeats an
-// answer is no other result when there is none to repeat.
+// textOf returns a result as text, without texts of answers, which would make results differ.
 func (j *judge) textOf(p *Played) (string, error) {
 	text, err := p.encodeComparable()
 	for _, value := range j.filled {
@@ -164,15 +159,14 @@ func filledTexts(answer json.RawMessage) (texts []string) {
 	return append(texts, filling)
 }
 
-// A refusal is an answer that is no acceptance.
 type refusal struct {
 	what   string
 	answer string
-	thinks bool // it comes as late as a person's
+	thinks bool // as late as a person's
 }
 
-// fillAt answers the question with a number so, and accepts the others, as many as there are. One
-// more is the refused one in other words: accepting that is no way around it.
+// fillAt refuses the question with a number and accepts the others, up to count. A further one is
+// the refused one reworded: accepting that circumvents nothing.
 func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.RawMessage, error) {
 	asked := 0
 	return func(q protocol.InputRequest) (json.RawMessage, error) {
@@ -192,7 +186,6 @@ func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.Raw
 	}
 }
 
-// refusals returns those that fit a question.
 func refusals(a askedQuestion) []refusal {
 	found := []refusal{
 		{"no answer", "", false},

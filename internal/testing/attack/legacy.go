@@ -9,9 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
-// there; they are matched with those of modern by their words and their order. Where the flow has a
-// Fill, it answers them, and modern is nil.
+// PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys there, and
+// are matched with modern's by text and order. With a Fill, it answers them, and modern is nil.
 func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
@@ -19,7 +18,7 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer peer.Close() // the connection is of no more use
+	defer peer.Close() // the connection is no longer needed
 	p, err := newPlayed(flow, modern)
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	return p, nil
 }
 
-// openSession opens a session of revision 2025-11-25, or of an older one that the server chooses.
+// openSession opens a session of revision 2025-11-25, or an older one that the server chooses.
 func openSession(ctx context.Context, peer protocol.Peer, back protocol.BackCaller,
 	caps *protocol.ClientCapabilities) (protocol.LegacySession, error) {
 	legacy, ok := peer.(protocol.LegacyPeer)
@@ -84,18 +83,17 @@ func openSession(ctx context.Context, peer protocol.Peer, back protocol.BackCall
 	return session, nil
 }
 
-// A person answers the questions of a session.
 type person struct {
 	mu      sync.Mutex
 	played  *Played
 	effects *Effects
-	problem error // for which the flow cannot be judged
+	problem error // why the flow cannot be judged
 }
 
-// Notify ignores progress, logs and changes of lists.
+// Notify ignores progress, logs and list changes.
 func (*person) Notify(context.Context, *protocol.Notification) error { return nil }
 
-// Call answers a question. The answer is sent as it is: clients need not look whether it fits.
+// Call answers a question. The answer is sent unvalidated, as clients may.
 func (p *person) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	refuse := func(code int64, text string) *protocol.Response {
 		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "%s", text)}

@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A connection is a client of revision 2026-07-28 that sends anything, and validates
-// nothing, so that attacks can use it.
+// A connection is a client of revision 2026-07-28 that validates nothing, for attacks.
 type connection struct {
 	target *Target
 	peer   protocol.Peer
@@ -23,7 +22,7 @@ func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
 	return &connection{target: s, peer: peer, caps: flow.clientCapabilities()}
 }
 
-// A leg is one request of a flow: what it asks for, and the answers and the state that it returns.
+// A leg is one request of a flow, with its answers and state.
 type leg struct {
 	request   Request
 	arguments json.RawMessage
@@ -36,11 +35,10 @@ type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
-	// reason is the server's account of its own mistake. Comparisons leave it out.
-	reason string
+	reason string // the server's internal error, ignored in comparisons
 }
 
-// sendLeg sends a leg. The error is that of the connection.
+// sendLeg sends a leg. The error is the connection's.
 func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	params, err := l.encode(c.requestMeta())
 	if err != nil {
@@ -54,7 +52,7 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	return out, nil
 }
 
-// decodeOutcome returns what the answer to a request is. The error is that of the connection.
+// decodeOutcome decodes a response. The error is the connection's.
 func (s *Target) decodeOutcome(version protocol.Version, method string,
 	resp *protocol.Response, err error) (outcome, error) {
 	refused, ok := errors.AsType[*protocol.Error](err) // with an HTTP status
@@ -87,7 +85,6 @@ func (c *connection) sendRequest(ctx context.Context, method, target string,
 	return c.peer.Handle(ctx, req, nil)
 }
 
-// sendParams sends a request that is not of a flow.
 func (c *connection) sendParams(ctx context.Context, method, target string,
 	params protocol.Params) (protocol.Result, error) {
 	raw, err := protocol.EncodeParams(params)
@@ -104,7 +101,6 @@ func (c *connection) sendParams(ctx context.Context, method, target string,
 	return protocol.DecodeResult(protocol.V20260728, method, resp.Result)
 }
 
-// listTargets returns the names or URIs on the first page of the list for a method.
 func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
 	kind, _, _ := strings.Cut(method, "/")
 	result, err := c.sendParams(ctx, kind+"/list", "",
@@ -133,7 +129,7 @@ func (c *connection) requestMeta() protocol.RequestMeta {
 	}
 }
 
-// encode returns the parameters, raw: an encoder of their types would refuse hostile ones.
+// encode returns raw parameters: an encoder of their types would refuse hostile ones.
 func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	data, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: meta})
 	if err != nil {
@@ -167,7 +163,6 @@ func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	return json.Marshal(members)
 }
 
-// joinReasons returns what the server said of its own mistakes in a request that failed.
 func (s *Target) joinReasons() string {
 	if s.TakeReasons == nil {
 		return ""
@@ -175,8 +170,7 @@ func (s *Target) joinReasons() string {
 	return strings.Join(s.TakeReasons(), "; ")
 }
 
-// isComplete reports whether the flow has come to what was asked for: neither a
-// question, nor an error in either form.
+// isComplete reports whether the flow is done: neither a question nor an error in either form.
 func (o outcome) isComplete() bool {
 	if o.result == nil {
 		return false
@@ -185,10 +179,9 @@ func (o outcome) isComplete() bool {
 	return !ok || !tool.IsError
 }
 
-// isError reports whether the request was refused with a code.
 func (o outcome) isError(code int64) bool { return o.err != nil && o.err.Code == code }
 
-// String says what the outcome is, in a line or more.
+// String describes the outcome, in a line or more.
 func (o outcome) String() string {
 	switch {
 	case o.err != nil && o.reason != "":
@@ -207,7 +200,6 @@ func (o outcome) String() string {
 	return o.resultText()
 }
 
-// resultText returns the text of a result.
 func (o outcome) resultText() string {
 	var lines []string
 	block := func(c protocol.Content) {

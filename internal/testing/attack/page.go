@@ -14,17 +14,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file plays and attacks flows whose client shows no forms: the person answers on a page of
-// the server, to which links lead.
+// This file plays and attacks flows whose user answers on the server's page, by links.
 
-// A pageLink is a link and the question that stands beside it.
 type pageLink struct{ url, words string }
 
-// A Browser sends a request as somebody's browser does, with form if it is a POST. It keeps
-// cookies.
+// A Browser sends a request as a user's browser does, with form if it is a POST. It keeps cookies.
 type Browser func(method, link string, form url.Values) (status int, page string, err error)
 
-// A tab is one of a browser that has the form behind a link open.
+// A tab is a browser tab with the form behind a link.
 type tab struct {
 	browser Browser
 	link    string
@@ -52,7 +49,6 @@ func (o outcome) links() (links []pageLink) {
 	return links
 }
 
-// openTab opens a link in a new browser of a user.
 func (s *Target) openTab(user, link string) (*tab, error) {
 	t := &tab{browser: s.Browser(user), link: link, hidden: url.Values{}}
 	status, page, err := t.browser("GET", link, nil)
@@ -65,7 +61,7 @@ func (s *Target) openTab(user, link string) (*tab, error) {
 	return t, nil
 }
 
-// answer fills the form in, and sends it. The status of what fits is 200.
+// answer fills the form in, and sends it. Valid content gets the status 200.
 func (t *tab) answer(result json.RawMessage) (int, error) {
 	given, err := protocol.DecodeElicitResult(result)
 	if err != nil {
@@ -92,7 +88,7 @@ func (t *tab) answer(result json.RawMessage) (int, error) {
 	return status, err
 }
 
-// CanUsePage reports whether a page can put all questions of the flow, and take all its answers.
+// CanUsePage reports whether a page can ask all questions of the flow and accept all its answers.
 func (p *Played) CanUsePage() bool {
 	return !slices.ContainsFunc(p.asked, func(a askedQuestion) bool {
 		given, err := protocol.DecodeElicitResult(a.answer.Result)
@@ -110,14 +106,13 @@ func (p *Played) findByWords(words string) (askedQuestion, error) {
 	return askedQuestion{}, fmt.Errorf("the page asks what the client was not asked: %q", words)
 }
 
-// PlayPage plays the flow with a client that shows links only, or else nothing: then the same call
-// is made again after each answer. modern is how the flow goes with forms.
+// PlayPage repeats modern's flow with a client that shows only links, or nothing.
 func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, error) {
 	peer, err := s.Connect("")
 	if err != nil {
 		return nil, err
 	}
-	defer peer.Close() // the connection is of no more use
+	defer peer.Close() // the connection is no longer needed
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	flow.Capabilities = &protocol.ClientCapabilities{}
@@ -160,7 +155,7 @@ func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, 
 	return nil, fmt.Errorf("the flow has not ended after %d legs: the last one %s", maxLegs, p.out)
 }
 
-// answerLink answers as the flow does, again where the page refuses what does not fit.
+// answerLink answers as the flow does, again if the page refuses invalid content.
 func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]Answer) error {
 	asked, err := modern.findByWords(link.words)
 	if err != nil {
@@ -187,15 +182,14 @@ func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]An
 	}
 }
 
-// attackLink forges what happens behind the link of the last question, with a client that shows
-// nothing: tab has it open. The call after that must not complete.
+// attackLink forges use of the last link, open in tab. The next call must not complete.
 func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
 	return step{what, func(ctx context.Context, s *attempt) error {
 		nothing := *s.conn
 		nothing.caps = &protocol.ClientCapabilities{}
 		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
 		last := s.honest.asked[len(s.honest.asked)-1]
-		for range maxLegs { // the first ones take what an attack before this one has left
+		for range maxLegs { // the first ones take what the previous attack left
 			out, err := s.conn.sendLeg(ctx, s.last)
 			if err != nil {
 				return err
@@ -222,7 +216,7 @@ func attackLink(what string, forge func(context.Context, *attempt, *tab) error) 
 	}, failed}
 }
 
-// answerIn sends the answer of the flow to the last question, and wants it to be taken or not.
+// answerIn sends the flow's answer to the last question, and checks whether it is taken.
 func (s *attempt) answerIn(t *tab, taken bool) error {
 	a := s.honest.asked[len(s.honest.asked)-1].answer
 	for a.Next != nil {

@@ -13,31 +13,29 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxLegs bounds flows that do not end.
 const maxLegs = 20
 
-// Played is a flow that has been played, to its end or up to a leg.
+// Played is a flow played to its end or up to a leg.
 type Played struct {
 	request Request
 	asked   []askedQuestion
-	legs    int     // that were sent
-	out     outcome // of the last of them
-	effects []error // that happened more than once
+	legs    int     // sent
+	out     outcome // of the last leg
+	effects []error // repeated effects
 
-	answers map[string]Answer // that are left
+	answers map[string]Answer // not yet used
 	fill    func(protocol.InputRequest) (json.RawMessage, error)
 
-	// What a session or a task is asked is held against what a call of revision 2026-07-28 was.
-	modern   *Played // nil: it is not
+	// Questions of a session or task are compared with those of modern.
+	modern   *Played // nil: no comparison
 	unasked  []askedQuestion
 	reworded []rewording
 
-	task   string         // the id, where the flow has become a task
-	next   leg            // the one that was not sent
+	task   string         // the id, if the flow became a task
+	next   leg            // not sent
 	before map[string]int // effects by then
 }
 
-// askedQuestion is a question and what was answered.
 type askedQuestion struct {
 	key, description string
 	question         protocol.InputRequest
@@ -73,7 +71,7 @@ func (s *Target) PlayModern(flow Flow) (*Played, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer peer.Close() // the connection is of no more use
+	defer peer.Close() // the connection is no longer needed
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
 	p, err := s.playLegs(ctx, s.newConnection(peer, flow), flow, nil, maxLegs)
@@ -84,7 +82,6 @@ func (s *Target) PlayModern(flow Flow) (*Played, error) {
 	return p, nil
 }
 
-// playLegs sends up to the given number of legs of the flow.
 func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow, modern *Played,
 	legs int) (*Played, error) {
 	s.startFlow()
@@ -118,7 +115,6 @@ func (s *Target) playLegs(ctx context.Context, c *connection, flow Flow, modern 
 	return p, nil
 }
 
-// startFlow forgets what the last flow left.
 func (s *Target) startFlow() {
 	s.Effects.resetCounts()
 	if s.TakeReasons != nil {
@@ -126,7 +122,6 @@ func (s *Target) startFlow() {
 	}
 }
 
-// answerRound returns the leg that answers the questions of the last one.
 func (p *Played) answerRound() (leg, error) {
 	next := p.next
 	next.state, next.responses = p.out.asks.RequestState, nil
@@ -140,7 +135,7 @@ func (p *Played) answerRound() (leg, error) {
 	return next, nil
 }
 
-// answerQuestion returns what the person answers. A question of a session has the key "".
+// answerQuestion returns the user's answer. A session's question has the key "".
 func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMessage, error) {
 	words, err := describeQuestion(q)
 	if err != nil {
@@ -180,9 +175,9 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 	return a.Result, err
 }
 
-// findModern returns the index of the question of revision 2026-07-28 that this one stands for, or
-// -1. A session pushes questions without keys and in any order: equal words go first, then the next
-// of the same kind, whose words may be fresh.
+// findModern returns the index of the same question in revision 2026-07-28, or -1. A session pushes
+// questions without keys and in any order: match equal texts first, then the next of the same kind,
+// whose text may vary.
 func (p *Played) findModern(asked askedQuestion) int {
 	if asked.key != "" {
 		return slices.IndexFunc(p.unasked, func(a askedQuestion) bool { return a.key == asked.key })
@@ -197,7 +192,7 @@ func (p *Played) findModern(asked askedQuestion) int {
 	})
 }
 
-// fillQuestion returns what fill answers to a question that has not been asked before.
+// fillQuestion returns Fill's answer to a question that was not asked before.
 func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
 	if slices.ContainsFunc(p.asked, func(a askedQuestion) bool {
 		return a.description == asked.description || asked.key != "" && a.key == asked.key
@@ -208,7 +203,6 @@ func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
 	return Answer{Kinds: []protocol.InputKind{asked.question.Kind()}, Result: result}, err
 }
 
-// checkUnusedAnswers returns an error if the flow has answers to questions that were not asked.
 func (p *Played) checkUnusedAnswers() error {
 	for _, key := range slices.Sorted(maps.Keys(p.answers)) {
 		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {
@@ -218,7 +212,6 @@ func (p *Played) checkUnusedAnswers() error {
 	return nil
 }
 
-// describeQuestion returns the text of a question as a person sees it.
 func describeQuestion(q protocol.InputRequest) (string, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -241,7 +234,7 @@ func describeQuestion(q protocol.InputRequest) (string, error) {
 	return "", fmt.Errorf("a %T is not known", q)
 }
 
-// CheckResult returns how the end of a flow differs from the expected one.
+// CheckResult returns how a flow's end differs from the expected one.
 func (p *Played) CheckResult(flow Flow) (problems []error) {
 	problems = append(problems, p.effects...)
 	got := p.out.String()
@@ -258,7 +251,7 @@ func (p *Played) CheckResult(flow Flow) (problems []error) {
 	return problems
 }
 
-// Transcript returns the questions, the answers and the result as text.
+// Transcript returns questions, answers and result as text.
 func (p *Played) Transcript() string {
 	var b strings.Builder
 	b.WriteString(p.request.Method + " " + p.request.Target + "\n")

@@ -13,25 +13,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Tasks count what processes write of a task, and end one of them. The zero value is ready.
+// Tasks count the writes of a task's processes, and end one of them. The zero value is ready.
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
-	writes  int             // until the process ends, 0: it does not; or EachRun
+	writes  int             // until the process ends, 0: never; or EachRun
 	life    context.Context // of the process; nil: no flow is played
 	kill    context.CancelFunc
-	holder  string        // who runs the task
-	rests   int           // how often nobody ran it any more
+	holder  string        // of the task
+	rests   int           // how often no process ran it
 	rested  chan struct{} // signalled then
-	// Reset ends all processes, and forgets what they have kept.
+	// Reset ends all processes and clears the store.
 	Reset func()
 }
 
-// EachRun, for a number of writes, has each process that runs a task end with the first write that
-// the handler causes in its run.
+// EachRun, as writes, ends each process of a task at the handler's first write in its run.
 const EachRun = -1
 
-// start forgets what the last flow left. A process ends after the number of writes.
+// start resets for a flow whose process ends after a number of writes.
 func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	k.Reset()
 	k.mu.Lock()
@@ -42,7 +41,7 @@ func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	return k.life
 }
 
-// NoteWrite counts a write of holder ("": nobody runs the task). killed: the process ends.
+// NoteWrite counts a write of holder ("": the task is not running). killed: the process ends.
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,27 +78,27 @@ func (k *Tasks) currentLife() context.Context {
 	return k.life
 }
 
-// ErrMustBeTask means that the tool serves no client that does not know of tasks.
+// ErrMustBeTask means that the tool refuses clients without tasks.
 var ErrMustBeTask = errors.New("the tool must be a task: set Subject.Tasks")
 
-// mustBeTask reports whether the outcome is the refusal of a client that does not know of tasks.
+// mustBeTask reports whether the server refuses a client without tasks.
 func (o outcome) mustBeTask() bool {
 	needed, ok := o.err.RequiredCapabilities()
 	return ok && needed.Extensions[protocol.ExtensionTasks] != nil
 }
 
-// WasStopped reports whether the flow has become a task that failed because its processes ended.
+// WasStopped reports whether the task failed because its processes ended.
 func (p *Played) WasStopped() bool {
 	return p.IsTask() && p.out.err != nil &&
 		strings.Contains(p.out.err.Message, "times without getting further")
 }
 
-// IsTask reports whether the flow has become a task.
+// IsTask reports whether the flow became a task.
 func (p *Played) IsTask() bool { return p.task != "" }
 
-// PlayTask plays the flow as a client that knows of tasks, and kills the process after a number of
-// writes to the store, 0: never, or in [EachRun]; another process goes on then. It reports whether
-// it came to that. The questions are compared with those of modern, unless that is nil.
+// PlayTask plays the flow with a client that supports tasks, and kills the process after a number
+// of writes to the store, 0: never, or [EachRun]; another process continues. It reports whether it
+// was killed. The questions are compared with modern's, unless that is nil.
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
@@ -123,7 +122,7 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	if err == nil && p.IsTask() {
 		err = player.follow(ctx, p)
 	}
-	if writes == EachRun && p != nil && p.WasStopped() { // whatever it has not asked
+	if writes == EachRun && p != nil && p.WasStopped() { // whatever it did not ask
 		return p, true, nil
 	}
 	if err != nil {
@@ -133,18 +132,17 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	return p, life.Err() != nil, nil
 }
 
-// A taskPlayer follows a task from process to process.
 type taskPlayer struct {
 	target *Target
 	flow   Flow
-	life   context.Context // of the process it is connected to
+	life   context.Context // of the connected process
 	peer   protocol.Peer
 	conn   *connection
 }
 
 func (c *taskPlayer) close() {
 	if c.peer != nil {
-		_ = c.peer.Close() // the connection is of no more use
+		_ = c.peer.Close() // the connection is no longer needed
 	}
 }
 
@@ -156,7 +154,6 @@ func (c *taskPlayer) connect() (err error) {
 	return err
 }
 
-// move connects to another process if this one was killed.
 func (c *taskPlayer) move() error {
 	if c.life.Err() == nil {
 		return nil
@@ -165,11 +162,10 @@ func (c *taskPlayer) move() error {
 	return c.connect()
 }
 
-// follow plays the task to its end.
 func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	k, rests := c.target.Tasks, 0
 	for p.legs < maxLegs*maxLegs {
-		moves := c.life.Err() != nil // and has the next process go on at once
+		moves := c.life.Err() != nil // and has the next process continue at once
 		if err := c.move(); err != nil {
 			return err
 		}
@@ -196,7 +192,6 @@ func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	return errors.New("the task does not end")
 }
 
-// poll asks for the task once, and answers what it asks.
 func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error) {
 	result, err := c.send(ctx, protocol.MethodGetTask, &protocol.TaskParams{TaskID: p.task})
 	if err != nil {
@@ -228,7 +223,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 	return true, p.checkUnusedAnswers()
 }
 
-// send sends a request about the task, and again to another process where the first was killed.
+// send sends a request about the task, again to another process if the first was killed.
 func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.TaskParams) (
 	protocol.Result, error) {
 	for {
@@ -247,7 +242,7 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 	}
 }
 
-// handlerKey returns the handler's key of a task's question, without the number of a repetition.
+// handlerKey returns the handler's key of a task's question, without repetition number.
 func (p *Played) handlerKey(key string) string {
 	if _, ok := p.answers[key]; ok {
 		return key

@@ -11,15 +11,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Victim is a target under attack, with a flow that it has completed honestly.
+// A Victim is a target under attack, with a flow that it completed honestly.
 type Victim struct {
 	target *Target
 	flow   Flow
 	honest *Played
 }
 
-// NewVictim plays the flow in revision 2026-07-28. It fails if the flow does not end there as
-// attacks need it to: completed, after a last round in which not everything was refused.
+// NewVictim plays the flow, which must complete and not refuse everything in its last round.
 func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	honest, err := target.PlayModern(flow)
 	if err != nil {
@@ -41,8 +40,7 @@ func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	return nil, errors.New("the flow of an attack " + why + ": play it with Run only")
 }
 
-// AttackNames returns the names of the attacks on the target. Those on links are for one with a
-// Browser.
+// AttackNames returns the names of the target's attacks, those on links only with a Browser.
 func (s *Target) AttackNames() (names []string) {
 	for _, a := range (&Victim{target: s, honest: &Played{}}).listAttacks() {
 		names = append(names, a.name)
@@ -50,10 +48,9 @@ func (s *Target) AttackNames() (names []string) {
 	return names
 }
 
-// Attack plays the flow anew up to the leg that would complete it, sends that leg as the attack
-// called name forges it, and returns what the target did wrong. If the target lacks what the attack
-// needs, nothing is sent, and skipped says which field is missing. target is the one of NewVictim
-// with a Connect of the caller's choice.
+// Attack plays the flow anew up to the leg that would complete it, sends that leg as forged by the
+// named attack, and returns the target's faults. If the target lacks what the attack needs, nothing
+// is sent, and skipped names the missing field. target is NewVictim's with any Connect.
 func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
 	v = &Victim{target: target, flow: v.flow, honest: v.honest}
 	attacks := v.listAttacks()
@@ -82,7 +79,7 @@ func (v *Victim) Attack(target *Target, name string) (problems []error, skipped 
 type attempt struct {
 	*Victim
 	peers  []protocol.Peer
-	conn   *connection // to the last of them
+	conn   *connection // for the last leg
 	last   leg
 	want   expectation
 	before map[string]int // effects
@@ -98,18 +95,17 @@ func (s *attempt) connect(user string) error {
 
 func (s *attempt) close() {
 	for _, peer := range s.peers {
-		_ = peer.Close() // the connection is of no more use
+		_ = peer.Close() // the connection is no longer needed
 	}
 }
 
-// answerTimeout is how long a server may take to answer a forged request.
-const answerTimeout = 5 * time.Second
+const answerTimeout = 5 * time.Second // of a server, for a forged request
 
-// runStep returns what the target did wrong. The error says why that is not known.
+// runStep returns the target's faults. The error says why they are unknown.
 func (s *attempt) runStep(st step) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.target.timeout())
 	defer cancel()
-	if s.target.Browser != nil { // a server with a page gives up on forms that nobody answers
+	if s.target.Browser != nil { // a server with a page stops sending unanswered forms
 		if err := s.connect(""); err != nil {
 			return nil, err
 		}
@@ -122,7 +118,7 @@ func (s *attempt) runStep(st step) ([]error, error) {
 	if err := st.forge(ctx, s); err != nil {
 		return nil, err
 	}
-	timeout := s.target.timeout() // anew: time may have passed meanwhile
+	timeout := s.target.timeout() // again: time may have passed
 	if s.want.mayHang {
 		timeout = min(timeout, answerTimeout)
 	}
@@ -148,7 +144,6 @@ func (s *attempt) runStep(st step) ([]error, error) {
 	return problems, nil
 }
 
-// restartFlow plays a new flow up to its last leg.
 func (s *attempt) restartFlow(ctx context.Context) error {
 	p, err := s.target.playLegs(ctx, s.conn, s.flow, nil, s.honest.legs-1)
 	if err == nil {

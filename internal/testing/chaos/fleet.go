@@ -1,9 +1,9 @@
-// Package chaos tests stores under failures: replicas in processes of their own serve over one
-// store, clients call them, and meanwhile processes are killed, the store too, and connections cut.
+// Package chaos tests stores under failures: replica processes share one store and serve clients,
+// while processes, the store included, are killed and connections cut.
 //
-// [RunFlows] has flows charged, whose last request is sent several times: each must be charged once
-// at most. [RunTasks] has tasks run: all must complete, and nothing happens twice. [RunDeaths] has
-// one that ends each process which runs it.
+// [RunFlows] charges flows whose last request is sent repeatedly: each is charged at most once.
+// [RunTasks] runs tasks: all must complete, without duplicate effects. [RunDeaths] runs one that
+// kills each of its processes.
 package chaos
 
 import (
@@ -28,21 +28,20 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// These make the test binary a replica: what it serves, its store, and the folder of notes.
+// Variables of a replica: what it serves, its store, and its notes folder.
 const (
 	servesVar = "RONDO_CHAOS_SERVES"
 	storeVar  = "RONDO_CHAOS_STORE"
 	dirVar    = "RONDO_CHAOS_DIR"
 )
 
-// Stores open the store at an address. Nil: no test asks for it.
+// Stores open the store at an address. Nil: not needed.
 type Stores struct {
 	Guard func(ctx context.Context, address string) (store.Guard, error)
 	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
 }
 
-// ServeReplica runs the test binary as a replica until its standard input ends, and reports
-// whether it was started as one. TestMain calls it first.
+// ServeReplica, called first by TestMain, serves and returns true in a replica's process.
 func ServeReplica(stores Stores) bool {
 	newHandler := map[string]func(ctx context.Context, address string) (http.Handler, error){
 		charges: func(ctx context.Context, address string) (http.Handler, error) {
@@ -65,7 +64,7 @@ func ServeReplica(stores Stores) bool {
 	}
 	var handler http.Handler
 	var err error
-	for range 100 { // the store may be down when the replica starts
+	for range 100 { // the store may be down at the start
 		handler, err = newHandler(context.Background(), os.Getenv(storeVar))
 		if err == nil {
 			break
@@ -86,12 +85,10 @@ func ServeReplica(stores Stores) bool {
 	return true
 }
 
-// newKeyring returns the keys that all replicas have.
 func newKeyring() *keys.Keyring { return servertest.NewKeyring("k1") }
 
 const replicas = 3
 
-// A fleet is replicas that are killed and started again.
 type fleet struct {
 	t    *testing.T
 	env  []string
@@ -103,7 +100,6 @@ type fleet struct {
 	processes [replicas]*servertest.Process
 }
 
-// startFleet starts replicas that serve something over the store at an address.
 func startFleet(t *testing.T, serves, store string) *fleet {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 50}
@@ -117,7 +113,7 @@ func startFleet(t *testing.T, serves, store string) *fleet {
 	return f
 }
 
-// startReplica starts the process of a replica. It is called on the goroutine of the test.
+// startReplica starts a replica's process, on the test's goroutine.
 func (f *fleet) startReplica(i int) {
 	f.t.Helper()
 	process := servertest.StartProcess(f.t, servertest.Self(f.t, f.env...))
@@ -127,8 +123,7 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble makes failures until stop is closed: next(number), or the death of a replica where
-// that is nil. It is called on the goroutine of the test, where processes may be started.
+// makeTrouble calls next, nil: kills a replica, until stop closes, on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {
 	for ; ; failures++ {
@@ -147,7 +142,7 @@ func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	}
 }
 
-// replaceDead starts the replicas again that have ended. It is called on the goroutine of the test.
+// replaceDead restarts ended replicas, on the test's goroutine.
 func (f *fleet) replaceDead() {
 	f.t.Helper()
 	for i, host := range f.hosts {
@@ -156,12 +151,12 @@ func (f *fleet) replaceDead() {
 			_ = conn.Close()
 			continue
 		}
-		f.processes[i].Kill() // its exit code is no failure
+		f.processes[i].Kill() // any exit code is fine
 		f.startReplica(i)
 	}
 }
 
-// send sends a request to any replica, and returns the result, or the error that the replica sent.
+// send sends a request to any replica, and returns the result or the replica's error.
 func (f *fleet) send(ctx context.Context, method, name, params string) (json.RawMessage, error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{`+
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
@@ -202,7 +197,7 @@ func (f *fleet) send(ctx context.Context, method, name, params string) (json.Raw
 	return r.Result, nil
 }
 
-// withAnswer returns the parameters of a retry, with the state of the result and an answer.
+// withAnswer returns a retry's parameters, with the result's state and an answer.
 func withAnswer(params string, result json.RawMessage, key, answer string) (string, error) {
 	var asks struct{ RequestState string }
 	if err := json.Unmarshal(result, &asks); err != nil || asks.RequestState == "" {
@@ -214,7 +209,7 @@ func withAnswer(params string, result json.RawMessage, key, answer string) (stri
 
 const notesFile = "notes"
 
-// note appends a line in one write, which outlives the process.
+// note appends a line in one write, which survives a kill.
 func note(what, which, value string) error {
 	file, err := os.OpenFile(filepath.Join(os.Getenv(dirVar), notesFile),
 		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -226,7 +221,6 @@ func note(what, which, value string) error {
 	return err
 }
 
-// eachNote reads what the handlers have noted.
 func (f *fleet) eachNote(do func(what, which, value string)) {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.dir, notesFile))

@@ -11,36 +11,32 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A FlowPlan says what happens to flows.
 type FlowPlan struct {
-	Flows   int           // how many flows there are
-	Copies  int           // how often the last request of each is sent at once
-	Retries int           // how often it is sent again until it is served
-	Store   string        // the address of the store for the replicas
-	Trouble []func()      // failures of the store, made in turn with those of replicas
-	Every   time.Duration // the time between two failures
-	Length  time.Duration // over which the flows begin; 0: as soon as there is room
-	// ExpireLeases has all leases in the store run out, after the failures.
-	ExpireLeases func()
+	Flows        int           // number of flows
+	Copies       int           // of the last request of each, sent at once
+	Retries      int           // of the last request until it is served
+	Store        string        // address for the replicas
+	Trouble      []func()      // store failures, alternating with replica deaths
+	Every        time.Duration // between failures
+	Length       time.Duration // over which the flows begin; 0: immediately
+	ExpireLeases func()        // all leases in the store, after the failures
 }
 
-// A Report says how the flows ended.
 type Report struct {
-	Charged, Double, Never int // by how often the flow was charged
+	Charged, Double, Never int // by charges per flow
 	Served                 int // got the result
-	Unknown                int // were told that the outcome is not known
+	Unknown                int // were told that the outcome is unknown
 	Open                   int // neither
-	Failures               int // how many failures were made
+	Failures               int // that were caused
 	Took                   time.Duration
 }
 
-// A flowFleet runs flows.
 type flowFleet struct {
 	*fleet
 	plan FlowPlan
 }
 
-// RunFlows runs flows among failures and logs a report. No flow may be served without a charge.
+// RunFlows runs flows during failures and logs a report. No flow may be served without a charge.
 func RunFlows(t *testing.T, plan FlowPlan) Report {
 	t.Helper()
 	f := &flowFleet{startFleet(t, charges, plan.Store), plan}
@@ -67,14 +63,12 @@ func RunFlows(t *testing.T, plan FlowPlan) Report {
 	return report
 }
 
-// A flow is one call of the tool up to its last request, and what became of that.
 type flow struct {
 	id      string
-	last    string // the parameters of the last request, once there are any
+	last    string // parameters of the last request
 	outcome outcome
 }
 
-// An outcome is what a client gets to the last request.
 type outcome string
 
 const (
@@ -83,7 +77,6 @@ const (
 	refused outcome = "refused"
 )
 
-// runFlows runs all flows, some at a time.
 func (f *flowFleet) runFlows() []flow {
 	all := make([]flow, f.plan.Flows)
 	slots := make(chan struct{}, 50)
@@ -131,7 +124,7 @@ func (one *flow) note(o outcome) {
 	}
 }
 
-// begin takes a flow up to its last request, which it does not send.
+// begin plays a flow up to its last request, which it does not send.
 func (f *flowFleet) begin(one *flow) error {
 	params := fmt.Sprintf(`"name":"charge","arguments":{"flow":%q}`, one.id)
 	asked, err := f.send(f.t.Context(), protocol.MethodCallTool, "charge", params)
@@ -143,7 +136,7 @@ func (f *flowFleet) begin(one *flow) error {
 	return err
 }
 
-// finish sends the last request of a flow once.
+// finish sends a flow's last request once.
 func (f *flowFleet) finish(one *flow) outcome {
 	if one.last == "" {
 		return refused
@@ -171,7 +164,7 @@ func (f *flowFleet) finish(one *flow) outcome {
 	return refused
 }
 
-// count counts the charges, after each flow that has no outcome was asked for once more.
+// count counts charges, after retrying each flow without an outcome once.
 func (r *Report) count(all []flow, f *flowFleet) {
 	f.t.Helper()
 	for i := range all {

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// What a replica serves: a till charges, a worker works.
+// A replica serves a till, which charges, or a worker.
 const (
 	charges = "charges"
 	work    = "work"
@@ -33,7 +33,6 @@ type consent struct {
 	Reason string `json:"reason"`
 }
 
-// newTill serves a tool that asks for consent and charges.
 func newTill(guard store.Guard) (http.Handler, error) {
 	srv, err := server.New(&server.Options{
 		Info:      protocol.Implementation{Name: "till", Version: "1.0.0"},
@@ -57,7 +56,6 @@ func newTill(guard store.Guard) (http.Handler, error) {
 	return serverhttp.New(srv, nil)
 }
 
-// newWorker serves the tool.
 func newWorker(kept store.TaskStore) (http.Handler, error) {
 	ring := newKeyring()
 	srv, err := server.New(&server.Options{
@@ -78,9 +76,8 @@ func newWorker(kept store.TaskStore) (http.Handler, error) {
 	return serverhttp.New(srv, nil)
 }
 
-// A job says what a task does.
 type job struct {
-	N         int `json:"n"` // which task it is
+	N         int `json:"n"` // number of the task
 	Questions int `json:"questions"`
 }
 
@@ -117,7 +114,7 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 		if err := note("memo", fmt.Sprintf("%d.%d", in.N, i), fmt.Sprint(memo)); err != nil {
 			return nil, err
 		}
-		if fresh { // no run takes so long that few come to their end
+		if fresh { // keeps runs short enough to finish
 			takeTime()
 		}
 		answer, err := roundtrip.Ask[reply](ctx, fmt.Sprint("q", i), "Next?")
@@ -134,12 +131,10 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 	return server.Text(text), nil
 }
 
-// A death says how a task dies.
 type death struct {
 	Talks bool `json:"talks"`
 }
 
-// die ends the process in each run.
 func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err
@@ -155,10 +150,10 @@ func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOu
 	return nil, nil
 }
 
-// takeTime is a good part of the life of a replica.
+// takeTime is a good part of a replica's life.
 func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
 
-// effect has an effect once per key, like a unique column: it creates a file of that name.
+// effect happens once per key, as with a unique column: it creates a file of that name.
 func effect(n int, key string) error {
 	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

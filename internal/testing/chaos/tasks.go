@@ -16,28 +16,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A TaskPlan says what happens to tasks.
 type TaskPlan struct {
-	Tasks     int           // how many there are
-	Questions int           // of each, once it is a task
-	Store     string        // the address of the store for the replicas
-	Every     time.Duration // the time between two deaths of replicas
-	Length    time.Duration // how long replicas die
-	Trouble   []func()      // failures of the store, spread over Length
+	Tasks     int           // number of tasks
+	Questions int           // per task
+	Store     string        // address for the replicas
+	Every     time.Duration // between deaths of replicas
+	Length    time.Duration // during which replicas die
+	Trouble   []func()      // store failures, spread over Length
 }
 
-// patience is how long tasks may take once nothing dies any more.
-const patience = 2 * time.Minute
+const patience = 2 * time.Minute // for tasks, after the last death
 
-// A taskFleet runs tasks.
 type taskFleet struct {
 	*fleet
 	plan   TaskPlan
-	failed atomic.Int64 // requests that were sent again
+	failed atomic.Int64 // retried requests
 }
 
-// RunTasks runs the tasks among the failures, and fails the test where one does not complete, where
-// an answer is lost, and where anything happens twice.
+// RunTasks fails the test if a task does not complete, loses an answer, or repeats anything.
 func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
 	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
@@ -76,8 +72,8 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 	}
 }
 
-// RunDeaths has a task end each process that runs it, and fails the test unless it is stopped after
-// five runs, and has failed for all replicas then. It may talk in each run.
+// RunDeaths runs a task that ends each of its processes. It must be stopped after five runs, and be
+// failed at all replicas. With talks it sends messages in each run.
 func RunDeaths(t *testing.T, store string, talks bool) {
 	t.Helper()
 	f := startFleet(t, work, store)
@@ -118,17 +114,15 @@ func RunDeaths(t *testing.T, store string, talks bool) {
 	}
 }
 
-// A taskClient is who has one task.
 type taskClient struct {
 	fleet    *taskFleet
 	n        int
 	began    time.Time
 	id       string
-	accepted map[string]bool // wire keys whose answers were acknowledged
+	accepted map[string]bool // wire keys with acknowledged answers
 }
 
-// think waits for some time in the share of Length that belongs to a step, so that all tasks are
-// under way as long as replicas die.
+// think waits in a step's share of Length, so that all tasks are in flight while replicas die.
 func (c *taskClient) think(step int) {
 	share := c.fleet.plan.Length / time.Duration(c.fleet.plan.Questions+1)
 	time.Sleep(time.Until(c.began.Add(time.Duration(step)*share + rand.N(share))))
@@ -164,7 +158,7 @@ func (c *taskClient) run(ctx context.Context) error {
 	}
 }
 
-// begin sends the last request before the task more than once: the handle is always the same.
+// begin sends the last request before the task repeatedly: the handle is always the same.
 func (c *taskClient) begin(ctx context.Context) error {
 	params := fmt.Sprintf(`"name":"work","arguments":{"n":%d,"questions":%d}`, c.n,
 		c.fleet.plan.Questions)
@@ -192,15 +186,13 @@ func (c *taskClient) begin(ctx context.Context) error {
 	return nil
 }
 
-// text is the answer to a question.
 func (c *taskClient) text(key string) string { return fmt.Sprintf("%d-%s", c.n, key) }
 
 func (c *taskClient) reply(key string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, c.text(key))
 }
 
-// answer answers the one question that is outstanding, which must not have been answered before,
-// under this key or under another.
+// answer answers the one outstanding question, which must not have been answered before.
 func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests) error {
 	if len(requests) != 1 {
 		return fmt.Errorf("%d questions", len(requests))
@@ -216,7 +208,6 @@ func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests
 	return err
 }
 
-// checkResult looks for all answers in the result.
 func (c *taskClient) checkResult(result *protocol.CallToolResult) error {
 	want := c.text("first")
 	for i := range c.fleet.plan.Questions {
@@ -231,7 +222,6 @@ func (c *taskClient) checkResult(result *protocol.CallToolResult) error {
 	return nil
 }
 
-// ask sends a request to any replica, again and again until it is served.
 func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	json.RawMessage, error) {
 	for {
@@ -249,7 +239,6 @@ func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 	}
 }
 
-// checkNotes holds what the handlers left against what may happen once.
 func (f *taskFleet) checkNotes() string {
 	memos, commits, given := map[string]string{}, map[string]int{}, 0
 	f.eachNote(func(what, which, value string) {

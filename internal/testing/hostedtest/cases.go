@@ -16,10 +16,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A Tool is one of a hosted server. It returns a text.
+// A Tool of a hosted server returns a text.
 type Tool func(ctx context.Context, c Call) (string, error)
 
-// A Call is what a tool can do with its SDK.
+// A Call is a tool's access to its SDK.
 type Call interface {
 	Elicit(ctx context.Context) (action string, err error) // a form that asks "Why?"
 	ListRoots(ctx context.Context) error
@@ -27,21 +27,15 @@ type Call interface {
 	EndSession()
 }
 
-// An SDK is one that is hosted.
 type SDK struct {
-	// Peer returns a server with these tools, and what counts its sessions.
-	Peer func(tools map[string]Tool) (p hosted.Peer, sessions func() int)
-	// Progress is the notification of [Call].Progress.
-	Progress func(n int) string
-	// Sessions is how many the server has of one client that uses all ways to ask.
-	Sessions int
-	// Cause is why the context of handlers ends with their session; nil: whatever it is.
-	Cause error
-	// EndWaits means that a server that ends a session waits for its handlers.
-	EndWaits bool
+	// Peer returns a server with these tools, and a function that counts its sessions.
+	Peer     func(tools map[string]Tool) (p hosted.Peer, sessions func() int)
+	Progress func(n int) string // notification of [Call].Progress
+	Sessions int                // number for one client that uses all ways to ask
+	Cause    error              // with which a session's end cancels handlers; nil: any
+	EndWaits bool               // ending a session waits for its handlers
 }
 
-// Run runs the cases that every SDK has to pass.
 func Run(t *testing.T, sdk SDK) {
 	t.Run("end of a session", func(t *testing.T) { sdk.testEndOfASession(t) })
 	t.Run("end of a call", func(t *testing.T) { sdk.testEndOfACall(t) })
@@ -59,7 +53,7 @@ func Run(t *testing.T, sdk SDK) {
 	t.Run("many sessions", func(t *testing.T) { sdk.testManySessions(t) })
 }
 
-// bothWays call a tool: with pushed questions, and with a state, as for returned ones.
+// bothWays are calls of a tool with pushed questions, and with a state as for returned ones.
 func bothWays(tool string) []string {
 	return []string{fmt.Sprintf(`{"name":%q}`, tool),
 		fmt.Sprintf(`{"name":%q,"requestState":"x"}`, tool)}
@@ -183,7 +177,7 @@ func (sdk SDK) testEndOfACall(t *testing.T) {
 	}
 }
 
-// testHandlersThatStay bounds the wait for handlers that ignore the end of their call.
+// testHandlersThatStay: waiting for handlers that ignore their call's end is bounded.
 func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -230,7 +224,7 @@ func (sdk SDK) testHandlersThatStay(t *testing.T) {
 				before := back.List()
 				close(leave)
 				synctest.Wait()
-				if stays { // what it sends afterwards belongs to no call
+				if stays { // later messages belong to no call
 					Want(t, "of the call", back.List(), before)
 				}
 				if test.name == "never returns" {
@@ -251,7 +245,7 @@ func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	}
 }
 
-// testEndOfAQuestion has questions end with their call, whatever context they are asked with.
+// testEndOfAQuestion: questions end with their call, whatever their context.
 func (sdk SDK) testEndOfAQuestion(t *testing.T) {
 	for name, detach := range map[string]func(context.Context) context.Context{
 		"own":   func(ctx context.Context) context.Context { return ctx },
@@ -329,7 +323,6 @@ func (sdk SDK) testWhereAQuestionIsPut(t *testing.T) {
 	}
 }
 
-// testManySessions opens sessions that send and ask.
 func (sdk SDK) testManySessions(t *testing.T) {
 	testkit.CheckLeaks(t)
 	p, sessions := sdk.Peer(map[string]Tool{"x": func(ctx context.Context, c Call) (string, error) {
@@ -355,7 +348,7 @@ func (sdk SDK) testManySessions(t *testing.T) {
 	}
 }
 
-// WantSame sends requests (method, parameters) and wants the answers of the SDK alone.
+// WantSame compares responses to requests (method, parameters) with those of the SDK alone.
 func (c *Core) WantSame(alone func(method, params string) string, requests ...[2]string) {
 	c.Helper()
 	for _, r := range requests {
@@ -363,7 +356,7 @@ func (c *Core) WantSame(alone func(method, params string) string, requests ...[2
 	}
 }
 
-// WantPanic wants a request to panic with a value, or with one that prints as the text.
+// WantPanic wants a request to panic with a value, or one that prints as the text.
 func (c *Core) WantPanic(method, params string, want any) {
 	c.Helper()
 	defer func() {

@@ -1,5 +1,5 @@
-// Package hostedtest has what the tests of hosted SDKs share: a core that opens sessions of a peer
-// and records what comes back, clients of a front, and the cases that every SDK has to pass.
+// Package hostedtest is shared by tests of hosted SDKs: a core that opens a peer's sessions and
+// records messages, clients of a front, and cases for every SDK.
 package hostedtest
 
 import (
@@ -44,14 +44,14 @@ func (b *Back) note(method string, params json.RawMessage) {
 	b.sent = append(b.sent, strings.TrimSpace(method+" "+string(params)))
 }
 
-// Sent returns what was sent so far: "<method> <params>", of questions and notifications.
+// Sent returns the questions and notifications so far: "<method> <params>".
 func (b *Back) Sent() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.sent)
 }
 
-// List returns it as lines.
+// List returns [Back.Sent] as lines.
 func (b *Back) List() string { return strings.Join(b.Sent(), "\n") }
 
 // Notify implements [protocol.Back].
@@ -70,7 +70,7 @@ func (b *Back) Call(ctx context.Context, req *protocol.Request) (*protocol.Respo
 	if b.Answer != nil {
 		result, err = b.Answer(ctx, req)
 	}
-	if e, ok := err.(*protocol.Error); ok { // one that is wrapped is no response
+	if e, ok := err.(*protocol.Error); ok { // a wrapped one is no response
 		return &protocol.Response{ID: req.ID, Error: e}, nil
 	}
 	if err != nil {
@@ -79,31 +79,31 @@ func (b *Back) Call(ctx context.Context, req *protocol.Request) (*protocol.Respo
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
 }
 
-// A Core is what package hosted is to a peer.
+// A Core stands for package hosted.
 type Core struct {
 	testing.TB
 	Peer    hosted.Peer
 	Session protocol.LegacySession
-	Offers  string // the result of initialize
+	Offers  string // result of initialize
 	Back    *Back  // of the session
 	caller  *hosted.Caller
 	ids     atomic.Int64
 }
 
-// Initialize is the request that opens a session, with the capabilities of its client.
+// Initialize returns the request that opens a session, with client capabilities.
 func Initialize(capabilities string) *protocol.Request {
 	return &protocol.Request{ID: protocol.IntID(0), Method: protocol.MethodInitialize,
 		Params: fmt.Appendf(nil, `{"protocolVersion":"2025-11-25","capabilities":%s,`+
 			`"clientInfo":{"name":"teller","version":"3"}}`, capabilities)}
 }
 
-// Open opens a session s1 for nobody.
+// Open opens a session s1 without a caller.
 func Open(t testing.TB, p hosted.Peer) *Core {
 	t.Helper()
 	return OpenAs(t, p, &hosted.Caller{SessionID: "s1", Version: protocol.V20260728}, "{}")
 }
 
-// OpenAs opens a session for a caller, with the capabilities of its client.
+// OpenAs opens a session for a caller, with client capabilities.
 func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities string) *Core {
 	t.Helper()
 	c := &Core{TB: t, Peer: p, caller: caller, Back: &Back{}}
@@ -121,7 +121,7 @@ func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities str
 	return c
 }
 
-// Send sends a request for the caller of the session. Calls may overlap.
+// Send sends a request for the session's caller. Calls may overlap.
 func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
 	*protocol.Response, error) {
 	if b == nil {
@@ -138,18 +138,18 @@ func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
 	return response, err
 }
 
-// Do sends a request and returns what came out, see [RawOf].
+// Do sends a request and returns the outcome, see [RawOf].
 func (c *Core) Do(b *Back, method, params string) string {
 	return RawOf(c.Send(context.Background(), method, params, b))
 }
 
-// Call calls a tool without arguments and returns what came out, see [TextOf].
+// Call calls a tool without arguments and returns the outcome, see [TextOf].
 func (c *Core) Call(tool string, b *Back) string {
 	return TextOf(c.Send(context.Background(), protocol.MethodCallTool,
 		fmt.Sprintf(`{"name":%q}`, tool), b))
 }
 
-// RawOf returns a result, and of an error its code, its message and its data.
+// RawOf returns a result, or an error's code, message and data.
 func RawOf(response *protocol.Response, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -188,7 +188,7 @@ func Want(t testing.TB, what, got, want string) {
 	}
 }
 
-// Dial returns a way to a front over HTTP, as the user whom the header X-User names; "": nobody.
+// Dial connects to a front over HTTP, as the user in the header X-User; "": anonymous.
 func Dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
 	t.Helper()
 	handler, err := h.Handler(&serverhttp.Options{
@@ -230,7 +230,7 @@ func NewClient(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.O
 	return c
 }
 
-// Answering makes a client answer forms with an action, and fill in their message.
+// Answering makes a client answer forms with an action and fill in their message.
 func Answering(action protocol.ElicitAction) client.Options {
 	return client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
 		*protocol.ElicitResult, error) {
@@ -241,7 +241,7 @@ func Answering(action protocol.ElicitAction) client.Options {
 	}}
 }
 
-// CallTool calls a tool and returns what came out as [TextOf] does.
+// CallTool calls a tool and returns the outcome as [TextOf] does.
 func CallTool(t testing.TB, c *client.Client, tool string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

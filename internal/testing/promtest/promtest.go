@@ -1,4 +1,4 @@
-// Package promtest reads metrics that are kept for Prometheus. It is apart because it depends on that.
+// Package promtest reads Prometheus metrics. It is separate because of that dependency.
 package promtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series returns the values of all series by name and labels, as in name{label="value"}. Of a
-// histogram it is the number of observations.
+// Series returns all series by name and labels, as in name{label="value"}; for a histogram its
+// count.
 func Series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

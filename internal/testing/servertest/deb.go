@@ -1,7 +1,6 @@
 package servertest
 
-// This file unpacks Debian's packages for tests against programs. Nothing is installed, no service
-// is started, and root is not needed.
+// This file unpacks Debian packages for tests, without installing, services or root.
 
 import (
 	"errors"
@@ -14,8 +13,7 @@ import (
 	"testing"
 )
 
-// UnpackDebs returns a folder of that name in the cache directory of the user, with the unpacked
-// packages and the libraries that this machine lacks. It is moved there when it is complete.
+// UnpackDebs returns a cache folder with the unpacked packages, complete, and missing libraries.
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -28,8 +26,7 @@ func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	return root
 }
 
-// DebLibraries returns the environment in which a program of an unpacked package finds the
-// libraries that were unpacked with it.
+// DebLibraries returns the environment in which unpacked programs find their libraries.
 func DebLibraries(t testing.TB, root string) string {
 	t.Helper()
 	libraries, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu*"))
@@ -47,11 +44,9 @@ func release(t testing.TB) string {
 	return string(found[1])
 }
 
-// wouldInstall finds a package that apt would install, in what it says when it only simulates.
 var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
 
-// fetch needs neither root nor the machine's own lists of packages, which may be old or
-// missing: apt keeps lists of its own for it.
+// fetch has apt get its own package lists, as the machine's may be old or missing.
 func fetch(t testing.TB, cache, root string, packages []string) {
 	t.Helper()
 	noError(t, os.MkdirAll(cache, 0o755))
@@ -84,13 +79,12 @@ func fetch(t testing.TB, cache, root string, packages []string) {
 		run(t, fresh, "dpkg-deb", "--extract", name, "root")
 	}
 	err = os.Rename(filepath.Join(fresh, "root"), root)
-	// else another test was faster
+	// Otherwise another test was faster.
 	if _, there := os.Stat(root); err != nil && there != nil {
 		t.Fatal(err)
 	}
 }
 
-// run runs a program in a folder and returns its output. What fails fails the test.
 func run(t testing.TB, dir, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)

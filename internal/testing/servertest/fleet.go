@@ -35,10 +35,10 @@ func NewKeyring(ids ...string) *keys.Keyring {
 	return ring
 }
 
-// A Fleet is replicas that pass requests on to each other. Their names are a, b and so on.
+// A Fleet is replicas that forward requests to each other. Their names are a, b and so on.
 type Fleet struct{ Servers []*httptest.Server }
 
-// StartFleet starts replicas, until the end of the test. build returns the handler of one.
+// StartFleet starts replicas until the end of the test. build returns a replica's handler.
 func StartFleet(t testing.TB, count int, build func(o *replicas.Options) http.Handler) *Fleet {
 	f, urls, ring := &Fleet{}, &sync.Map{}, NewKeyring("shared")
 	locate := func(_ context.Context, name string) (*url.URL, error) {
@@ -70,7 +70,7 @@ func (f *Fleet) Balancer() http.Handler {
 			r.SetURL(at)
 		},
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		FlushInterval: -1, // events pass at once
+		FlushInterval: -1, // pass events at once
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 			panic(http.ErrAbortHandler) // one end has hung up

@@ -1,6 +1,6 @@
 package servertest
 
-// This file connects clients and servers of lines by pipes within the process, also in fake time.
+// This file connects clients and servers on lines by pipes within the process, also in fake time.
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// ServeLines runs serve with one end of a connection and returns the other. When the test ends, the
+// ServeLines runs serve on one end of a connection and returns the other. When the test ends, the
 // client's end is closed, ctx is cancelled, and serve must return.
 func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out io.Writer)) (
 	r io.ReadCloser, w io.WriteCloser) {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
-	// The context of the test ends before cleanups run: the server sees the end of input first.
+	// t.Context ends before cleanups: the server must see the end of input first.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -24,7 +24,7 @@ func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out 
 	}()
 	t.Cleanup(func() {
 		_ = toServer.Close()
-		_ = fromServer.Close() // a server that writes to nobody is freed
+		_ = fromServer.Close() // frees a blocked writer
 		cancel()
 		<-ended
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// TestLinesRunInFakeTime: a server that takes an hour to answer does so at once, an hour later.
+// TestLinesRunInFakeTime: an answer after an hour comes at once.
 func TestLinesRunInFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := servertest.ServeLines(t, func(_ context.Context, in io.Reader, out io.Writer) {

@@ -7,20 +7,19 @@ import (
 	"testing"
 )
 
-// A Link carries connections to a process, until the end of the test. While it is cut nothing
-// arrives, as in a network that drops packets: no connection breaks.
+// A Link carries connections to a process. While cut it drops everything, but breaks none.
 type Link struct {
 	t       testing.TB
 	address string
 
 	mu       sync.Mutex
-	listener net.Listener // nil: it is closed
+	listener net.Listener // nil: closed
 	target   string
 	mended   chan struct{} // closed when the link works again; nil: it works
 	carried  map[net.Conn]struct{}
 }
 
-// NewLink returns a link that leads nowhere yet.
+// NewLink returns a link without a target.
 func NewLink(t testing.TB) *Link {
 	t.Helper()
 	l := &Link{t: t, address: "127.0.0.1:0", carried: make(map[net.Conn]struct{})}
@@ -29,7 +28,7 @@ func NewLink(t testing.TB) *Link {
 	return l
 }
 
-// Address returns where the link is entered, host and port. It stays the same.
+// Address returns the link's constant host and port.
 func (l *Link) Address() string { return l.address }
 
 // URL returns the address as a URL.
@@ -114,7 +113,7 @@ func (l *Link) awaitMended() {
 	}
 }
 
-// Cut has nothing arrive until Mend.
+// Cut blocks all traffic until Mend.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +132,7 @@ func (l *Link) Mend() {
 	}
 }
 
-// Close ends the link as the death of its target does: nobody listens, and connections break.
+// Close ends the link as the death of its target does: it stops listening, and connections break.
 func (l *Link) Close() {
 	l.mu.Lock()
 	if l.listener != nil {

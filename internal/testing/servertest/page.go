@@ -10,10 +10,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Page is a [roundtrip.QuestionPage] in memory, whose person is the test.
+// A Page is a [roundtrip.QuestionPage] in memory, answered by the test.
 type Page struct {
 	mu    sync.Mutex
-	links []*roundtrip.PageQuestion // by the number of the link
+	links []*roundtrip.PageQuestion // by link number
 	ends  map[[32]byte]pageEnd
 }
 
@@ -45,8 +45,7 @@ func (p *Page) ReturnAnswer(_ context.Context, q *roundtrip.PageQuestion) error 
 
 var pageLink = regexp.MustCompile(`https://page\.example/\?visit=(\d+)`)
 
-// Answer accepts the question of the first link in a text with content, and reports whether there
-// is one.
+// Answer accepts the question of the first link in a text, and reports whether there is one.
 func (p *Page) Answer(text string, content func(message string) string) bool {
 	found := pageLink.FindStringSubmatch(text)
 	if found == nil {

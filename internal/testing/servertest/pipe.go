@@ -1,7 +1,7 @@
 package servertest
 
-// This file serves HTTP over pipes within the process. Who waits for a pipe is durably blocked for
-// testing/synctest, so that both ends run in fake time; a loopback connection would stop its clock.
+// This file serves HTTP over pipes within the process. Waiting for a pipe is durably blocking in
+// testing/synctest, so both ends run in fake time; a loopback connection would stop its clock.
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 	"testing"
 )
 
-// PipeURL is where the server of [ServePipe] seems to be. The host is a loopback address, which
-// passes checks of the Host header.
+// PipeURL is [ServePipe]'s apparent address, a loopback host, which passes Host checks.
 const PipeURL = "http://127.0.0.1/"
 
-// A PipeServer serves HTTP over pipes. A pipe has no buffer: what nobody reads blocks its writer.
+// A PipeServer serves HTTP over pipes, which are unbuffered: unread data blocks the writer.
 type PipeServer struct {
 	t        testing.TB
 	listener *listener
@@ -25,8 +24,7 @@ type PipeServer struct {
 	ended    chan struct{} // closed when ServePipe has returned
 }
 
-// ServePipe starts a server, which is closed when the test ends. In a bubble of synctest it must be
-// called with the T of the bubble.
+// ServePipe starts a server, closed when the test ends. In a synctest bubble, pass the bubble's T.
 func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	s := &PipeServer{t: t, ended: make(chan struct{}), listener: newListener()}
 	s.server.Handler = h
@@ -40,8 +38,7 @@ func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	return s
 }
 
-// StartPipe starts a [httptest.Server] over pipes, for tests whose helpers take one, and closes it
-// when the test ends. Only its client reaches it. The bubble of synctest is as with [ServePipe].
+// StartPipe is [ServePipe] as a [httptest.Server]. Only its client reaches it.
 func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	l := newListener()
 	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
@@ -52,12 +49,12 @@ func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// Client returns a client with connections of its own, which lead to the server whatever the URL.
+// Client returns a client with its own connections to the server, whatever the URL.
 func (s *PipeServer) Client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: s.DialContext}}
 }
 
-// Dial returns a connection to the server that is closed when the test ends.
+// Dial returns a connection to the server, closed when the test ends.
 func (s *PipeServer) Dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.DialContext(s.t.Context(), "", "")
@@ -66,8 +63,7 @@ func (s *PipeServer) Dial() net.Conn {
 	return conn
 }
 
-// DialContext returns a connection to the server. It has the signature of
-// [net.Dialer.DialContext]; network and address are ignored.
+// DialContext is Dial with the signature of [net.Dialer.DialContext]; it ignores the address.
 func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.listener.dial(ctx)
 }
@@ -78,7 +74,6 @@ func (s *PipeServer) Close() {
 	<-s.ended
 }
 
-// A listener accepts the server's ends of pipes.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -1,17 +1,14 @@
 package servertest
 
-// This file runs the child processes of a test: the test binary again, as a server, or another
-// program.
-//
-// A process writes a line to its standard output when it is ready, usually its address. It ends
-// when its standard input does, which is also what happens when the test dies:
+// This file runs a test's child processes: the test binary as a server, or another program. A
+// process writes a line when ready, usually its address, and ends with its standard input, which
+// also ends when the test dies:
 //
 //	p := servertest.StartProcess(t, servertest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
 //
-// At the end of the test its input is closed and it is waited for. A process
-// that hangs is killed. That, and an exit code other than 0, fail the test. Its
-// standard error goes to the log of the test.
+// At the end of the test its input is closed and it is waited for. Killing a hanging process, and
+// an exit code other than 0, fail the test. Its standard error goes to the test's log.
 
 import (
 	"bufio"
@@ -23,12 +20,10 @@ import (
 	"time"
 )
 
-// defaultPatience is for a line, and for the end. Only a process that hangs takes as long: a loaded
-// machine must not fail a correct test.
+// defaultPatience is for a line, and for the end: loaded machines must not fail correct tests.
 const defaultPatience = time.Minute
 
-// Self returns the command that starts the running test binary again, with variables ("KEY=value")
-// in its environment that tell its TestMain not to run tests.
+// Self returns the command of the test binary, with env ("KEY=value") for its TestMain.
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -40,13 +35,12 @@ func Self(t testing.TB, env ...string) *exec.Cmd {
 
 // A Process is a child that ends with its test. Its methods must not overlap.
 type Process struct {
-	// Cmd is the running command. The test may send signals to it, but must not wait for it.
+	// Cmd is the running command. The test may signal it, but not wait for it.
 	Cmd *exec.Cmd
 	// In is its standard input. Closing it asks the process to end.
-	In io.WriteCloser
-	// Out is its standard output after the lines that Line has returned.
-	Out io.ReadCloser
-	// Quiet makes the test fail if the process has written to its standard error.
+	In  io.WriteCloser
+	Out io.ReadCloser // standard output after the lines that Line has returned
+	// Quiet fails the test for any standard error output.
 	Quiet bool
 
 	t        testing.TB
@@ -59,7 +53,7 @@ type Process struct {
 }
 
 // StartProcess starts a command, whose standard streams must not be set, or fails the test at once.
-// The process ends before functions run that were registered with t.Cleanup earlier.
+// The process ends before functions registered earlier with t.Cleanup run.
 func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return startProcess(t, cmd, defaultPatience)
@@ -73,7 +67,7 @@ func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	noError(t, err)
 	stderr := &countingWriter{next: t.Output()}
 	cmd.Stderr = stderr
-	cmd.WaitDelay = limit // a child of the process may hold its standard error open
+	cmd.WaitDelay = limit // a grandchild may hold its standard error open
 	noError(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	p := &Process{
@@ -84,8 +78,7 @@ func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	return p
 }
 
-// Line returns the next line of the process without its end, or fails the test
-// at once when none comes. Call it on the goroutine of the test.
+// Line returns the next line, or fails the test at once. Call it on the test's goroutine.
 func (p *Process) Line() string {
 	p.t.Helper()
 	inTime := time.AfterFunc(p.patience, p.killAndClose).Stop
@@ -99,7 +92,7 @@ func (p *Process) Line() string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// Kill kills the process and returns when it has exited. Its exit code does not fail the test then.
+// Kill kills the process and waits for its exit. Its exit code does not fail the test then.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.killed = true
@@ -107,7 +100,6 @@ func (p *Process) Kill() {
 	p.awaitEnd()
 }
 
-// awaitEnd asks the process to end and waits until it has.
 func (p *Process) awaitEnd() {
 	p.t.Helper()
 	if p.ended {
@@ -129,7 +121,7 @@ func (p *Process) awaitEnd() {
 	}
 }
 
-// killAndClose also closes the output, which a child of the process may hold open.
+// killAndClose also closes the output, which a grandchild may hold open.
 func (p *Process) killAndClose() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.pipe.Close()

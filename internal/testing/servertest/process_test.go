@@ -17,10 +17,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// childVar makes the test binary a process that behaves as it says.
+// childVar makes the test binary a process with that behaviour.
 const childVar = "RONDO_PROCTEST_CHILD"
 
-// brief is how long is waited for what does not come.
+// brief is the wait for what does not come.
 const brief = 50 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(child(mode))
 }
 
-// as is the command that behaves in a way. With the race detector it would take a second to end.
+// as returns the command for a mode. With the race detector it would take a second to end.
 func as(t testing.TB, mode string) *exec.Cmd {
 	t.Helper()
 	return servertest.Self(t, childVar+"="+mode, "GORACE=atexit_sleep_ms=0")
@@ -44,7 +44,7 @@ func child(mode string) (code int) {
 	case "half":
 		fmt.Print("half a line")
 		return 0
-	case "heir": // outlived by a child that holds its standard output and error
+	case "heir": // its child outlives it, holding standard output and error
 		heir := exec.Command(os.Args[0])
 		heir.Env = append(os.Environ(), childVar+"=holder")
 		heir.Stdin, heir.Stdout, heir.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -74,7 +74,7 @@ func child(mode string) (code int) {
 	return 0
 }
 
-// fake keeps what happens to a test instead of letting it happen.
+// fake records failures of a test.
 type fake struct {
 	testing.TB
 	log      bytes.Buffer
@@ -125,7 +125,7 @@ func TestEnds(t *testing.T) {
 	line := func(p *servertest.Process) { p.Line() }
 	for _, test := range []struct {
 		name, mode string
-		limit      time.Duration // none: time enough
+		limit      time.Duration // 0: enough
 		during     func(*servertest.Process)
 		want       []string // parts of the failures, one each
 		log        string
@@ -144,7 +144,7 @@ func TestEnds(t *testing.T) {
 			`says no line: EOF after "half a line"`,
 		}},
 		{name: "no line in time", mode: "mute", limit: brief, during: line, want: []string{
-			"says nothing within 50ms", "end", // killed, it ends badly, or not at once
+			"says nothing within 50ms", "end", // killed, it fails, or not at once
 		}},
 		{
 			name: "no end of output in time", mode: "heir", limit: brief,

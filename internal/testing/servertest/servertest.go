@@ -1,5 +1,5 @@
-// Package servertest holds what tests of servers share: endpoints, replicas behind a balancer,
-// pipes, processes, and what holds of the options of all packages.
+// Package servertest is shared by tests of servers: endpoints, replicas behind a balancer, pipes,
+// processes, and checks of all packages' options.
 package servertest
 
 import (
@@ -21,8 +21,7 @@ func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 	return h
 }
 
-// numberFields returns the names of the exported fields of an options struct that are plain numbers
-// or durations, those of its Limits as "Limits.Name".
+// numberFields returns an options struct's number and duration fields, with "Limits.Name".
 func numberFields(options reflect.Type, prefix string) (names []string) {
 	for field := range options.Fields() {
 		switch field.Type {
@@ -38,9 +37,9 @@ func numberFields(options reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-// CheckNumberFields holds that each number of an options struct of type T is in the
-// table, by its name, and that build takes 0 as well as a negative one; where the
-// table means that a negative one is refused, the error must name the field.
+// CheckNumberFields checks that each number of an options struct T is in the table, by name, and
+// that build accepts 0 and negative values; if the table says that negative ones are refused, the
+// error must name the field.
 func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
 	names := numberFields(reflect.TypeFor[T](), "")
 	if len(names) != len(refused) {
@@ -70,7 +69,6 @@ func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(
 	}
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,6 +1,6 @@
 package servertest
 
-// This file holds handlers for tests of the whole. Package interop adds its own.
+// This file has handlers for tests of the whole. Package interop adds its own.
 
 import (
 	"context"
@@ -11,23 +11,20 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The forms that the subject asks to be filled in.
+// Forms of the subject.
 type (
-	// Confirmation asks for a reason.
 	Confirmation struct {
 		Reason string `json:"reason" jsonschema:"why now?" minLength:"3"`
 	}
-	// Region asks for one of two.
 	Region struct {
 		Name string `json:"name" enum:"eu,us" enumTitles:"Europe,America"`
 	}
-	// Contact asks for an address.
 	Contact struct {
 		Email string `json:"email" format:"email"`
 	}
 )
 
-// Info is how the subject calls itself.
+// Info returns the subject's name and version.
 func Info() protocol.Implementation {
 	return protocol.Implementation{Name: "subject", Version: "1.0.0"}
 }
@@ -46,7 +43,7 @@ func Register(srv *server.Server) {
 	}, brief)
 }
 
-// Sampling returns the question that the tools put to the client's model.
+// Sampling returns the tools' question to the client's model.
 func Sampling() *protocol.CreateMessage {
 	text := []protocol.Content{&protocol.TextContent{Text: "Summarize."}}
 	return &protocol.CreateMessage{
@@ -59,12 +56,12 @@ func plain(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) 
 	return server.Text("plain"), nil
 }
 
-// DeployInput is what the tool deploy takes.
+// DeployInput is the argument of deploy.
 type DeployInput struct {
 	Env string `json:"env" jsonschema:"where to deploy to"`
 }
 
-// deploy asks once and tells a refusal from an answer that is missing.
+// deploy asks once and distinguishes a refusal from a missing answer.
 func deploy(
 	ctx context.Context, _ *server.ToolCall, in DeployInput,
 ) (protocol.CallToolOutcome, error) {
@@ -85,7 +82,7 @@ func signIn(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	return roundtrip.InputRequired(SignIn()), nil
 }
 
-// SignIn returns the question that sends a person to a URL.
+// SignIn returns the question for a visit to a URL.
 func SignIn() roundtrip.Question {
 	return roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")
 }

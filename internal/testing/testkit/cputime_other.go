@@ -4,5 +4,5 @@ package testkit
 
 import "time"
 
-// processTime is the clock, the nearest there is.
+// processTime is the clock, the nearest available.
 func processTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -1,6 +1,6 @@
 package testkit
 
-// This file compares names that code uses with names that comments list.
+// This file compares names in code with names in comments.
 
 import (
 	"go/ast"
@@ -19,7 +19,7 @@ import (
 // Names is a set of names.
 type Names map[string]bool
 
-// WantSame fails the test for each name that is in one of the sets alone.
+// WantSame fails the test for each name that is in only one of the sets.
 func WantSame(t *testing.T, inCode, documented Names) {
 	t.Helper()
 	if len(inCode) == 0 {
@@ -37,7 +37,7 @@ func WantSame(t *testing.T, inCode, documented Names) {
 	}
 }
 
-// ParseFile returns the syntax of a file, comments included.
+// ParseFile returns the syntax of a file, with comments.
 func ParseFile(t *testing.T, name string) *ast.File {
 	t.Helper()
 	mode := parser.ParseComments | parser.SkipObjectResolution
@@ -48,7 +48,7 @@ func ParseFile(t *testing.T, name string) *ast.File {
 	return file
 }
 
-// DocSection returns the section of the package comment in a file under a heading.
+// DocSection returns a section of the package comment in a file, by heading.
 func DocSection(t *testing.T, name, heading string) string {
 	t.Helper()
 	_, section, ok := strings.Cut(ParseFile(t, name).Doc.Text(), "\n# "+heading+"\n")
@@ -59,7 +59,7 @@ func DocSection(t *testing.T, name, heading string) string {
 	return section
 }
 
-// TypeComment returns the comment of a type that a file declares.
+// TypeComment returns the comment of a type in a file.
 func TypeComment(t *testing.T, name, typ string) string {
 	t.Helper()
 	for _, decl := range ParseFile(t, name).Decls {
@@ -72,7 +72,7 @@ func TypeComment(t *testing.T, name, typ string) string {
 	return ""
 }
 
-// StringsIn returns the string literals of a file, those of its imports and empty ones left out.
+// StringsIn returns a file's string literals, without imports and empty ones.
 func StringsIn(t *testing.T, name string) []string {
 	t.Helper()
 	var all []string
@@ -92,7 +92,7 @@ func StringsIn(t *testing.T, name string) []string {
 
 var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 
-// CheckMetrics compares what register registers with the metrics that begin a line of text.
+// CheckMetrics compares registered metrics with those that begin a line of text.
 func CheckMetrics(t *testing.T, text string, register func(event.MetricSink) error) {
 	t.Helper()
 	names := Names{}
@@ -119,7 +119,6 @@ func DocumentedMetrics(text string) Names {
 	return names
 }
 
-// metricName returns a name with its labels in alphabetical order.
 func metricName(name string, labels []string) string {
 	return name + "{" + strings.Join(slices.Sorted(slices.Values(labels)), ",") + "}"
 }

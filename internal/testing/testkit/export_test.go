@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// CheckWithin is Check with a grace period short enough to be waited out in a test.
+// CheckWithin is Check with a short grace period.
 func CheckWithin(t testing.TB, limit time.Duration) { check(t, limit) }
 
-// MainWithin is Main with a limit short enough to be waited out in a test.
+// MainWithin is Main with a short limit.
 func MainWithin(m *testing.M, limit time.Duration) { run(m, limit) }
 
-// WaitUntilIdle is what the watch for hangs waits for.
+// WaitUntilIdle is the wait of the watch for hangs.
 func WaitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	return waitUntilIdle(limit, used, stop)
 }

@@ -1,9 +1,9 @@
 package testkit
 
-// This file bounds the cost of a reader of foreign bytes by the size of its input. Bytes and
-// objects are counted for the whole process: tests that use this are not parallel. CPU time is
-// bounded as a ratio of two sizes, the least of several runs: ten times the input takes a linear
-// reader 10 times as long, a quadratic one 100 times.
+// This file bounds the cost of reading foreign bytes by input size. Bytes and objects are counted
+// for the whole process, so such tests are not parallel. CPU time is bounded as a ratio of two
+// sizes, the least of several runs: ten times the input takes a linear reader 10 times as long, a
+// quadratic one 100 times.
 
 import (
 	"math"
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The sizes at which readers are measured, in bytes.
+// Input sizes in bytes.
 const (
 	Small  = 10 << 10
 	Medium = 100 << 10
@@ -23,28 +23,22 @@ const (
 const (
 	// maxTimeRatio is nearer to 100 than to 10: caches and collections favour small inputs.
 	maxTimeRatio = 40
-	// shortest is what a run counts as at least: below, the runtime matters more than the reader.
-	shortest = 200 * time.Microsecond
-	// tries is how often a run that is out of bounds is repeated.
-	tries = 5
-	// slack is what a reader may allocate whatever the size of the input.
-	slack = 64 << 10
-	// The ratios bound what ten times the input may allocate: buffers that double are less than
-	// twice as large as they need to be.
+	shortest     = 200 * time.Microsecond // shorter runs count as this: the runtime dominates
+	tries        = 5                      // repetitions of a run that is out of bounds
+	slack        = 64 << 10               // allocations for any input size
+	// For ten times the input: doubling buffers are less than twice too large.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )
 
 // A GrowthReader is an operation on foreign bytes.
 type GrowthReader struct {
-	// Read reads one input and reports whether it was accepted.
-	Read func(input []byte) (accepted bool)
-	// BytesPerByte and ObjectsPerByte bound allocations for each byte of input.
-	BytesPerByte, ObjectsPerByte float64
+	// Read reads an input and reports whether it was accepted.
+	Read                         func(input []byte) (accepted bool)
+	BytesPerByte, ObjectsPerByte float64 // bounds for allocations
 }
 
-// A GrowthInput makes inputs of about the given size. Refused ones must be refused,
-// as must those of at least RefusedFrom bytes where that is set.
+// A GrowthInput makes inputs. Refused ones, and those from RefusedFrom bytes on, must be refused.
 type GrowthInput struct {
 	Name        string
 	Make        func(size int) []byte
@@ -71,14 +65,14 @@ func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 
 func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	t.Helper()
-	if Race { // nothing is measured: the race detector allocates, and empties pools
+	if Race { // no measurement: the race detector allocates, and empties pools
 		input := in.Make(Small)
 		if accepted := r.Read(input); accepted == in.refused(input) {
 			t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
 		}
 		return
 	}
-	sizes := []int{Small, Medium} // a quadratic cost shows here
+	sizes := []int{Small, Medium} // enough to show a quadratic cost
 	if Slow {
 		sizes = append(sizes, Large) // takes most of the time
 	}
@@ -90,7 +84,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 			t.Fatalf("input of %d bytes, want about %d", len(input), size)
 		}
 		if size == Small {
-			r.Read(input) // what is made once is made here
+			r.Read(input) // excludes one-time costs
 		}
 		bounds := r.bounds(input, last, lastSize)
 		c := r.measure(t, in, input, bounds)
@@ -108,7 +102,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	}
 }
 
-// bounds returns what an input may cost, given what one of a tenth of its size did.
+// bounds returns an input's limits, given the cost of a tenth of its size.
 func (r GrowthReader) bounds(input []byte, last cost, lastSize int) cost {
 	size := float64(len(input))
 	b := cost{
@@ -124,7 +118,6 @@ func (r GrowthReader) bounds(input []byte, last cost, lastSize int) cost {
 	return b
 }
 
-// measure returns the least that a run takes, of a few if need be.
 func (r GrowthReader) measure(t *testing.T, in GrowthInput, input []byte, bounds cost) cost {
 	t.Helper()
 	best := cost{math.MaxUint64, math.MaxUint64, math.MaxInt64}
@@ -145,7 +138,7 @@ func (r GrowthReader) measure(t *testing.T, in GrowthInput, input []byte, bounds
 func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	var before, after runtime.MemStats
 	runtime.GC()
-	// A collection in the middle of a run counts for large inputs alone: small ones need none.
+	// A collection during a run would count for large inputs only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.ReadMemStats(&before)
 	start := processTime()
@@ -156,7 +149,7 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	return c, accepted
 }
 
-// Repeat returns a Make that puts as many copies of part between head and tail as fit.
+// Repeat returns a Make with as many copies of part between head and tail as fit.
 func Repeat(head, part, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		b := make([]byte, 0, size+len(part)+len(tail))
@@ -168,7 +161,7 @@ func Repeat(head, part, tail string) func(size int) []byte {
 	}
 }
 
-// HeapInUse returns the bytes of the heap that are held.
+// HeapInUse returns the bytes of the live heap.
 func HeapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()

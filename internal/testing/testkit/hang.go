@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// hangLimit is for how long a test binary may do nothing. Waits in fake time take none.
+	// hangLimit bounds a test binary's idle time. Waits in fake time take none.
 	hangLimit = 30 * time.Second
-	// idleShare is the part of one CPU that an idle process may use, for its timers.
-	idleShare = 0.005
+	idleShare = 0.005 // CPU share of an idle process, for timers
 )
 
-// watchForHang ends the process with exit code 1 when it has been idle for limit, and a test was in
-// the same wait in the middle of it and at the end. There is no watch under -fuzz, where other
-// processes do the work, and with -timeout 0, which is for debuggers.
+// watchForHang ends the process with exit code 1 when it was idle for limit and a test was in the
+// same wait halfway and at the end. It is off under -fuzz, where other processes work, and with
+// -timeout 0, which is for debuggers.
 func watchForHang(limit time.Duration) (unwatch func()) {
 	flag.Parse()
 	value := func(name string) string { return flag.Lookup("test." + name).Value.String() }
@@ -52,8 +51,8 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	}
 }
 
-// waitUntilIdle returns true when used, the CPU time of the process, has hardly grown for limit,
-// and false when stop is closed. It allocates nothing but its ticker: tests count allocations.
+// waitUntilIdle returns true when used, the process's CPU time, has hardly grown for limit, and
+// false when stop is closed. Only its ticker allocates: tests count allocations.
 func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	tick := limit / 10
 	ticker := time.NewTicker(tick)
@@ -78,8 +77,8 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 	}
 }
 
-// waitingTests returns the stacks of the tests and examples that wait, each under a key that stays
-// the same during one wait. It returns none when a test waits for a program, which does the work.
+// waitingTests returns the stacks of waiting tests and examples, under keys that last as long as
+// the wait; none if a test waits for a program, which does the work.
 func waitingTests() map[string]string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
@@ -87,7 +86,7 @@ func waitingTests() map[string]string {
 	for stack := range strings.SplitSeq(strings.TrimSpace(all.String()), "\n\n") {
 		has := func(frame string) bool { return strings.Contains(stack, frame) }
 		goroutine, rest, _ := strings.Cut(stack, " [")
-		_, frames, _ := strings.Cut(rest, "\n") // without the state, which tells the minutes
+		_, frames, _ := strings.Cut(rest, "\n") // without the state, which has the minutes
 		switch {
 		case !has("testing.tRunner(") && !has("testing.runExample("):
 		case has("testing.(*T).Run("), has("testing.(*T).Parallel("),

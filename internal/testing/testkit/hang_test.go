@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// hangEnv names the one of hangs that a child process is to run.
+// hangEnv names the hang that a child process runs.
 const hangEnv = "LEAKTEST_HANG"
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// childLimit is for how long children may do nothing. With the tag slow it is longer, in favour of
-// machines on which the runtime takes more of the little that an idle process may use.
+// childLimit is longer with the tag slow, where the runtime may use more of the CPU share.
 func childLimit() time.Duration {
 	if testkit.Slow {
 		return 2 * time.Second
@@ -34,7 +33,7 @@ func childLimit() time.Duration {
 	return time.Second
 }
 
-// hangs are tests that never end, and what the stacks of those that wait must contain.
+// hangs are tests that never end, and required parts of the waiting stacks.
 var hangs = []struct {
 	name string
 	run  func(t *testing.T)
@@ -58,7 +57,7 @@ var hangs = []struct {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(*testing.T) { _, _ = r.Read(make([]byte, 1)) })
-		runtime.KeepAlive(w) // which is closed when it is collected
+		runtime.KeepAlive(w) // it is closed when collected
 	}, []string{"hang_test.go", "IO wait"}},
 	{"beside a busy test", func(t *testing.T) {
 		t.Run("group", func(t *testing.T) {
@@ -76,13 +75,11 @@ var hangs = []struct {
 
 func receive(c chan int) int { return <-c }
 
-// burn is busy for a while.
 func burn(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 	}
 }
 
-// TestHangChild is what the children run.
 func TestHangChild(t *testing.T) {
 	for _, hang := range hangs {
 		if hang.name == os.Getenv(hangEnv) {

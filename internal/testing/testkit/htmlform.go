@@ -12,11 +12,10 @@ var (
 	htmlAttribute = regexp.MustCompile(`\s([a-z-]+)(?:="([^"]*)")?`)
 )
 
-// ReadHTMLForm returns what a browser sends of the form of a page that is left as it is, and the
-// values that can be chosen of each field: none where a text is entered.
+// ReadHTMLForm returns a page's unchanged form as sent, and each field's choices, if any.
 func ReadHTMLForm(page string) (sent url.Values, choices map[string][]string) {
 	sent, choices = url.Values{}, map[string][]string{}
-	list := "" // the select element of the next options
+	list := "" // the current select element
 	for _, tag := range htmlTag.FindAllStringSubmatch(page, -1) {
 		has := map[string]bool{}
 		at := map[string]string{}
@@ -30,7 +29,7 @@ func ReadHTMLForm(page string) (sent url.Values, choices map[string][]string) {
 			continue
 		case tag[1] == "option":
 			name = list
-			if choices[name] == nil || has["selected"] { // the first counts if none is selected
+			if choices[name] == nil || has["selected"] { // the first is the default
 				sent[name] = []string{value}
 			}
 			choices[name] = append(choices[name], value)

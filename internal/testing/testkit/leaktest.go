@@ -1,8 +1,6 @@
-// Package testkit checks tests of many packages: leaked goroutines and hangs, the cost of readers
-// of foreign bytes, printed secrets, and lists in comments.
+// Package testkit checks tests of many packages: leaked goroutines and hangs, the cost of reading
+// foreign bytes, printed secrets, and lists in comments.
 package testkit
-
-// This file fails tests that leave goroutines behind, and test binaries that hang.
 
 import (
 	"fmt"
@@ -13,12 +11,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// grace is how long goroutines on their way out may take. It is spent only when one lingers, and a
-// loaded machine must not fail a correct test.
+// grace is how long ending goroutines may take: loaded machines must not fail correct tests.
 const grace = 5 * time.Second
 
-// Main runs a package's tests. It fails the binary when goroutines are left over, and when the
-// tests hang: at once, with the stacks of those that wait. It does not return.
+// Main runs a package's tests. It fails the binary for leaked goroutines and hangs: at once, with
+// the waiting stacks. It does not return.
 //
 //	func TestMain(m *testing.M) { testkit.Main(m) }
 func Main(m *testing.M) { run(m, hangLimit) }
@@ -36,9 +33,8 @@ func run(m *testing.M, limit time.Duration) {
 	os.Exit(code)
 }
 
-// CheckLeaks fails t at its end when it leaves goroutines that were not there when Check was
-// called. Call it first, so that its cleanup runs after all others. It cannot tell the goroutines
-// of parallel tests apart: use [Main] there.
+// CheckLeaks fails t at its end for goroutines started since the call. Call it first, so that its
+// cleanup runs last. It cannot distinguish goroutines of parallel tests: use [Main] there.
 func CheckLeaks(t testing.TB) {
 	t.Helper()
 	check(t, grace)
@@ -54,8 +50,7 @@ func check(t testing.TB, limit time.Duration) {
 	})
 }
 
-// findLeftOver looks until there are no goroutines beside those that are ignored, or the time is
-// up. One look of goleak takes half a second.
+// findLeftOver waits until only ignored goroutines are left, or the time is up.
 func findLeftOver(limit time.Duration, ignored ...goleak.Option) error {
 	for deadline := time.Now().Add(limit); ; {
 		if err := goleak.Find(ignored...); err == nil || time.Now().After(deadline) {

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// fake records failures and cleanups instead of acting on them.
+// fake records failures and cleanups.
 type fake struct {
 	testing.TB
 	failures []string

@@ -1,7 +1,6 @@
 package testkit
 
-// This file checks that a value which holds a secret never prints it: not by any verb, not nested
-// in other values, not through slog or encoding/json, and not in a guise such as hex or base64.
+// This file checks that secrets are never printed: by any verb, nested, by slog, or encoded.
 
 import (
 	"bytes"
@@ -17,12 +16,11 @@ import (
 	"testing"
 )
 
-// minSecret is the shortest secret that is worth looking for: anything shorter turns up by chance.
-const minSecret = 8
+const minSecret = 8 // shorter ones occur by chance
 
-// CheckSecret fails t when one of values, printed in any of the ways above, shows secret. A secret
-// under eight bytes is refused, since a match would prove nothing. Pass both the value and a
-// pointer to it when both are handed around.
+// CheckSecret fails t if a value, printed in any of these ways, shows secret. A secret under eight
+// bytes is refused, since matches would prove nothing. Pass both value and pointer if both are
+// used.
 func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	t.Helper()
 	if len(secret) < minSecret {
@@ -46,14 +44,13 @@ func CheckSecret(t testing.TB, secret []byte, values ...any) {
 
 type guise struct {
 	name, text string
-	fold       bool // compared without regard to letter case
+	fold       bool // ignoring case
 }
 
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of a base64 text depends on padding and on what follows: look for whole groups, of
-	// three bytes, or five for base32.
+	// The end of base64 varies: search whole groups, of three bytes, or five for base32.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -112,8 +109,7 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are shapes around a value. fmt may not call the methods of a value in an unexported
-// field: that is how most secrets with a String method leak.
+// nestings are shapes around a value. fmt calls no methods of values in unexported fields.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,

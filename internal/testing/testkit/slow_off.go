@@ -2,6 +2,5 @@
 
 package testkit
 
-// Slow reports whether tests of many rounds run all of them. Without the tag they run fewer, so
-// that whoever changes a line need not wait for minutes.
+// Slow reports whether tests of many rounds run all of them.
 const Slow = false

@@ -2,5 +2,5 @@
 
 package testkit
 
-// Soak reports whether soaks run for as long, and with as much, as they are meant to.
+// Soak reports whether soaks run at full length and size.
 const Soak = false

@@ -2,8 +2,7 @@ package testkit
 
 import "strconv"
 
-// GrowthValues returns JSON values of shapes that readers have trouble with, each between head and
-// tail. Those named "broken" or "twice" are no JSON that may be accepted.
+// GrowthValues returns difficult JSON values; those named "broken" or "twice" are invalid.
 func GrowthValues(head, tail string) []GrowthInput {
 	in := func(name, open, part, shut string, refused bool) GrowthInput {
 		return GrowthInput{Name: name, Make: Repeat(head+open, part, shut+tail), Refused: refused}
@@ -27,7 +26,7 @@ func GrowthValues(head, tail string) []GrowthInput {
 	}
 }
 
-// Repaired returns values for a reader that repairs text that is not well-formed Unicode.
+// Repaired returns values for a reader that repairs malformed Unicode.
 func Repaired(values []GrowthInput) []GrowthInput {
 	for i := range values {
 		values[i].Refused = values[i].Refused && values[i].Name != "broken UTF-8"
@@ -35,7 +34,6 @@ func Repaired(values []GrowthInput) []GrowthInput {
 	return values
 }
 
-// members makes an object of many members.
 func members(head, tail, shut string) func(size int) []byte {
 	return func(size int) []byte {
 		b := append([]byte(head), `{"m":0`...)

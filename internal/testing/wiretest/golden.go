@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wire transcripts under testdata")
 
-// Golden compares what was said with the transcript at path and fails t where they differ; with
-// -update it writes the transcript instead, keeping its comment.
+// Golden fails t if messages differ from the transcript at path; -update writes its messages.
 func Golden(t testing.TB, path string, got []Message) {
 	t.Helper()
 	old, readErr := os.ReadFile(path)
@@ -41,8 +40,7 @@ func Golden(t testing.TB, path string, got []Message) {
 	}
 }
 
-// state is a member whose value differs from run to run. An empty value stays: empty and absent
-// differ on the wire, and must in a transcript.
+// state varies by run. An empty value stays, because it differs from an absent one.
 var state = regexp.MustCompile(`"requestState":"[^"]+"`)
 
 func transcript(messages []Message) *txtar.Archive {
@@ -74,7 +72,7 @@ func transcript(messages []Message) *txtar.Archive {
 	return archive
 }
 
-// difference shows the first line that differs, with what leads up to it, then all that was said.
+// difference shows the first differing line with its context, then all messages.
 func difference(got, want string) string {
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
 	at := 0

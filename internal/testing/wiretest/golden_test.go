@@ -68,7 +68,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// setUpdate sets the flag for the rest of the test.
 func setUpdate(t *testing.T, value string) {
 	t.Helper()
 	before := flag.Lookup("update").Value.String()

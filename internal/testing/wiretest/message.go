@@ -7,16 +7,14 @@ import (
 	"sync"
 )
 
-// From tells which peer said a message.
+// From is the peer that sent a message.
 type From string
 
-// The two peers.
 const (
 	Client From = "client"
 	Server From = "server"
 )
 
-// other is the peer on the far side.
 func (f From) other() From {
 	if f == Client {
 		return Server
@@ -27,26 +25,26 @@ func (f From) other() From {
 // A Message is a JSON-RPC message with the head of the HTTP request or response that it opened.
 type Message struct {
 	From From
-	// "POST /mcp" or "200 OK"; empty outside HTTP and for a second event of the same stream
+	// "POST /mcp" or "200 OK"; empty outside HTTP and after a stream's first event.
 	HTTP   string
-	Header []string // the header lines worth keeping, "Name: value", sorted
-	Body   []byte   // empty where there was none; not necessarily JSON
+	Header []string // relevant header lines, "Name: value", sorted
+	Body   []byte   // empty if absent; not necessarily JSON
 }
 
-// A Log collects messages in the order in which they are added. Calls may overlap.
+// A Log collects messages in order. Calls may overlap.
 type Log struct {
 	mu       sync.Mutex
 	messages []Message
 }
 
-// Add appends a message that came without HTTP around it. It keeps a copy of body.
+// Add appends a message without HTTP. It keeps a copy of body.
 func (l *Log) Add(from From, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.messages = append(l.messages, Message{From: from, Body: bytes.Clone(body)})
 }
 
-// Messages is what was added so far.
+// Messages returns the messages so far.
 func (l *Log) Messages() []Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +63,7 @@ type lineWriter struct {
 	pending []byte
 }
 
-// Write logs before it passes on, so that an answer can never be logged ahead of its question.
+// Write logs before passing on, so that no answer is logged before its question.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.pending = append(w.pending, p...)
 	for {

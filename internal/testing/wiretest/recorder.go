@@ -11,16 +11,15 @@ import (
 	"sync"
 )
 
-// A Recorder is an [http.RoundTripper] that keeps what passes through it, in the order in which
-// exchanges began. Calls may overlap.
+// A Recorder is an [http.RoundTripper] that records exchanges by start. Calls may overlap.
 type Recorder struct {
-	Base http.RoundTripper // does the work; nil means [http.DefaultTransport]
+	Base http.RoundTripper // nil: [http.DefaultTransport]
 
 	mu        sync.Mutex
 	exchanges []*exchange
 }
 
-// exchange is one request and what has come back so far. The recorder's lock guards it.
+// exchange is one request and its response so far. Guarded by the recorder's lock.
 type exchange struct {
 	request     Message
 	response    *Message // head only; nil until it arrives
@@ -28,7 +27,7 @@ type exchange struct {
 	body        bytes.Buffer
 }
 
-// RoundTrip implements [http.RoundTripper]. The response is recorded as its reader reads it.
+// RoundTrip implements [http.RoundTripper]. The response is recorded as it is read.
 func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -38,7 +37,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		req = req.Clone(req.Context()) // a RoundTripper must not modify the request it was given
+		req = req.Clone(req.Context()) // a RoundTripper must not modify the request
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	ex := &exchange{request: Message{
@@ -66,8 +65,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Messages returns every request, followed by what came back for it. The events of a stream are
-// messages of their own, without comments and events that have no data.
+// Messages returns every request and its responses: each event with data is one.
 func (r *Recorder) Messages() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +94,7 @@ func (r *Recorder) Messages() []Message {
 	return all
 }
 
-// tee records a response as its reader reads it.
+// tee records a response as it is read.
 type tee struct {
 	io.ReadCloser
 	recorder *Recorder
@@ -111,7 +109,7 @@ func (t *tee) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// kept returns the header lines of the protocol, without credentials and what differs by run.
+// kept returns the protocol's header lines, without credentials and what varies by run.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
@@ -136,7 +134,7 @@ func eventData(stream string) []string {
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	var all, data []string
 	lines := strings.Split(stream, "\n")
-	for _, line := range lines[:len(lines)-1] { // what follows the last line end is not a line yet
+	for _, line := range lines[:len(lines)-1] { // the rest is not a line yet
 		switch field, value, _ := strings.Cut(line, ":"); {
 		case line == "":
 			if text := strings.Join(data, "\n"); text != "" {

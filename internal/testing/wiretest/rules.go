@@ -9,19 +9,18 @@ import (
 	"strings"
 )
 
-// The published schemas leave their objects open. Here members that a schema does not name are
-// refused, since one of another era or with a spelling mistake must not pass, as is what the text
-// of the specification alone forbids.
+// The published schemas leave objects open. Here unnamed members are refused, since one of another
+// era or a misspelling must not pass, as is what only the specification's text forbids.
 
-// modern tells the revisions without sessions from those with them.
+// modern reports whether the revision has no sessions.
 func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
 
-// closed refuses members that the definition does not name, nor foreign.
+// closed refuses members that are neither in the definition nor foreign.
 func (s *Schema) closed(what string, object map[string]any, def definition,
 	foreign ...string) error {
 	known := append(s.properties(def), "_meta")
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		// A task is of an extension that this project does not speak.
+		// Tasks are of an extension that this project does not support here.
 		if (name == "task" || !slices.Contains(known, name)) && !slices.Contains(foreign, name) {
 			return fmt.Errorf("%s has no %s in %s", s.revision, name, what)
 		}
@@ -29,7 +28,7 @@ func (s *Schema) closed(what string, object map[string]any, def definition,
 	return nil
 }
 
-// envelope refuses what belongs to two kinds of message at once or to none.
+// envelope refuses objects of no kind of message, or two.
 func envelope(object map[string]any) error {
 	count := 0
 	for _, name := range []string{"method", "result", "error"} {
@@ -56,7 +55,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 		return fmt.Errorf("the params of %s are an object", method)
 	}
 	if method == "notifications/progress" {
-		// It came with 2025-03-26. Clients of 2024-11-05 get it, too, and may ignore it.
+		// Added by 2025-03-26. Clients of 2024-11-05 get it, too, and may ignore it.
 		foreign = append(slices.Clone(foreign), "message")
 	}
 	if err := s.closed("a "+kind+" "+method, params, s.defs[name].Properties["params"],
@@ -66,7 +65,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 	return s.metaRules(params)
 }
 
-// metaRules refuses keys of _meta that say with every message what a session says once.
+// metaRules refuses keys of _meta that a session negotiates once.
 func (s *Schema) metaRules(object map[string]any) error {
 	meta, _ := object["_meta"].(map[string]any)
 	if s.modern() {
@@ -100,8 +99,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	case !slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, answers):
 		return "", fmt.Errorf("the answer to %s cannot be input_required", answers)
 	default:
-		// The published union of this and the method's own result lets anything with a resultType
-		// through, for want of a constant in the first.
+		// The published union accepts any resultType, because InputRequiredResult has no constant.
 		name, what = "InputRequiredResult", "an input_required result"
 		requests, hasRequests := result["inputRequests"]
 		if _, hasState := result["requestState"]; !hasRequests && !hasState {
@@ -115,8 +113,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	return name, s.closed(what, result, s.defs[name], foreign...)
 }
 
-// questionRules refuses what belongs to a request that is sent, not carried: an id, and the
-// elicitationId that URL questions had while they were pushed.
+// questionRules refuses an id, and the elicitationId of pushed URL questions, in carried ones.
 func questionRules(requests any) error {
 	questions, _ := requests.(map[string]any)
 	for key, question := range questions {
@@ -157,7 +154,7 @@ func (s *Schema) errorRules(object map[string]any, foreign []string) (code int64
 	return code, nil
 }
 
-// properties are those of a definition and of all that it is made of.
+// properties are those of a definition and its parts.
 func (s *Schema) properties(d definition) (names []string) {
 	if d.Ref != "" {
 		return s.properties(s.defs[strings.TrimPrefix(d.Ref, s.refs)])

@@ -17,14 +17,13 @@ type Schema struct {
 	notifications map[From]map[string]string
 	results       map[string]string // method to the definition of its result
 	errors        map[int64][]string
-	refs          string // where definitions live: "#/$defs/", or "#/definitions/" until 2025-06-18
+	refs          string // prefix of definitions: "#/$defs/", or "#/definitions/" until 2025-06-18
 	defs          map[string]definition
 
 	mu       sync.Mutex // guards what follows
 	compiler *jsonschema.Compiler
 }
 
-// definition is as much of a schema as it takes to index it.
 type definition struct {
 	Ref        string                `json:"$ref"`
 	AnyOf      []definition          `json:"anyOf"`
@@ -33,11 +32,10 @@ type definition struct {
 	Properties map[string]definition `json:"properties"`
 }
 
-// schemas are compiled once in a test binary, since every transcript needs one.
+// schemas are compiled once per test binary.
 var schemas sync.Map // revision to func() (*Schema, error)
 
-// Load is the schema of revision. It reports false where the published data is not beside the
-// project or has no such revision.
+// Load returns the schema of revision, false if the published data is missing or lacks it.
 func Load(revision string) (*Schema, bool) {
 	raw, ok := SchemaOf(revision)
 	if !ok {
@@ -53,7 +51,6 @@ func Load(revision string) (*Schema, bool) {
 	return schema, true
 }
 
-// resource is the name under which the published file is known to its compiler.
 const resource = "mcp:///schema.json"
 
 func newSchema(revision string, raw []byte) (*Schema, error) {
@@ -62,7 +59,7 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 		return nil, err
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat() // 2020-12 takes format as a remark; a URL that is none should fail here
+	compiler.AssertFormat() // an annotation by default in 2020-12; an invalid URL should fail here
 	if err := compiler.AddResource(resource, mend(doc)); err != nil {
 		return nil, err
 	}
@@ -90,9 +87,9 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// mend puts right what the published files lost when they were generated from the TypeScript
-// schema, which is the normative one: wherever that says string | number | boolean they say
-// integer, and JSONValue has lost null as well. A form answered with 1.5 would fail otherwise.
+// mend restores what the published files lost against the normative TypeScript schema: its string |
+// number | boolean became integer, and JSONValue lacks null. Otherwise a form answered with 1.5
+// would fail.
 func mend(node any) any {
 	switch node := node.(type) {
 	case []any:
@@ -117,8 +114,8 @@ func mend(node any) any {
 	return node
 }
 
-// index finds the definitions of methods, results and error codes from the file's unions by
-// direction. 2026-07-28 has no ServerRequest, so that servers may ask nothing.
+// index finds definitions of methods, results and error codes in the file's unions by direction.
+// 2026-07-28 has no ServerRequest, so servers may send no requests.
 func (s *Schema) index() {
 	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
 		s.requests[from] = s.methods(prefix + "Request")
@@ -140,7 +137,7 @@ func (s *Schema) index() {
 	}
 }
 
-// methods are the members of a union by method. A union of one is published as that member.
+// methods returns a union's members by method. A union of one is published as that member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]
@@ -176,7 +173,7 @@ func (s *Schema) check(name string, value any) error {
 	if _, known := s.defs[name]; !known {
 		return fmt.Errorf("schema of %s has no definition %s", s.revision, name)
 	}
-	compiled, err := s.compiler.Compile(resource + s.refs + name) // once: it keeps what it made
+	compiled, err := s.compiler.Compile(resource + s.refs + name) // compiled once, then cached
 	if err != nil {
 		return fmt.Errorf("schema of %s: definition %s: %w", s.revision, name, err)
 	}

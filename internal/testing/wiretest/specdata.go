@@ -1,8 +1,8 @@
 package wiretest
 
-// This file finds the published MCP schemas and example messages. They are beside the project,
-// never in it: the folder shared/spec next to its root holds REVISION/schema.json and, for some
-// revisions, REVISION/examples/TYPE/NAME.json. Without the folder the functions report false.
+// This file finds the published MCP schemas and examples, which are outside the project: the folder
+// shared/spec next to its root has REVISION/schema.json and, for some revisions,
+// REVISION/examples/TYPE/NAME.json. Without it the functions report false.
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// module is the first line of the root go.mod; those of nested modules are walked past.
+// module is the first line of the root go.mod; nested modules are skipped.
 const module = "module github.com/rondo-mcp/rondo"
 
 // Revisions lists the published protocol revisions, oldest first.
@@ -21,8 +21,7 @@ func Revisions() []string {
 	return []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 }
 
-// Root is the directory of the root module that contains the working directory.
-// It reports false outside the module.
+// Root returns the root module's directory above the working directory, false outside the module.
 func Root() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -44,7 +43,7 @@ func Root() (string, bool) {
 	}
 }
 
-// Dir is the folder that holds the published data. It reports false when there is none.
+// Dir returns the folder of the published data, false if there is none.
 func Dir() (string, bool) {
 	root, ok := Root()
 	if !ok {
@@ -55,7 +54,7 @@ func Dir() (string, bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// SchemaOf is the JSON Schema published for revision. It reports false when the file is not there.
+// SchemaOf returns the published JSON Schema of revision, false if there is none.
 func SchemaOf(revision string) ([]byte, bool) {
 	dir, ok := Dir()
 	if !ok {
@@ -65,14 +64,14 @@ func SchemaOf(revision string) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// An Example is one published message or part of a message.
+// An Example is a published message or part of one.
 type Example struct {
-	Type string // the schema definition that it illustrates
-	Name string // the file's name without its ending
+	Type string // schema definition that it illustrates
+	Name string // file name without extension
 	JSON []byte
 }
 
-// Examples lists the examples of a revision by type and name, false if there are none.
+// Examples lists a revision's examples by type and name, false if there are none.
 func Examples(revision string) ([]Example, bool) {
 	dir, ok := Dir()
 	if !ok {
@@ -83,7 +82,7 @@ func Examples(revision string) ([]Example, bool) {
 		return nil, false
 	}
 	examples := make([]Example, 0, len(files))
-	for _, file := range files { // Glob sorts
+	for _, file := range files { // sorted by Glob
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			return nil, false
@@ -98,12 +97,10 @@ func Examples(revision string) ([]Example, bool) {
 	return examples, true
 }
 
-// missing tells what to do where the published data is not at hand.
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
 	"from the project's root"
 
-// Need skips t where the published data is missing. Where the variable CI is set it fails t: there
-// nobody would notice that nothing was checked.
+// Need skips t without the published data, or fails it if the variable CI is set.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, ok := Dir(); ok {
@@ -115,8 +112,8 @@ func Need(t testing.TB) {
 	t.Skip(missing + ", to run this test")
 }
 
-// reportMissing is for tests that check less without the published data. It says so once for each
-// test binary, on standard error, and fails t where the variable CI is set.
+// reportMissing is for tests that check less without the published data. It reports that once per
+// test binary, on standard error, and fails t if the variable CI is set.
 func reportMissing(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

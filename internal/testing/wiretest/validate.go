@@ -12,15 +12,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Message checks one JSON-RPC message, said by from, against the definition that fits it: the
-// request or notification of its method, the result of the method it answers, or the error of its
-// code. answers is the method of the request that a response answers, and is not looked at for
-// anything else; a response may leave it empty only when it is an error. A 2025-03-26 batch is
-// checked member by member, its results against answers alike.
+// Message checks one JSON-RPC message sent by from against its definition: the method's request or
+// notification, the result of the answered method, or the error's code. answers is the method of
+// the request that a response answers; it may be empty for errors, and is otherwise unused. A
+// 2025-03-26 batch is checked member by member, its results all against answers.
 //
-// Beyond the schema it holds what the specification's prose requires of the same message, and that
-// it has no members that the schema does not name; see rules.go. foreign are members that are let
-// pass all the same: those that a peer of another make adds, or that a test makes up.
+// It also checks the specification's prose, and that there are no members that the schema does not
+// name; see rules.go. foreign are additional allowed members, of other implementations or tests.
 func (s *Schema) Message(from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -30,7 +28,7 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
-// eachMessage calls check with the message, or with those of a batch where revision has them.
+// eachMessage calls check with the message, or each of a batch if revision has batches.
 func eachMessage(value any, revision string, check func(map[string]any) error) error {
 	batch, isBatch := value.([]any)
 	switch {
@@ -110,7 +108,7 @@ func (s *Schema) error(object map[string]any, foreign []string) error {
 func (s *Schema) result(answers string, object map[string]any, foreign []string) error {
 	general := "JSONRPCResultResponse"
 	if _, ok := s.defs[general]; !ok {
-		// its name until 2025-06-18, and since then that of the union with errors
+		// Its name until 2025-06-18; since then that of the union with errors.
 		general = "JSONRPCResponse"
 	}
 	result, ok := object["result"].(map[string]any)
@@ -127,8 +125,8 @@ func (s *Schema) result(answers string, object map[string]any, foreign []string)
 	return s.check(name, result)
 }
 
-// Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message].
-// Where the published schemas are not beside the project it checks nothing; see reportMissing.
+// Validate fails t if raw, sent by from, is not a message of revision; see [Schema.Message].
+// Without the published schemas it checks nothing; see reportMissing.
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string,
 	foreign ...string) {
 	t.Helper()
@@ -139,9 +137,9 @@ func Validate(t testing.TB, revision string, from From, raw []byte, answers stri
 	}
 }
 
-// Conform validates a conversation in revision, with responses matched to requests by id. It fails
-// t for each message that does not conform, and each response that answers nothing. It skips empty
-// bodies, and HTTP bodies of other types.
+// Conform validates a conversation in revision, matching responses to requests by id. It fails t
+// for each nonconforming message and each unmatched response. It skips empty bodies, and HTTP
+// bodies of other types.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
 	schema, ok := Load(revision)
@@ -167,7 +165,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 	}
 }
 
-// members are the messages of a batch where the revision has them, or the one message.
+// members returns a batch's messages, if the revision has batches, or the one message.
 func members(revision string, raw []byte) []json.RawMessage {
 	var batch []json.RawMessage
 	if revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
@@ -176,16 +174,16 @@ func members(revision string, raw []byte) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// head is the method and the raw id, each empty if absent. Message refuses what it cannot read.
+// head returns the method and the raw id, each empty if absent or unreadable.
 func head(raw []byte) (method, id string) {
-	var object map[string]json.RawMessage // a map, because matching struct fields would fold case
+	var object map[string]json.RawMessage // matching struct fields would fold case
 	if json.Unmarshal(raw, &object) != nil || json.Unmarshal(object["method"], &method) != nil {
 		method = ""
 	}
 	return method, string(object["id"])
 }
 
-// foreign tells an HTTP body that is of another type than the protocol's two.
+// foreign reports an HTTP body of a type that the protocol does not use.
 func (m Message) foreign() bool {
 	for _, line := range m.Header {
 		if value, ok := strings.CutPrefix(line, "Content-Type: "); ok {

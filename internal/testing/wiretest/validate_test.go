@@ -43,8 +43,7 @@ func result(body string) string { return `{"jsonrpc":"2.0","id":1,"result":` + b
 
 func failure(body string) string { return `{"jsonrpc":"2.0","id":1,"error":` + body + `}` }
 
-// A messageTest is one of the wire's cases; want is a part of the refusal, empty where the message
-// conforms.
+// A messageTest is one case; want is part of the refusal, empty if the message conforms.
 type messageTest struct {
 	name, revision string
 	from           wiretest.From
@@ -113,7 +112,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// leaks are what only closed lists of members and methods can see.
+// leaks are visible only to closed lists of members and methods.
 var leaks = []messageTest{
 	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
 	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call",
@@ -139,7 +138,7 @@ var leaks = []messageTest{
 	{"within a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"server/discover"}]`, "member 0"},
 }
 
-// fake records failures instead of failing.
+// fake records failures.
 type fake struct {
 	testing.TB
 	failures []string
@@ -185,7 +184,7 @@ func TestConformMatchesAnswersById(t *testing.T) {
 	}
 }
 
-// Without a published schema a test fails where nobody would read that nothing was checked.
+// Without a published schema a test fails in CI, where a skip would go unnoticed.
 func TestWithoutPublishedSchema(t *testing.T) {
 	ping := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	for ci, want := range map[string]int{"": 0, "true": 1} {

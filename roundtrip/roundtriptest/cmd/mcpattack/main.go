@@ -1,21 +1,21 @@
 // Mcpattack calls tools of an MCP server, in any language, with refusals and invalid answers, and
-// with the attacks of package roundtriptest. It shows, for each era, which tools ask, which return
-// the result of an accept after a decline, a cancel or a forged answer, which lose answers, and
-// which ask in one era and act without asking in the other.
+// with the attacks of package roundtriptest. It reports, for each era, which tools ask, which
+// return the result of an accept after a decline, cancel or forged answer, which lose answers, and
+// which ask in one era but act without asking in the other.
 //
 //	go run github.com/rondo-mcp/rondo/roundtrip/roundtriptest/cmd/mcpattack \
-//		[-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
+//	  [-tool NAME=ARGUMENTS]... URL | -- COMMAND [ARGUMENT]...
 //
 // ARGUMENTS is a JSON object; NAME alone means no arguments. Each tool is called dozens of times,
 // and calls have effects: use a test server. Without -tool the tools are only listed. Forms are
 // filled from their schemas.
 //
-// The environment variable MCPATTACK_AUTHORIZATION is sent as the header Authorization, such as
-// "Bearer" and a token. MCPATTACK_OTHER_AUTHORIZATION, the token of another user, enables the
-// attack "other user", and -single-use those that need a server whose states work once.
+// The environment variable MCPATTACK_AUTHORIZATION, such as "Bearer" and a token, is sent as the
+// header Authorization. MCPATTACK_OTHER_AUTHORIZATION, another user's, enables the attack "other
+// user", and -single-use those on servers whose states work once.
 //
-// The exit status is 1 if a tool fails open, loses answers or asks in one era alone, 2 if the
-// server could not be judged.
+// The exit status is 1 if a tool fails open, loses answers or asks in one era only, 2 if the server
+// could not be judged.
 package main
 
 import (
@@ -37,21 +37,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Exit statuses.
 const (
 	statusHeld = iota
 	statusFound
 	statusFailed
 )
 
-// defaultTimeout bounds one call: no person is waited for.
-const defaultTimeout = 20 * time.Second
+const defaultTimeout = 20 * time.Second // per call: no person is waited for
 
-// exitGrace is how long the command may take to exit, for each call: some do not notice the end of
-// their input.
+// exitGrace is the command's time to exit, per call: some ignore the end of input.
 const exitGrace = 200 * time.Millisecond
 
-// Variables instead of flags, because everybody may read the arguments of a process.
+// Not flags, because process arguments are public.
 const (
 	envAuthorization = "MCPATTACK_AUTHORIZATION"
 	envOther         = "MCPATTACK_OTHER_AUTHORIZATION"
@@ -80,7 +77,6 @@ func run(args []string, out, errOut io.Writer) int {
 	return statusHeld
 }
 
-// A config is what the arguments ask for.
 type config struct {
 	target *attack.Target
 	tools  []attack.Request
@@ -100,7 +96,7 @@ func parseArgs(args []string, errOut io.Writer) (*config, error) {
 	flags.Func("tool", "call the tool with these arguments: `NAME=ARGUMENTS`, a JSON object",
 		c.addTool)
 	flags.DurationVar(&c.target.Timeout, "timeout", defaultTimeout,
-		"give a call up after this time")
+		"time limit of a call")
 	flags.BoolVar(&c.target.SingleUse, "single-use", false, "states of the server work once")
 	stderr := flags.Bool("stderr", false, "pass on what the command writes to standard error")
 	if err := flags.Parse(args); err != nil {
@@ -139,7 +135,6 @@ func isURL(arg string) bool {
 	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
 }
 
-// addTool reads NAME or NAME=ARGUMENTS.
 func (c *config) addTool(text string) error {
 	name, arguments, _ := strings.Cut(text, "=")
 	if arguments == "" {
@@ -218,7 +213,6 @@ func (c *config) attackServer(out io.Writer) (found bool, err error) {
 	return false, errors.Join(failed...)
 }
 
-// printVerdict reports whether the tool failed open.
 func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdict) (open bool) {
 	summary := fmt.Sprintf("asks %d, held %d of %d", v.Asks, v.Tried-len(v.Open), v.Tried)
 	switch {
@@ -248,8 +242,7 @@ func eraName(era protocol.Era) string {
 	return "2025-11-25"
 }
 
-// listTools names the tools in an era. The client declares all capabilities, because servers may
-// hide tools that ask from other clients.
+// listTools names the tools shown to a client that declares all capabilities.
 func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.target.Timeout)
 	defer cancel()
@@ -257,19 +250,19 @@ func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer peer.Close() // a client that could not be made leaves it open
+	defer peer.Close() // a failed client leaves it open
 	asked, err := client.New(peer, &client.Options{Era: era,
 		Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{},
 			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 			Sampling:    &protocol.SamplingCapability{Tools: true}},
 		RelayElicit: func(context.Context, json.RawMessage) (*protocol.ElicitResult, error) {
-			return nil, errors.New("nobody answers while tools are listed")
+			return nil, errors.New("questions are not answered while tools are listed")
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer asked.Close() // the connection is of no more use
+	defer asked.Close() // the connection is no longer needed
 	for tool, err := range asked.Tools(ctx) {
 		if err != nil {
 			return nil, err
@@ -279,8 +272,7 @@ func (c *config) listTools(era protocol.Era) (names []string, err error) {
 	return names, nil
 }
 
-// oneLine returns a text of the server as one line of at most limit characters that a terminal
-// shows as they are.
+// oneLine returns a server's text as one printable line of at most limit characters.
 func oneLine(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// asServer in the environment makes the test binary the server that is attacked.
+// asServer in the environment makes the test binary the attacked server.
 const asServer = "MCPATTACK_TEST_SERVER"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,7 @@ type consent struct {
 
 var sure = roundtrip.MustQuestion[consent]("sure")
 
-// newServer has a tool that holds, one that asks until the person agrees and does as if it had, one
-// that forgets what it was told, and one that asks nothing.
+// newServer has tools that hold, ask until accepted, forget answers, and never ask.
 func newServer() (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "attacked", Version: "1"}})
@@ -103,7 +102,7 @@ func runCommand(t *testing.T, args ...string) (status int, output string) {
 	return status, out.String() + errOut.String()
 }
 
-// linesOf returns what is said of a tool in an era.
+// linesOf returns the output about a tool in an era.
 func linesOf(output, era, tool string) (lines []string) {
 	for line := range strings.Lines(output) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), era+"  "+tool+"  "); ok {
@@ -138,7 +137,7 @@ func TestToolThatFailsOpenIsFound(t *testing.T) {
 			}
 		}
 	}
-	// Of the 13 attacks, those that need nothing of the server were run.
+	// Of the 13 attacks, those without requirements were run.
 	if lines := linesOf(output, "2026-07-28", "holds"); len(lines) != 5 ||
 		lines[0] != "asks 1, held 18 of 18" {
 		t.Errorf("%q", lines)
@@ -216,7 +215,7 @@ func TestToolThatIsNotListed(t *testing.T) {
 	}
 }
 
-// TestServerBehindOAuth: the token of the environment goes out, and is not printed.
+// TestServerBehindOAuth: the token is sent, but not printed.
 func TestServerBehindOAuth(t *testing.T) {
 	srv, err := newServer()
 	if err != nil {
