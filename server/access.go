@@ -10,8 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Access is what the credentials of a request permit. It is shared and must not be changed. Nil
-// permits nothing that requires scopes.
+// An Access is what a request's credentials permit; it must not be changed. Nil permits no scopes.
 type Access struct {
 	Scopes []string // granted
 	// Implies reports whether the scope have includes the scope need. Every scope includes itself.
@@ -27,8 +26,7 @@ func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 // Unlimited reports whether a, which may be nil, was made by [UnlimitedAccess].
 func (a *Access) Unlimited() bool { return a != nil && a.unlimited }
 
-// Check returns nil if every scope in need is granted or implied, else a [*ScopeError] that lists
-// need. a may be nil.
+// Check returns nil if all scopes in need are granted or implied, else a [*ScopeError].
 func (a *Access) Check(need ...string) error {
 	for _, scope := range need {
 		if !a.permits(scope) {
@@ -61,6 +59,7 @@ type ScopeError struct {
 	Reason string // tells the user why; may be empty
 }
 
+// Error names the scopes.
 func (e *ScopeError) Error() string {
 	if e == nil {
 		return "server: insufficient scope"
@@ -98,8 +97,7 @@ func (e *ScopeError) toWire() *protocol.Error {
 		}{append([]string{}, e.Need...)})
 }
 
-// checkScopes refuses a request that lacks scopes. Not inlined, to keep the frames of waiting calls
-// small.
+// checkScopes refuses a request that lacks scopes. Not inlined: frames of waiting calls stay small.
 //
 //go:noinline
 func (request *Request) checkScopes(need []string) error {
@@ -117,8 +115,7 @@ func (request *Request) checkScopes(need []string) error {
 // (serverhttp.Options.Authenticate): a mistake of the program.
 const unknownAccess = "this server does not know the scopes of its callers"
 
-// spellLack returns the client's error for a [*ScopeError] in err and records it in the request. It
-// returns other errors, and nil, unchanged.
+// spellLack returns the client's error for a [*ScopeError] in err; it returns others unchanged.
 func (request *Request) spellLack(err error) error {
 	lack, ok := errors.AsType[*ScopeError](err)
 	if !ok {
@@ -131,8 +128,7 @@ func (request *Request) spellLack(err error) error {
 	return lack.toWire()
 }
 
-// ScopeError returns the error with which [Server.Serve] refused the request for lack of scopes, or
-// nil. Transports turn it into a challenge.
+// ScopeError returns the error of a request that [Server.Serve] refused for lack of scopes, or nil.
 func (a *Admission) ScopeError() *ScopeError {
 	e := a.response.Error
 	if e == nil || e.Code != protocol.CodeInsufficientScope {

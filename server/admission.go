@@ -15,18 +15,15 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero: anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access is what the request may do. Nil: nothing that requires scopes. Transports with local
-	// callers set [UnlimitedAccess].
+	// Access is what the request may do. Nil: nothing that has scopes. Local: [UnlimitedAccess].
 	Access *Access
-	// RequestID names the request in events and logs, and must be safe to log. Empty: generated if
-	// the server has an observer.
+	// RequestID names the request in events and logs; it must be safe to log. Empty: generated.
 	RequestID string
 	// RemoteAddr is the address of the connection, maybe a proxy's; empty if there is none.
 	RemoteAddr string
 	// TraceParent is the header (W3C Trace Context), if any; that of _meta is in [Request].Meta.
 	TraceParent string
-	// Credential is the first present of the headers Authorization, Cookie and X-Api-Key. It is
-	// only used to mask it in logs.
+	// Credential is the first of Authorization, Cookie and X-Api-Key, only to mask it in logs.
 	Credential string
 	// Back sends messages to the client while the request runs. Nil: there is no way back. In a
 	// session whose client can be asked it is a [BackSender].
@@ -82,15 +79,13 @@ func (a *Admission) NamesTarget() bool {
 // Request returns the request as middleware will see it; transports may [Request.Refuse] it.
 func (a *Admission) Request() *Request { return &a.request }
 
-// ReplaceRefusal refuses the request with e instead of an earlier error: for transports whose
-// headers contradict the message.
+// ReplaceRefusal replaces an earlier refusal with e: for headers that contradict the message.
 func (a *Admission) ReplaceRefusal(e *protocol.Error) { a.request.refusal = e }
 
 // CheckParamHeaders compares the Mcp-Param-* headers of a tools/call with the arguments
 // (basic/transports/streamable-http, "Server Behavior for Custom Headers"). lines returns the
 // values of a header, as http.Header does. The error names the header that is missing, repeated,
-// malformed or different. In a session, whose revisions lack these headers, none is missing.
-// Transports without headers need not call it.
+// malformed or different. In sessions, whose revisions lack these headers, none is missing.
 func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	request := &a.request
 	p, ok := request.Params.(*protocol.CallToolParams)
@@ -106,8 +101,7 @@ func (a *Admission) CheckParamHeaders(lines headerLines) error {
 	return request.checkParamHeaders(t.headers, p.Arguments, lines)
 }
 
-// headerLines are the headers of a request. An interface is passed without an allocation, unlike a
-// function.
+// headerLines are the headers of a request: an interface, because a function would allocate.
 type headerLines interface{ Values(name string) []string }
 
 func (request *Request) checkParamHeaders(

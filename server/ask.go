@@ -20,8 +20,7 @@ import (
 // cancelling are answers. The content of an accepted form is valid, with defaults filled in; after
 // invalid content the client is asked again. A URL without an ElicitationID gets a random one; set
 // it to announce the end of the visit with [Call.ElicitationComplete]. The wait ends with ctx, or
-// after the HumanTimeout of the options since the client last reported progress; the question is
-// then withdrawn.
+// HumanTimeout after the client's last progress report; the question is then withdrawn.
 //
 // On the modern wire, without a session and for clients that cannot be asked, Push fails before
 // anything is sent, with a [*roundtrip.PushError]. An error of the client is returned as its

@@ -61,8 +61,7 @@ func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
 }
 
 // ClientInfo names the client; it is self-reported, and zero if absent. In a session it is limited
-// to 2 KiB: name and version are cut at 256 bytes each, and other members dropped if they do not
-// fit.
+// to 2 KiB: name and version are cut at 256 bytes each, other members are dropped if too long.
 func (c *Call) ClientInfo() protocol.Implementation {
 	if c.Meta.ClientInfo == nil {
 		return protocol.Implementation{}
@@ -70,9 +69,8 @@ func (c *Call) ClientInfo() protocol.Implementation {
 	return *c.Meta.ClientInfo
 }
 
-// Notify sends a notification to the client while the request runs. It does nothing if the
-// transport cannot send any; it fails if the client cannot be reached or the request has been
-// answered ([ErrEnded]).
+// Notify sends a notification to the client while the request runs, and does nothing if the
+// transport cannot. It fails if the client is unreachable or the request was answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	if c.channel == nil {
 		return nil

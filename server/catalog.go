@@ -27,8 +27,8 @@ func (c *Catalog) registrations() *Catalog { return c }
 
 // NewCatalog returns an empty catalog. Registering a name again replaces the definition atomically.
 // subscribed, which may be nil, is called when subscriptions to resources of the catalog may have
-// changed; it must not block or call the server. Features that only catalogs have must be declared
-// in [Options].Capabilities.
+// changed; it must not block or call the server. Declare what only catalogs have in
+// Options.Capabilities.
 func (s *Server) NewCatalog(subscribed func()) *Catalog {
 	c := &Catalog{subscribed: subscribed}
 	c.initCatalog(s)
@@ -43,8 +43,7 @@ func (c *Catalog) initCatalog(s *Server) {
 	c.templates.initRegistry(c, protocol.MethodListResourceTemplates, renderTemplates)
 }
 
-// Remove removes the definition with a name, URI or template, and reports whether it existed.
-// Running calls go on.
+// Remove removes the definition of that name, URI or template, if any. Running calls go on.
 func (c *Catalog) Remove(kind Kind, name string) bool {
 	switch kind {
 	case KindTool:

@@ -12,8 +12,7 @@ import (
 
 // maxDeclared limits, roughly, the bytes that a session keeps of a client's declaration besides the
 // protocol's capabilities: half for settings of experimental capabilities and extensions, half for
-// name and description. Clients declare a few hundred bytes; 10,000 idle sessions must fit into
-// memory.
+// name and description. Clients declare a few hundred bytes; 10,000 sessions must fit into memory.
 const maxDeclared = 4 << 10
 
 const (
@@ -21,8 +20,7 @@ const (
 	maxClientName   = 256 // bytes kept of a client's name and version, which are shown and logged
 )
 
-// limitDeclared returns what a session keeps of the client's declaration. The rest counts as not
-// declared.
+// limitDeclared returns what a session keeps of the declaration. The rest counts as undeclared.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// defaults are the values of absent arguments, from the tag default of a struct and its members.
-// They are immutable.
+// defaults are the values of absent members, from the tags default of a struct. Immutable.
 type defaults struct {
 	members []defaultMember
 	inside  map[string]*defaults // of members that are objects or lists of them
@@ -71,8 +70,7 @@ func (b *defaultsBuilder) buildDefaults(t reflect.Type) *defaults {
 	return d
 }
 
-// fillAbsent adds the defaults of absent members to arguments that match the input schema, but not
-// those of an absent object.
+// fillAbsent adds the defaults of absent members to valid arguments; absent objects stay absent.
 func (d *defaults) fillAbsent(arguments []byte) []byte {
 	if d == nil {
 		return arguments

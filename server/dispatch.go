@@ -14,9 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Handle serves an in-process request of the principal of ctx (see [WithPrincipal]), with strictly
-// checked parameters. Cancelling ctx abandons it: there is no response, and the error is the cause.
-// Errors of the server are in the response.
+// Handle serves an in-process request of the principal of ctx (see [WithPrincipal]). Cancelling ctx
+// abandons it: the error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
@@ -60,8 +59,7 @@ func targetOf(p protocol.Params) string {
 
 // Serve runs an admitted request through the middleware and returns the response, never nil, with
 // the id of the request. Panics of handlers, observers and hooks become internal errors; see
-// [Delivery].Panicked. Serve panics if this server did not admit the request or has already served
-// it.
+// [Delivery].Panicked. Serve panics if this server did not admit the request or already served it.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
 	request := &a.request
 	if request.server != s || a.served {

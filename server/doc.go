@@ -42,16 +42,14 @@
 //	}
 //
 // The handler runs once for each leg of the call: first to ask, then, when the client returns with
-// the answer, to act. The server keeps nothing in between. Package roundtrip has the questions and
-// explains what an answer proves.
+// the answer, to act. The server keeps nothing in between. Package roundtrip has the questions.
 //
 // # What can be registered
 //
 // [AddTool] decodes the arguments into a struct and infers the schema from it, [AddToolOut] does
 // the same for the result, and [AddRawTool] leaves both to the handler. [AddPrompt], [AddResource]
 // and [AddResourceTemplate] register the rest. All of them, and their opposites such as
-// [Server.RemoveTool], may be called while the server runs. Lists are paged, in the order of
-// registration.
+// [Server.RemoveTool], may be called at any time. Lists are paged, in the order of registration.
 //
 // An invalid registration, such as a duplicate tool name or a schema that does not compile, is a
 // mistake of the program and panics, so it is found at startup.
@@ -71,8 +69,8 @@
 // of plain errors ([event.HandlerFailed]); clients get a reference instead if
 // [roundtrip.Options].HideErrors is set. When a limit is reached, the error is [protocol.CodeBusy]
 // with retryAfterMs in its data. Bugs of the program (a panic, a nil result, content that breaks
-// the output schema) are internal errors without details; [Options].Observer gets the details.
-// Every request is answered.
+// the output schema) are internal errors, with details for [Options].Observer only. All requests
+// are answered.
 //
 // # Clients are not trusted
 //
@@ -87,15 +85,13 @@
 // can be the peer of a client directly; closing that client closes the Server. Transports call
 // [Server.Admit] with a [Delivery], may refuse the returned [Admission], and then call
 // [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio] and
-// [Server.ServeStream] for lines of text. [Middleware] wraps every request of every transport,
-// refused ones included.
+// [Server.ServeStream] for lines of text. [Middleware] wraps every request, even refused ones.
 //
 // # Options
 //
-// The zero value of every field is its default, documented at the field; nil options are all
-// defaults. A negative number disables a limit or a feature. Where no other limit bounds the memory
-// that clients can use, it is an error of the constructor, which names the field. The same holds in
-// packages serverhttp and middleware.
+// Fields document their defaults, which zero values and nil options select. A negative number
+// disables a limit or a feature, or is an error of the constructor where no other limit bounds the
+// memory that clients can use. The same holds in packages serverhttp and middleware.
 //
 // # Concurrency and contexts
 //

@@ -23,16 +23,14 @@ type era interface {
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
-	// hasParamHeaders reports whether arguments must be mirrored into headers. Present headers must
-	// agree in any case.
+	// hasParamHeaders reports whether arguments must be mirrored. Present headers must agree.
 	hasParamHeaders() bool
 	refuseCapabilities(missing protocol.ClientCapabilities) error
 	// refuseTool returns the outcome of a call whose tool the client cannot use.
 	refuseTool(err error) (protocol.Result, error)
 	// namesServer reports whether results carry the server's name in _meta.
 	namesServer() bool
-	// sendNow sends a message unrelated to any request, after the response. It fails with ErrEnded
-	// where that is impossible.
+	// sendNow sends an unrelated message after the response; ErrEnded: that is impossible.
 	sendNow(ctx context.Context, m protocol.Message) error
 	// spellError converts an error, which may be nil, for the wire of this era.
 	spellError(ctx context.Context, request *Request, e *protocol.Error) *protocol.Error

@@ -37,15 +37,16 @@ type InputRequiredError struct {
 	Result *protocol.InputRequiredResult
 }
 
+// Error means that input is required.
 func (e *InputRequiredError) Error() string { return "input required from the client" }
 
 // A ToolError is the negative answer of a tool that can only return an error, as with [AddToolOut]:
 // "there is no such bill". The client gets Text as an error result, as from [ErrorText]. It is not
 // logged as a failure, and roundtrip.Options.HideErrors does not hide it, so Text must be fit for
-// the caller. It may be wrapped; the wrapping text is dropped. In prompts and resources it is an
-// ordinary error.
+// the caller. Text that wraps it is dropped. In prompts and resources it is an ordinary error.
 type ToolError struct{ Text string }
 
+// Error returns Text.
 func (e *ToolError) Error() string { return e.Text }
 
 // A bugError is a bug of the program: the client gets an internal error, the observer the text.

@@ -14,16 +14,14 @@ import (
 )
 
 // An Extension adds to a server what the protocol itself does not have (basic/versioning,
-// "Extensions"), as package server/tasks does. It serves only clients of revision 2026-07-28:
-// sessions see neither its declaration nor its methods. It must not be changed after
-// [AddExtension].
+// "Extensions"), as package server/tasks does. Only clients of revision 2026-07-28 see its
+// declaration and methods, not sessions. It must not be changed after [AddExtension].
 type Extension struct {
 	// Name is declared by clients and servers, such as "io.modelcontextprotocol/tasks".
 	Name     string
 	Settings json.RawMessage // declared with it, a JSON object; nil: empty
 	Methods  []ExtensionMethod
-	// RunTool is called instead of each permitted tools/call, in sessions too; next runs the tool.
-	// Calls overlap. Nil: tools run directly.
+	// RunTool is called for each permitted tools/call, in sessions too. Calls overlap. May be nil.
 	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
 	// Listen is called when a client opens a subscription to tasks. It returns the tasks of which
 	// the client will be notified, and the sender of notifications, which may be nil. Calls
@@ -42,8 +40,7 @@ type ExtensionMethod struct {
 	// Target is the parameter, a string, that the header Mcp-Name repeats. Over HTTP requests with
 	// a missing or different header are refused. Empty: there is no such header.
 	Target string
-	// Undeclared also serves clients that have not declared the extension. Otherwise they get a
-	// missing-capability error.
+	// Undeclared also serves clients that did not declare the extension, instead of refusing them.
 	Undeclared bool
 	// Handle answers the request. Calls overlap.
 	Handle func(ctx context.Context, call *ExtensionCall) (protocol.Result, error)
@@ -59,8 +56,7 @@ type ExtensionCall struct {
 	server *Server
 }
 
-// SeesResource reports whether the caller sees the resource, as for resources/read. If not, an
-// extension must not reveal it.
+// SeesResource reports whether the caller sees the resource; if not, it must not be revealed.
 func (c *ExtensionCall) SeesResource(uri string) bool {
 	_, sees := find(c.server, c.request, KindResource, resourcesOf, uri)
 	return sees
@@ -81,13 +77,11 @@ type ToolRun struct {
 // A ToolRunner runs a tool.
 type ToolRunner func(ctx context.Context) (protocol.Result, error)
 
-// A TaskMode says whether calls of a tool become tasks, with package server/tasks. The handler
-// begins the task, with [roundtrip.BeginTask].
+// A TaskMode says whether calls of a tool become tasks, which begin with [roundtrip.BeginTask].
 type TaskMode int
 
-// The modes. Without client support for tasks, a TaskCan tool runs in the foreground, and a
-// TaskMust tool refuses clients of revision 2026-07-28; in sessions, which lack tasks, both run in
-// the foreground.
+// The modes. Without client support, a TaskCan tool runs in the foreground, and a TaskMust tool
+// refuses clients of revision 2026-07-28. Sessions lack tasks: both run in the foreground.
 const (
 	TaskNever TaskMode = iota
 	TaskCan
@@ -108,9 +102,8 @@ type extensionMethod struct {
 	typed     bool // package protocol has a type for its parameters
 }
 
-// AddExtension adds an extension, also while the server runs. It panics if the extension is
-// invalid: no name or a taken one, a method that exists or lacks a handler, Settings that are not
-// an object.
+// AddExtension adds an extension, also while the server runs. It panics if e is invalid: no name or
+// a taken one, an existing method or one without handler, Settings that are not an object.
 func AddExtension(s *Server, e Extension) {
 	mustRegister("extension", e.Name, checkName(e.Name))
 	if e.Settings == nil {
@@ -227,8 +220,7 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 	return result, request.spellLack(err)
 }
 
-// runTool runs a tool through the extension's RunTool. Not inlined, so that servers without
-// extensions do not pay for the copy of call.
+// runTool calls RunTool of x. Not inlined: servers without extensions do not pay the copy of call.
 //
 //go:noinline
 func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t *tool,
@@ -267,8 +259,7 @@ func NeedsExtension(name string) protocol.ClientCapabilities {
 		Extensions: map[string]json.RawMessage{name: json.RawMessage("{}")}}
 }
 
-// refuseUndeclaredTask refuses a task handle, made by middleware, if the client has not declared
-// the extension.
+// refuseUndeclaredTask refuses a task handle of middleware for a client without the extension.
 func refuseUndeclaredTask(request *Request) error {
 	declared := declaredBy(request.Meta)
 	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {

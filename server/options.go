@@ -23,31 +23,27 @@ type Options struct {
 	Info protocol.Implementation
 	// Instructions tell a model how to use the server; may be empty.
 	Instructions string
-	// Capabilities declares Tools, Prompts, Resources or Completions before any are registered, for
-	// servers that add them later, and names extensions. Registered features and announcements of
-	// changes are declared automatically.
+	// Capabilities declares Tools, Prompts, Resources or Completions before any are registered, and
+	// names extensions. Registered features and announcements of changes are declared anyway.
 	Capabilities protocol.ServerCapabilities
 	// Roundtrip configures tools/call, prompts/get and resources/read. An empty Audience becomes
-	// Info.Name; a shared key requires one of the two. Its Observer must be nil: Observer below
-	// gets its events.
+	// Info.Name; a shared key requires one of the two. Its Observer must be nil: see Observer.
 	Roundtrip  roundtrip.Options
 	Middleware []Middleware // wraps every request, outermost first
 	// Observer gets the events of the server and of Roundtrip. May be nil.
 	Observer event.Observer
 	// PageSize is the number of definitions on a page of a list, 0: 1000, negative: all.
 	PageSize int
-	// ListTTL is how long clients may cache lists and the answer to server/discover, 0: 5 minutes,
-	// negative: not at all.
+	// ListTTL is how long clients may cache lists and discovery, 0: 5 minutes, negative: never.
 	ListTTL time.Duration
 	// Visible reports whether p may see a tool, prompt, resource or template with that name, URI or
 	// template. Hidden definitions are neither listed nor found, and their updates are not
-	// announced; list changes are announced to every listener. Caches then never share lists
-	// between principals. Calls may overlap; it is called for every entry of a list and must be
-	// fast. Nil: all are visible.
+	// announced; list changes are announced to every listener. Caches never share lists then. Calls
+	// may overlap; it is called for every entry and must be fast. Nil: all are visible.
 	Visible func(p protocol.Principal, kind Kind, name string) bool
-	// MaxSubscriptions limits open subscriptions, 0: 10,000, negative: no limit. An authenticated
-	// principal may have a quarter of them; anonymous clients together may have all, or three
-	// quarters if the transport authenticates.
+	// MaxSubscriptions limits open subscriptions, 0: 10,000, negative: no limit. One principal may
+	// have a quarter; anonymous clients share all, or three quarters if the transport
+	// authenticates.
 	MaxSubscriptions int
 	// Watch is called before the first subscription to the resource at uri is acknowledged, so that
 	// the server watches only what is subscribed to; it then calls [Server.ResourceUpdated]. When
@@ -56,20 +52,18 @@ type Options struct {
 	// subscribed. Calls for one URI never overlap. Clients choose what matches a template: validate
 	// uri as when reading it. Nil: nothing is watched.
 	Watch func(ctx context.Context, uri string) (stop func())
-	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
-	// listChanged. Changes are not announced.
+	// NoSubscriptions disables subscriptions/listen, resources/subscribe and listChanged.
 	NoSubscriptions bool
 	// ParseArguments accepts tool arguments that a model sent as JSON text, such as "[1]" or "5",
 	// where the input schema admits no string: only if the original arguments do not match the
-	// schema and the parsed ones do. Handlers get the parsed values, and [event.MessageRepaired]
-	// names them. Relayed arguments stay unchanged.
+	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments are
+	// kept.
 	ParseArguments bool
 	// ShutdownWaitsForPeople makes shutdowns, of the server and its transports, wait for requests
 	// that wait for users, as for running ones. Without it such requests end at once, because a
 	// user may take longer than any deployment, and callers are told to call again. For a
 	// tools/call this is the text of a failed result without retryAfterMs: its handler has begun,
-	// so clients must not retry automatically. Requests that only read get CodeBusy with
-	// retryAfterMs.
+	// so clients must not retry automatically. Requests that only read get CodeBusy.
 	ShutdownWaitsForPeople bool
 	// ModernOnly refuses sessions: the error of initialize lists the supported revisions.
 	ModernOnly bool
@@ -110,8 +104,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarableCapabilities returns the part of c that an author may declare. Changes of features that
-// may be added later are announced.
+// declarableCapabilities returns the part of c that an author may declare, with listChanged.
 func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions,
 		Completions: c.Completions}
