@@ -18,9 +18,10 @@
 //	}
 //
 // The handler is the same whether it runs as a task or not: at [roundtrip.BeginTask] the client
-// gets a handle, if it has declared support. From then on questions are stored until the client
-// polls and answers. Nothing waits in memory: each run of the handler starts at its beginning, with
-// the answers, memos and state so far. Any process with the store and the keys can continue a task.
+// gets a handle, if it declares io.modelcontextprotocol/tasks. From then on questions are stored
+// until the client polls and answers. Nothing waits in memory: each run of the handler starts at
+// its beginning, with the answers, memos and state so far. Any process with store and keys can
+// continue it.
 //
 // # What a run sees
 //

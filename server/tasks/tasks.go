@@ -36,7 +36,8 @@ const (
 	maxDeaths = 5
 	// maxTasks limits unfinished tasks: with the longest records they fill 10 GB of the store.
 	maxTasks = 10_000
-	// maxRecord limits a record, as JSON: arguments, answers, memos and result. Link to more.
+	// maxRecord limits a record, as JSON: arguments, answers, memos and result. Link to longer
+	// data.
 	maxRecord    = 1 << 20
 	maxQuestions = 256         // questions of a task in all
 	cancelPoll   = time.Second // between checks for a cancellation on another replica
@@ -52,7 +53,7 @@ const (
 // Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
 	Store store.TaskStore // keeps the tasks; nil: in memory
-	// Keys seal stored data, after derivation. Required with a Store, shared by all replicas. Nil:
+	// Keys seals stored data, with derived keys. A Store requires it, shared by all replicas. Nil:
 	// random.
 	Keys *keys.Keyring
 	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or result 0:
@@ -61,14 +62,14 @@ type Options struct {
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout limits one run of a handler, 0: 1 hour.
 	RunTimeout time.Duration
-	// Runs limits concurrent handlers in this process, 0: 64; others queue. A principal may have a
-	// quarter, the local caller all, anonymous callers together three quarters, or all without
-	// others.
+	// Runs limits concurrent handlers in this process, 0: 64; others queue. One principal may have
+	// a quarter, the local caller all, anonymous callers three quarters, or all if no caller
+	// authenticates.
 	Runs int
 	// TasksPerPrincipal limits the unfinished tasks of one principal, 0: 100; all together may have
 	// 10,000. Above that calls are refused as busy. Anonymous callers share one limit.
 	TasksPerPrincipal int
-	// Lease is how long a process holds a task after renewal, each Lease/3, 0: 30 s.
+	// Lease is how long a task belongs to its process, 0: 30 s. It is renewed each Lease/3.
 	Lease time.Duration
 	// Sweep is the interval of looking for tasks without a process, 0: 60 s, plus up to half.
 	Sweep time.Duration
