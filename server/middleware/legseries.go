@@ -22,7 +22,7 @@ const (
 	seriesBuild
 )
 
-// seriesOfLegs lists the metrics of a middleware, and that of the program.
+// seriesOfLegs lists the middleware's metrics, and build_info.
 func seriesOfLegs(o Options) []event.Series {
 	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
 	if o.Targets != nil {
@@ -47,7 +47,7 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 }
 
-// legSeries are the series of legs by labels, copied on write: the sink's look-up is slow.
+// legSeries are the series of legs by labels, copied on write because the sink's look-up is slow.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
@@ -56,13 +56,13 @@ type legSeries struct {
 	found atomic.Pointer[map[legLabels]boundSeries]
 }
 
-// legLabels are the labels of a leg. Their values are few, whatever peers send.
+// legLabels are the labels of a leg. They have few values, whatever peers send.
 type legLabels struct {
 	method, outcome, target string
 	era                     protocol.Era
 }
 
-// boundSeries are the series of one set of labels. Most legs never wait: waits are not bound.
+// boundSeries are the series of one set of labels. Waits are rare and not bound.
 type boundSeries struct{ requests, durations event.Instrument }
 
 func (s *legSeries) init(targets []string, vectors []event.Vector) {
@@ -115,7 +115,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// targetLabel returns "other" for targets that are not listed: peers must not make up series.
+// targetLabel returns "other" for unlisted targets: peers must not create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""
@@ -126,10 +126,9 @@ func (s *legSeries) targetLabel(target string) string {
 	return otherLabel
 }
 
-// otherLabel is the label value of everything that has no series of its own.
-const otherLabel = "other"
+const otherLabel = "other" // label value of everything else
 
-// methodLabel returns "other" for methods that are not of the protocol, likewise.
+// methodLabel returns "other" for methods outside the protocol.
 func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
@@ -146,8 +145,7 @@ func methodLabel(method string) string {
 
 const modulePath = "github.com/rondo-mcp/rondo"
 
-// buildInfo returns what runs: the release of this module, that of Go, and the revision of the
-// program where the toolchain has recorded one.
+// buildInfo returns the releases of this module and of Go, and the program's revision if recorded.
 func buildInfo() []string {
 	version, revision := "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
