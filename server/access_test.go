@@ -102,7 +102,6 @@ func noResource(context.Context, *server.ResourceCall) (protocol.ReadResourceOut
 	return nil, nil
 }
 
-// newScoped returns a server with a tool that needs a scope.
 func newScoped(t *testing.T) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
@@ -202,9 +201,7 @@ func ExampleTool_scopes() {
 	call(&server.Access{Scopes: []string{"files:read", "files:write"}})
 	call(server.UnlimitedAccess())
 	// Output:
-	// <nil> insufficient scope: needs files:write (code 23226)
-	// deleted
-	// deleted
+	// <nil> insufficient scope: needs files:write (code 23226) deleted deleted
 }
 
 // A handler checks scopes that depend on the arguments itself.

@@ -16,8 +16,8 @@ import (
 // A Call is the common part of calls of tools, prompts and resources. It belongs to one leg and
 // must not be used after it. Methods may be called concurrently.
 type Call struct {
-	Version   protocol.Version      // in which the request is served
-	Principal protocol.Principal    // sends the request
+	Version   protocol.Version      // revision of the request
+	Principal protocol.Principal    // of the sender
 	Access    *Access               // what the request may do; see [Access.Check]
 	Meta      *protocol.RequestMeta // _meta of the request, never nil
 

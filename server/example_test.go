@@ -42,8 +42,7 @@ func printTool(result protocol.Result) {
 	fmt.Printf("isError=%v %s\n", r.IsError, r.Content[0].(*protocol.TextContent).Text)
 }
 
-// A tool asks before it acts. The client, played by hand here, answers and
-// sends the same call again.
+// A tool asks before it acts. The client, simulated here, answers and sends the same call again.
 func Example() {
 	type Input struct {
 		Env string `json:"env" jsonschema:"where to deploy to"`
@@ -83,8 +82,7 @@ func Example() {
 	call["requestState"], _ = asked.RequestState.Text()
 	printTool(handle(srv, protocol.MethodCallTool, call))
 	// Output:
-	// asks: Deploy to prod?
-	// isError=false deployed to prod: it is Friday
+	// asks: Deploy to prod? isError=false deployed to prod: it is Friday
 }
 
 func ExampleNew() {
@@ -127,10 +125,9 @@ func ExampleAddTool() {
 		map[string]any{"name": "forecast", "arguments": map[string]any{"days": 3}}))
 	handle(srv, protocol.MethodCallTool, map[string]any{"name": "forcast"})
 	// Output:
-	// isError=false rain in Oslo
-	// isError=true no weather station in Atlantis
-	// isError=true invalid arguments: field "city": is required
-	// error: unknown tool: forcast; tools/list has the names (code -32602)
+	// isError=false rain in Oslo isError=true no weather station in Atlantis isError=true invalid
+	// arguments: field "city": is required error: unknown tool: forcast; tools/list has the names
+	// (code -32602)
 }
 
 func ExampleAddToolOut() {
@@ -241,6 +238,5 @@ func ExampleAddResourceTemplate() {
 	fmt.Println(result.(*protocol.ReadResourceResult).Contents[0].Text)
 	handle(srv, protocol.MethodReadResource, map[string]any{"uri": "shop://coffee/mocha"})
 	// Output:
-	// a cup of earl grey
-	// error: resource not found: "shop://coffee/mocha" (code -32602)
+	// a cup of earl grey error: resource not found: "shop://coffee/mocha" (code -32602)
 }

@@ -36,7 +36,7 @@ type Announce func(ctx context.Context, send func(*protocol.Notification) error)
 
 // An ExtensionMethod is a request method of an extension.
 type ExtensionMethod struct {
-	Method string // its name, which the protocol itself does not have
+	Method string // its name, not one of the protocol itself
 	// Target is the parameter, a string, that the header Mcp-Name repeats. Over HTTP requests with
 	// a missing or different header are refused. Empty: there is no such header.
 	Target string

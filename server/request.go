@@ -28,9 +28,9 @@ type Request struct {
 	Message   *protocol.Request
 	Params    protocol.Params       // of Message, nil if unreadable
 	Meta      *protocol.RequestMeta // _meta of Params, never nil, zero if unreadable
-	Version   protocol.Version      // in which the request is served
+	Version   protocol.Version      // revision of the request
 	Target    string                // name of the tool or prompt, URI of the resource, or empty
-	Principal protocol.Principal    // sends the request
+	Principal protocol.Principal    // of the sender
 	Access    *Access               // what the request may do
 	// Catalogs are what the request sees besides the server's own; on equal names the first wins.
 	// Subscriptions, and sessions from their next list or subscription on, follow their changes.

@@ -29,7 +29,7 @@ func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 		return nil
 	}
 	if t == reflect.TypeFor[json.RawMessage]() {
-		s.Types = nil // the library makes a pointer to any value one to null
+		s.Types = nil // the library turns a pointer to any value into null
 	}
 	switch {
 	case reflect.ValueOf(*s).IsZero():

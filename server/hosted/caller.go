@@ -9,7 +9,7 @@ import (
 
 // A Caller is who a hosted server works for, as its handlers see it. It must not be changed.
 type Caller struct {
-	Principal protocol.Principal // calls; zero: anonymous
+	Principal protocol.Principal // of the caller; zero: anonymous
 	// Header holds the headers in [KeepHeaders] of the request, or of the one that opened a
 	// session.
 	Header http.Header

@@ -82,7 +82,7 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 	}
 }
 
-// TestWhatIsPastItsTimeIsMarkedAndDropsOut: the client of a flow may have gone away.
+// The client of a flow may be gone.
 func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page, err := inspect.New(nil)
@@ -158,7 +158,6 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 	wantNone(t, one, "flow-1", "flow-2")
 }
 
-// A part says what a function reports.
 type part func(*inspection.Report)
 
 func (p part) Inspect(ctx context.Context) { p(inspection.From(ctx)) }
@@ -189,7 +188,6 @@ func TestLimitsAreShownForPeople(t *testing.T) {
 	}
 }
 
-// localGet looks at a page as a browser of this machine.
 func localGet(page *inspect.Page, path string) string {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
@@ -320,7 +318,7 @@ func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
 	}
 }
 
-// TestNobodyElseCanInspect: with a context of their own the methods do nothing.
+// With other contexts the methods do nothing.
 func TestNobodyElseCanInspect(t *testing.T) {
 	s := newSite(t, nil)
 	s.server.Inspect(context.Background()) // nothing to find out, and no panic
@@ -485,7 +483,7 @@ func TestAPageWithoutAServerSaysSo(t *testing.T) {
 	want(t, localGet(page, "/"), "call Page.Show")
 }
 
-// TestMemoryIsBounded: flows that are never looked at, with texts as long as they get.
+// Flows are never looked at and have the longest texts.
 func TestMemoryIsBounded(t *testing.T) {
 	page, err := inspect.New(nil)
 	if err != nil {
@@ -524,7 +522,7 @@ func rotate(i int) string {
 	return string(id)
 }
 
-// TestBugsQuoteNoCalls: the error of a middleware may have what the call brought.
+// Errors of middleware may quote the call.
 func TestBugsQuoteNoCalls(t *testing.T) {
 	page, err := inspect.New(nil)
 	if err != nil {

@@ -38,7 +38,6 @@ func (s *site) try(t testing.TB, tool string, form url.Values) string {
 	return "try?trial=" + where.Query().Get("trial")
 }
 
-// answer answers a question of a trial.
 func (s *site) answer(t testing.TB, trial string, side, question int, action string,
 	fields url.Values) {
 	t.Helper()
@@ -109,7 +108,7 @@ func TestAToolIsTriedInBothEras(t *testing.T) {
 	want(t, page, `"action":"decline"`, `"level":5`)
 }
 
-// TestFormsShowTheirSchema, what was entered before, and else the defaults.
+// Forms show entered values, or else the defaults.
 func TestFormsShowTheirSchema(t *testing.T) {
 	schema := []byte(`{"type":"object","required":["s"],"properties":{
 		"s":{"type":"string","default":"z"},
@@ -224,7 +223,7 @@ func TestTheOldestTrialMakesRoom(t *testing.T) {
 	s.eventually(t, "", "<td>0, those that wait")
 }
 
-// TestTrialsOfOneBrowserEndNobodyElses: the operators of a server have one name, and a browser each.
+// Operators may share a principal, but each has a browser.
 func TestTrialsOfOneBrowserEndNobodyElses(t *testing.T) {
 	s := newSite(t, &inspect.Options{Try: asOperator})
 	rich := url.Values{"json": {"{}"}, "era": {"modern"}}
@@ -264,7 +263,7 @@ func TestTrialsEndWithTheServer(t *testing.T) {
 	want(t, s.get(t, "try"), `role="alert"`) // the tools cannot be listed
 }
 
-// TestATrialIsOfWhoMadeIt: nobody looks at the calls of others, or answers in their name.
+// Trials are invisible to other principals, who cannot answer them.
 func TestATrialIsOfWhoMadeIt(t *testing.T) {
 	var who atomic.Value
 	who.Store("ann")

@@ -1,5 +1,5 @@
-// Package middleware holds middleware for a [server.Server]: logs ([Log]), metrics ([Metrics]), and
-// functions that return a [server.Middleware]: [Recover], [Payload], [Limit] and [Timeout].
+// Package middleware holds middleware for a [server.Server]: logs ([Log]), metrics ([Metrics]),
+// [Recover], [Payload], [Limit] and [Timeout]. [Production] chains them:
 //
 //	observer, chain, err := middleware.Production(zaplog.New(logger),
 //		prom.New(prometheus.DefaultRegisterer), nil)

@@ -24,8 +24,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A server that logs, counts, survives panics and keeps to its limits. What is
-// recorded of one call that asks for consent, and one that panics:
+// A server that logs, counts, survives panics and enforces limits. It records a call that asks for
+// consent, and one that panics:
 func Example() {
 	core, logs := observer.New(zapcore.InfoLevel) // a program has zap.NewProduction
 	registry := prometheus.NewRegistry()          // and prometheus.DefaultRegisterer
@@ -84,11 +84,10 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 `), "rondo_requests_total")
 	fmt.Println("metrics differ:", err)
 	// Output:
-	// warn mcp.ephemeral_key
-	// info mcp.request target=deploy outcome=input_required kinds=[elicitation.form]
-	// error mcp.handler_panicked target=deploy panic=no environment
-	// warn mcp.request target=deploy outcome=internal_error code=-32603 error=internal error
-	// metrics differ: <nil>
+	// warn mcp.ephemeral_key info mcp.request target=deploy outcome=input_required
+	// kinds=[elicitation.form] error mcp.handler_panicked target=deploy panic=no environment warn
+	// mcp.request target=deploy outcome=internal_error code=-32603 error=internal error metrics
+	// differ: <nil>
 }
 
 // The entries go to log/slog as well.

@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
 func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, come := make(chan bool), atomic.Bool{}
@@ -59,7 +58,6 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	})
 }
 
-// TestAnOperatorSeesWhichTasksWait for their turn, which is not while they run.
 func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{Runs: 1})

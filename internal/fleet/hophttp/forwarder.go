@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-const HeaderSession = "Mcp-Session-Id" // holds the id of a session
+const HeaderSession = "Mcp-Session-Id" // with the id of a session
 
 // The headers between replicas. They are removed from clients' requests and responses.
 const (

@@ -57,7 +57,7 @@ func (x *flight) watchOwner() {
 	defer f.mu.Unlock()
 	silence := min(time.Since(x.peer.heard), time.Since(x.began))
 	wait := watchInterval - silence
-	if x.peer.proven.After(x.began) { // later than all that it has to prove
+	if x.peer.proven.After(x.began) { // it answered a challenge sent since
 		x.until = time.Time{}
 	}
 	switch left := time.Until(x.until); {

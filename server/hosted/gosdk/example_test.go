@@ -21,7 +21,7 @@ type deletion struct {
 	Name string `json:"name"`
 }
 
-// deleteFile asks with the session's own method, as handlers have done before revision 2026-07-28.
+// deleteFile asks with the session's own method, as handlers did before revision 2026-07-28.
 func deleteFile(ctx context.Context, req *mcp.CallToolRequest, in deletion) (
 	*mcp.CallToolResult, any, error) {
 	answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
@@ -49,7 +49,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := front.Handler(nil) // in place of mcp.NewStreamableHTTPHandler
+	handler, err := front.Handler(nil) // instead of mcp.NewStreamableHTTPHandler
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -78,10 +78,7 @@ func ExampleNew() {
 	}
 	_ = front.Close()
 	// Output:
-	// Delete a.txt?
-	// modern deleted a.txt
-	// Delete a.txt?
-	// legacy deleted a.txt
+	// Delete a.txt? modern deleted a.txt Delete a.txt? legacy deleted a.txt
 }
 
 func newServerFor(p protocol.Principal) (*mcp.Server, error) {
@@ -120,6 +117,5 @@ func ExampleNewEach() {
 		fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	}
 	// Output:
-	// ann
-	// bob
+	// ann bob
 }
