@@ -37,8 +37,7 @@ func IsAbandoned(err error) bool {
 }
 
 // A Parked is a call that runs once, and stays open while questions are with the client. Each
-// request for it is a leg, which waits for questions or the end. Methods may be called
-// concurrently.
+// request for it is a leg that waits for questions or the end. Methods may be called concurrently.
 //
 // One lock guards all state: two copies of a request get the same outcome or one is refused.
 type Parked struct {

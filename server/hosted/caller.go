@@ -10,12 +10,10 @@ import (
 // A Caller is who a hosted server works for, as its handlers see it. It must not be changed.
 type Caller struct {
 	Principal protocol.Principal // of the caller; zero: anonymous
-	// Header holds the headers in [KeepHeaders] of the request, or of the one that opened a
-	// session.
+	// Header holds the headers in [KeepHeaders] of the request, or of the session's first one.
 	Header http.Header
 	// SessionID is the hosted server's session: one for each session of an older revision, and in
-	// 2026-07-28 for each principal and client, or each anonymous request. It is never shared by
-	// callers.
+	// 2026-07-28 for each principal and client, or each anonymous request. Callers never share it.
 	SessionID string
 	Version   protocol.Version // of the handled request
 	// Client is self-reported; Capabilities are as in [server.Request.Capabilities].

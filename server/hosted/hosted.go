@@ -49,8 +49,7 @@ type Options struct {
 	Server server.Options
 	// Park names tools whose handlers must run once. In revision 2026-07-28 their calls wait in
 	// this process while questions are with the client, so answers must reach this replica. They
-	// ask with the SDK's methods, not roundtrip.Ask. Other handlers run from their start in each
-	// round.
+	// ask with the SDK's methods, not roundtrip.Ask. Other handlers rerun in each round.
 	Park []string
 	// Optional names tools, prompts and URIs of resources whose handlers can do without an answer.
 	// If the client cannot be asked they get an error and decide; other calls are always refused.

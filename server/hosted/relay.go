@@ -20,8 +20,7 @@ func askReturned(asks *protocol.InputRequiredResult) protocol.Result {
 	return relay.Ask(questions, next)
 }
 
-// retryOf returns the answers to returned questions, and the handler's state. given is the
-// client's.
+// retryOf returns the answers to returned questions, and the handler's state, or the client's.
 func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	state, resumed := roundtrip.State[relay.State](l.ctx)
 	switch {

@@ -118,8 +118,7 @@ var errOpenedOver = fmt.Errorf("hosted: the server has closed the session at onc
 
 var errClosed = errors.New("hosted: the server is closed")
 
-// take returns the session under key, or nil without room. The caller must release it, and open it
-// if opens.
+// take returns the session under key, or nil without room. Release it, and open it if opens.
 func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,8 +144,7 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	return k, opens, nil
 }
 
-// makeRoomLocked makes room for a session of p, by closing the longest idle one (at maxClients: of
-// p).
+// makeRoomLocked makes room for a session of p: it closes the longest idle (at maxClients: of p).
 func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	total, own := 0, 0
 	var oldest, oldestOwn *keptSession

@@ -7,13 +7,12 @@
 //	}
 //	srv, err := server.New(&server.Options{Observer: event.Observers(observer, page)})
 //	…
-//	page.Show(srv, handler, tasks) // the serverhttp.Handler and the tasks.Tasks, where there are
+//	page.Show(srv, handler, tasks) // the serverhttp.Handler and the tasks.Tasks, if any
 //	admin.Handle("/debug/rondo/", page)
 //
 // It shows waiting flows first: the user, client, tool, question key and time; then the server, its
 // limits, sessions and tasks; the last 1,000 flows of this process, with rounds, questions,
-// durations and outcomes; the last 100 refusals; and the contents of a requestState. It has no
-// scripts.
+// durations and outcomes; the last 100 refusals; the contents of a requestState. It has no scripts.
 //
 // # What it never shows
 //
@@ -26,8 +25,8 @@
 //
 // Only browsers on the same machine: the peer and the header Host must be loopback addresses,
 // without a proxy. [Options.Admit] admits others. Requests of other origins are refused; a POST
-// needs the page's token and cookie. Mount the page where /metrics is, never where clients are: it
-// names users.
+// needs the page's token and cookie. The page names users: mount it where /metrics is, never for
+// clients.
 //
 // # Try
 //

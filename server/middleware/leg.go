@@ -122,9 +122,8 @@ func (l *leg) requestIDLocked() string {
 }
 
 // noteEvent records an event's flow and round, and returns the level of its entry: debug for facts
-// that the leg's entry repeats. A leg of revision 2026-07-28 ends with its questions, which are
-// fields of its entry, unless few rounds are left. In a session a call may ask several times. l may
-// be nil.
+// that the leg's entry repeats. A leg of revision 2026-07-28 ends with its questions, fields of its
+// entry, unless few rounds are left. In a session a call may ask several times. l may be nil.
 func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Level) event.Level {
 	if l == nil {
 		return level

@@ -25,9 +25,9 @@ const (
 
 // Limit returns a middleware that bounds concurrent requests, in total and for each authenticated
 // principal. Anonymous callers count as one: together they may use the total, or three quarters of
-// it once a caller has authenticated. The local caller has only the total limit. Subscriptions are
-// counted separately: four times as many may be open, and half as many for one principal. opts may
-// be nil.
+// it once a caller has authenticated. The local caller has only the total limit. Subscriptions
+// count separately: four times as many may be open, half as many for one principal. opts may be
+// nil.
 //
 // A request over a limit is refused at once with [protocol.CodeBusy], whose data holds retryAfterMs
 // and the limit, "server" or "principal"; it never waits. A refused leg may be retried unchanged:

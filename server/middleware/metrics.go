@@ -69,8 +69,7 @@ import (
 // without those that a transport refuses before any middleware. Outcomes are named as in [Log].
 //
 // Every label has a fixed set of values: unknown methods, reasons and codes are counted as "other".
-// Tools and resources are labels only if listed, and principals never: peers could invent any
-// number.
+// Tools and resources are labels only if listed, principals never: peers could invent any number.
 //
 // Place it below [Log] and above [Recover].
 type Metrics struct {

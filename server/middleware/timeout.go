@@ -19,8 +19,7 @@ const defaultTimeout = 60 * time.Second
 var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w",
 	context.DeadlineExceeded)
 
-// Timeout returns a middleware that ends a request's context after limit, 0: a minute, negative:
-// never.
+// Timeout returns a middleware that limits a request's context, 0: a minute, negative: no limit.
 //
 // The limit is for work. The clock stops while the call waits for a user, see
 // [roundtrip.WatchWaiting]; in modern revisions that time lies between legs and does not count

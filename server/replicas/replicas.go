@@ -1,5 +1,4 @@
-// Package replicas runs one endpoint in several processes behind a balancer without sticky
-// sessions.
+// Package replicas runs an endpoint in several processes behind a balancer without sticky sessions.
 //
 // A session of revision 2025-11-25 or older lives in one process. With [Options] its id names that
 // process, its owner, sealed. A replica that gets a request for another's session authenticates the
@@ -24,8 +23,7 @@ import (
 // Options name this replica and locate the others.
 type Options struct {
 	// Name is this replica's name: a DNS label, 1 to 63 lower-case letters, digits and inner
-	// hyphens, unique among running replicas. After a restart it is a new owner, without old
-	// sessions.
+	// hyphens, unique among running replicas. A restart makes a new owner, without old sessions.
 	Name string
 	// Keys is the keyring shared by all replicas, usually the Sealer of the server; hops use keys
 	// derived from it. Keep old keys until the sessions with ids sealed under them have ended. Nil,

@@ -20,8 +20,7 @@
 // The handler is the same whether it runs as a task or not: at [roundtrip.BeginTask] the client
 // gets a handle, if it declares io.modelcontextprotocol/tasks. From then on questions are stored
 // until the client polls and answers. Nothing waits in memory: each run of the handler starts at
-// its beginning, with the answers, memos and state so far. Any process with store and keys can
-// continue it.
+// its beginning, with the answers, memos and state so far, in any process with store and keys.
 //
 // # What a run sees
 //

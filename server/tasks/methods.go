@@ -177,8 +177,7 @@ func (t *Tasks) show(r *record, c protocol.ClientCapabilities) (*protocol.Task, 
 
 const maxConflicts = 10 // retries of a change after conflicts
 
-// change applies f to a task until it is stored. f reports a change, and whether to run the task
-// now.
+// change applies f to a task until it is stored. f reports a change, and whether to run it now.
 func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 	f func(task *store.Task, r *record, now time.Time) (changed, due bool)) error {
 	if err := t.countPoll(protocol.MethodUpdateTask, call); err != nil {
@@ -239,9 +238,8 @@ func lookAfter(looks int) time.Duration {
 	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
-// claim makes a run of this process the holder of a task, if there is room; else the task is due
-// for others. Each run has a unique name, so that an expired one loses to the next in its own
-// process.
+// claim makes a run of this process the holder of a task, if there is room; else others may take
+// it. Each run has a unique name, so that an expired one loses to the next in its own process.
 func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -328,8 +326,7 @@ func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protoco
 }
 
 // Wake re-checks, at once and on any replica, all tasks of any principal that wait under key in
-// [roundtrip.AwaitEvent] or [roundtrip.Await]. Use a key that identifies the event: an order
-// number.
+// [roundtrip.AwaitEvent] or [roundtrip.Await]. Use a key of the event, such as an order number.
 func (t *Tasks) Wake(ctx context.Context, key string) error {
 	ids, err := t.store.WakeTasks(ctx, t.digestWake(key), sweepBatch)
 	if err != nil {

@@ -495,8 +495,7 @@ func (r *run) giveBack(ctx context.Context, after time.Duration) {
 func (r *run) storeRetry() time.Duration { return r.tasks.opts.Lease }
 
 // store applies f to the record, stores it, and keeps or gives up the task. It retries until the
-// lease ends and another process runs the handler again. A run that cannot keep its task is
-// stopped.
+// lease ends and another process reruns the handler. A run that cannot keep its task is stopped.
 func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -36,8 +36,7 @@ const (
 	maxDeaths = 5
 	// maxTasks limits unfinished tasks: with the longest records they fill 10 GB of the store.
 	maxTasks = 10_000
-	// maxRecord limits a record, as JSON: arguments, answers, memos and result. Link to longer
-	// data.
+	// maxRecord limits a record in JSON: arguments, answers, memos, result. Link to longer data.
 	maxRecord    = 1 << 20
 	maxQuestions = 256         // questions of a task in all
 	cancelPoll   = time.Second // between checks for a cancellation on another replica
@@ -53,18 +52,17 @@ const (
 // Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
 	Store store.TaskStore // keeps the tasks; nil: in memory
-	// Keys seals stored data, with derived keys. A Store requires it, shared by all replicas. Nil:
-	// random.
+	// Keys seals stored data, with derived keys. Required with a Store, the same in all replicas.
 	Keys *keys.Keyring
 	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or result 0:
-	// 7 days. A result is kept as long, or six hours after it was polled, but at least a day after
-	// the call.
+	// 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
+	// call.
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout limits one run of a handler, 0: 1 hour.
 	RunTimeout time.Duration
 	// Runs limits concurrent handlers in this process, 0: 64; others queue. One principal may have
-	// a quarter, the local caller all, anonymous callers three quarters, or all if no caller
-	// authenticates.
+	// a quarter, the local caller all, anonymous callers three quarters, or all without
+	// authentication.
 	Runs int
 	// TasksPerPrincipal limits the unfinished tasks of one principal, 0: 100; all together may have
 	// 10,000. Above that calls are refused as busy. Anonymous callers share one limit.
@@ -192,8 +190,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// readIndexKey reads or creates the key of digests. It is stored sealed, to outlive keyring
-// changes.
+// readIndexKey reads or creates the key of digests. It is stored sealed, to outlive the keyring.
 func (t *Tasks) readIndexKey(ctx context.Context) error {
 	const name = "index key"
 	place := sha256.Sum256([]byte("rondo task index key 1"))

@@ -180,8 +180,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
-	// The transport then retries on another connection if the owner closes an idle one. Nil: not
-	// sent.
+	// The transport then retries if the owner closes the idle connection. Nil: not sent.
 	r.Header["Idempotency-Key"] = nil
 	response, err := f.transport.RoundTrip(r)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // The SDK's texts for a handler that returned questions in a session of an older revision: it
 // pushes those of tools and prompts, which fails, and rejects a resource that only asks. A test
-// checks them. With other texts it pushes questions of the first round, and those of a resource are
+// checks them. With other texts it pushes questions of the first round; those of a resource are
 // lost.
 
 func hasReturnedQuestions(e *protocol.Error, heldBack bool) bool {

@@ -45,8 +45,7 @@ func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	}
 }
 
-// noteURLs keeps the error that requires visits: mcp-go hides it if clients take returned
-// questions.
+// noteURLs keeps the error that requires visits, which mcp-go hides if questions may be returned.
 func noteURLs(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 	r := runFrom(ctx)
 	if r == nil {

@@ -29,8 +29,7 @@ type outbox struct {
 	closed bool
 }
 
-// open returns the channel for notifications, for a request once there is room. Later messages are
-// lost.
+// open returns the channel for notifications, for a request once there is room.
 func (o *outbox) open() chan<- mcp.JSONRPCNotification {
 	o.mu.Lock()
 	if o.queue == nil && !o.closed {

@@ -17,6 +17,7 @@ import (
 
 type panicking struct{ value any }
 
+// CompletePromptArgument implements server.PromptCompletionProvider.
 func (p panicking) CompletePromptArgument(context.Context, string, mcp.CompleteArgument,
 	mcp.CompleteContext) (*mcp.Completion, error) {
 	panic(p.value)

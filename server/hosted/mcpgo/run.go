@@ -177,8 +177,7 @@ func findQuestions(result any) any {
 	return result
 }
 
-// ProtocolVersion is 2026-07-28 where questions may be returned: else mcp-go would send them
-// itself.
+// ProtocolVersion is 2026-07-28 where questions may be returned: else mcp-go sends them itself.
 func (r *run) ProtocolVersion() string {
 	switch r.method {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:
