@@ -201,7 +201,9 @@ func ExampleTool_scopes() {
 	call(&server.Access{Scopes: []string{"files:read", "files:write"}})
 	call(server.UnlimitedAccess())
 	// Output:
-	// <nil> insufficient scope: needs files:write (code 23226) deleted deleted
+	// <nil> insufficient scope: needs files:write (code 23226)
+	// deleted
+	// deleted
 }
 
 // A handler checks scopes that depend on the arguments itself.

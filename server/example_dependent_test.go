@@ -70,5 +70,7 @@ func Example_dependentQuestions() {
 	}
 	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	// Output:
-	// asked: Which region? asked: How many nodes in eu? blue: 3 nodes in eu
+	// asked: Which region?
+	// asked: How many nodes in eu?
+	// blue: 3 nodes in eu
 }

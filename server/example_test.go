@@ -82,7 +82,8 @@ func Example() {
 	call["requestState"], _ = asked.RequestState.Text()
 	printTool(handle(srv, protocol.MethodCallTool, call))
 	// Output:
-	// asks: Deploy to prod? isError=false deployed to prod: it is Friday
+	// asks: Deploy to prod?
+	// isError=false deployed to prod: it is Friday
 }
 
 func ExampleNew() {
@@ -125,9 +126,10 @@ func ExampleAddTool() {
 		map[string]any{"name": "forecast", "arguments": map[string]any{"days": 3}}))
 	handle(srv, protocol.MethodCallTool, map[string]any{"name": "forcast"})
 	// Output:
-	// isError=false rain in Oslo isError=true no weather station in Atlantis isError=true invalid
-	// arguments: field "city": is required error: unknown tool: forcast; tools/list has the names
-	// (code -32602)
+	// isError=false rain in Oslo
+	// isError=true no weather station in Atlantis
+	// isError=true invalid arguments: field "city": is required
+	// error: unknown tool: forcast; tools/list has the names (code -32602)
 }
 
 func ExampleAddToolOut() {
@@ -238,5 +240,6 @@ func ExampleAddResourceTemplate() {
 	fmt.Println(result.(*protocol.ReadResourceResult).Contents[0].Text)
 	handle(srv, protocol.MethodReadResource, map[string]any{"uri": "shop://coffee/mocha"})
 	// Output:
-	// a cup of earl grey error: resource not found: "shop://coffee/mocha" (code -32602)
+	// a cup of earl grey
+	// error: resource not found: "shop://coffee/mocha" (code -32602)
 }

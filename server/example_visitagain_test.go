@@ -99,5 +99,6 @@ func Example_visitAgain() {
 		v.finish(later)
 	}
 	// Output:
-	// cancelled: visit; the person has not decided: call again only if they want to connected
+	// cancelled: visit; the person has not decided: call again only if they want to
+	// connected
 }

@@ -77,17 +77,18 @@ func Example() {
 		fmt.Println()
 	}
 	err = testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP rondo_requests_total Requests answered, each leg of a flow for itself.
+# HELP rondo_requests_total Requests answered, counting each leg of a flow.
 # TYPE rondo_requests_total counter
 rondo_requests_total{era="modern",method="tools/call",outcome="input_required"} 1
 rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 1
 `), "rondo_requests_total")
 	fmt.Println("metrics differ:", err)
 	// Output:
-	// warn mcp.ephemeral_key info mcp.request target=deploy outcome=input_required
-	// kinds=[elicitation.form] error mcp.handler_panicked target=deploy panic=no environment warn
-	// mcp.request target=deploy outcome=internal_error code=-32603 error=internal error metrics
-	// differ: <nil>
+	// warn mcp.ephemeral_key
+	// info mcp.request target=deploy outcome=input_required kinds=[elicitation.form]
+	// error mcp.handler_panicked target=deploy panic=no environment
+	// warn mcp.request target=deploy outcome=internal_error code=-32603 error=internal error
+	// metrics differ: <nil>
 }
 
 // The entries go to log/slog as well.

@@ -78,7 +78,10 @@ func ExampleNew() {
 	}
 	_ = front.Close()
 	// Output:
-	// Delete a.txt? modern deleted a.txt Delete a.txt? legacy deleted a.txt
+	// Delete a.txt?
+	// modern deleted a.txt
+	// Delete a.txt?
+	// legacy deleted a.txt
 }
 
 func newServerFor(p protocol.Principal) (*mcp.Server, error) {
@@ -117,5 +120,6 @@ func ExampleNewEach() {
 		fmt.Println(result.Content[0].(*protocol.TextContent).Text)
 	}
 	// Output:
-	// ann bob
+	// ann
+	// bob
 }
