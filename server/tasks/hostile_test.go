@@ -62,17 +62,17 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		}, "failed nternal error"},
 		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), nil
-		}, "failed too long"},
+		}, "failed too large"},
 		"commits 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), roundtrip.OnCommit(ctx,
 				func(context.Context) { t.Error("committed what cannot be kept") })
-		}, "failed too long"},
+		}, "failed too large"},
 		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			_, spent = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) {
 				return strings.Repeat("x", 5<<20), nil
 			})
 			return server.Text("done"), nil
-		}, "failed too long"},
+		}, "failed too large"},
 		"asks 300 questions": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			var items []roundtrip.Item
 			for i := range 300 {
@@ -104,11 +104,11 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		"takes too long": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, "failed longer than it may"},
+		}, "failed exceeded its time limit"},
 		"ignores its context": {func(context.Context, *server.ToolCall) (outcome, error) {
 			time.Sleep(90 * time.Minute)
 			return server.Text("late"), nil
-		}, "failed longer than it may"},
+		}, "failed exceeded its time limit"},
 		"leaves a goroutine": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			go func() {
 				time.Sleep(10 * time.Second)

@@ -23,8 +23,8 @@ func (t *Tasks) Inspect(ctx context.Context) {
 		return
 	}
 	table := inspection.Table{Name: "Tasks",
-		Caption: "Those that run here, and of the last 100 that did what became of them",
-		Head:    []string{"Changed", "Task", "Tool", "Whose", "Status", "Taken over", "Deaths"}}
+		Caption: "Running tasks of this process, and the last 100 that ran here",
+		Head:    []string{"Changed", "Task", "Tool", "Principal", "Status", "Taken over", "Deaths"}}
 	t.mu.Lock()
 	for id, row := range t.seen.All() {
 		if t.running[id] == nil {
@@ -52,7 +52,7 @@ func (r *run) describe(runs bool) (seenTask, bool) {
 	status, takenOver := r.rec.Status, ""
 	switch {
 	case runs && r.rec.Queued:
-		status = "waits for its turn"
+		status = "queued"
 	case runs:
 		status = "runs"
 	case status == statusWorking:

@@ -65,7 +65,7 @@ func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
 		w.take("ann", 10)
 		synctest.Wait()
 		w.take("bob", 10)
-		for _, want := range []string{"runs, waits for its turn", "completed, runs",
+		for _, want := range []string{"queued, runs", "completed, runs",
 			"completed, completed"} {
 			synctest.Wait()
 			report, seen := &inspection.Report{}, []string{}

@@ -51,7 +51,7 @@ func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
 	}
 	if c.n++; c.n > maxPolls {
 		return quota.Refuse(quota.Share, time.Second,
-			"the task is asked for too often; see pollIntervalMs")
+			"the task is polled too often; see pollIntervalMs")
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
 // errUnknown does not tell whether a task is unknown, gone or another caller's.
 func errUnknown() error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
-		"unknown task: it does not exist, or is not kept any longer")
+		"unknown task: it does not exist, or is no longer kept")
 }
 
 // find returns the task of a request, if its caller may access it. Unknown and foreign tasks cost
@@ -113,7 +113,7 @@ func (t *Tasks) reportStore(ctx context.Context, operation string, err error) er
 	t.server.Report(ctx, event.StoreFailed{Resource: "tasks", Operation: operation,
 		Err: err})
 	return protocol.Errorf(protocol.CodeInternalError,
-		"the server cannot reach what it keeps of tasks; ask again later")
+		"the task store is unavailable; try again later")
 }
 
 func (t *Tasks) report(ctx context.Context, r *record, change string, lasted time.Duration) {
@@ -210,8 +210,8 @@ func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 			}
 			return nil
 		case errors.Is(err, errTooLarge):
-			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: the answers are "+
-				"longer than the task may keep")
+			return protocol.Errorf(protocol.CodeInvalidParams,
+				"invalid params: the answers are too large for the task")
 		case !errors.Is(err, store.ErrTaskChanged):
 			return t.reportStore(ctx, "put", err)
 		}

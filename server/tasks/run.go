@@ -100,7 +100,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	t.claim(task, &times)
 	if task.Record, err = t.seal(ctx, r, 1); errors.Is(err, errTooLarge) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: the call is longer than a task may keep")
+			"invalid params: the call is too large for a task")
 	} else if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
 			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
 		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,
-			"no room for another task: too many are unfinished, or what is kept of those that "+
-				"have ended takes too much; try again in %s", taskRetry)
+			"no room for another task: too many are unfinished, or stored results take too much "+
+				"space; try again in %s", taskRetry)
 	case err != nil:
 		return nil, err
 	}
@@ -430,7 +430,7 @@ func (r *run) settleStopped(ctx context.Context, now time.Time) {
 		r.finish(ctx, func(rec *record) { rec.end(statusCancelled, now) })
 	case errors.Is(cause, errRunTime):
 		failed := protocol.Errorf(protocol.CodeInternalError,
-			"the task was stopped: one run of it took longer than it may")
+			"the task was stopped: a run exceeded its time limit")
 		r.finish(ctx, func(rec *record) { rec.fail(failed, now) })
 	default:
 		r.giveBack(ctx, 0)
@@ -517,7 +517,7 @@ func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.
 		if errors.Is(err, errTooLarge) {
 			f = func(rec *record) {
 				rec.fail(protocol.Errorf(protocol.CodeInternalError,
-					"the task was stopped: what it has to keep is too long"), time.Now())
+					"the task was stopped: its record is too large"), time.Now())
 			}
 			continue
 		}

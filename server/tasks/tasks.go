@@ -270,7 +270,7 @@ func (t *Tasks) Shutdown(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-time.After(2 * stopGrace):
-		return cmp.Or(err, errors.New("tasks: handlers ignore that their contexts have ended"))
+		return cmp.Or(err, errors.New("tasks: handlers ignored the end of their contexts"))
 	}
 	return err
 }
@@ -300,7 +300,7 @@ var (
 )
 
 func errExpired() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "expired: the time of the task is over; "+
+	return protocol.Errorf(protocol.CodeInternalError, "expired: the task took too long; "+
 		"start the call again")
 }
 
