@@ -68,7 +68,7 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			}()
 			<-asked
 			overview := s.get(t, "")
-			_, waiting, _ := strings.Cut(overview, "Waiting for people")
+			_, waiting, _ := strings.Cut(overview, "Waiting for users")
 			waiting, _, _ = strings.Cut(waiting, "Server</h2>")
 			want(t, waiting, "anybody (anonymous)", hostile[:30], "deploy", "<td>confirm</td>",
 				" ms ago")
@@ -77,7 +77,7 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			want(t, s.get(t, ""), "No flow of the last 1,000 waits")
+			want(t, s.get(t, ""), "None of the last 1,000 flows waits")
 		})
 	}
 }
@@ -108,10 +108,10 @@ func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 		}
 		first := look(2*time.Hour-time.Second, "ann of https://login.example", "<td>desk</td>",
 			"<td>confirm, env</td>", "1 h 59 min ago", "<td>site 1.2.3</td>", "Key that seals")
-		wantNone(t, first, "past its time</strong>")
-		look(2*time.Second, "past its time</strong>", "confirm, env")
-		look(9*time.Minute, "past its time</strong>", "confirm, env")
-		wantNone(t, look(time.Minute, "No flow of the last 1,000"), "confirm, env")
+		wantNone(t, first, "expired</strong>")
+		look(2*time.Second, "expired</strong>", "confirm, env")
+		look(9*time.Minute, "expired</strong>", "confirm, env")
+		wantNone(t, look(time.Minute, "None of the last 1,000 flows"), "confirm, env")
 	})
 }
 
@@ -257,7 +257,7 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 	if strings.Index(page, "mcp.state_rejected") > strings.Index(page, "mcp.request_refused") {
 		t.Error("the oldest is the first")
 	}
-	want(t, s.get(t, "flows"), "There was none yet") // what is refused is no flow
+	want(t, s.get(t, "flows"), "No flows yet") // what is refused is no flow
 	wantNone(t, page, secret)
 }
 

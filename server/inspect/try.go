@@ -114,7 +114,7 @@ type tryView struct {
 func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 	caller, err := p.opts.Try(r)
 	if err != nil || caller == nil {
-		v.Missing = fmt.Sprintf("Nothing can be tried: %v", err)
+		v.Missing = fmt.Sprintf("No tool can be called: %v", err)
 		return false
 	}
 	v.Try = &tryView{}
@@ -287,13 +287,13 @@ func (p *Page) startTrial(r *http.Request, browser, tool string, arguments json.
 	}
 	if len(t.sides) == 0 {
 		end()
-		return nil, errors.New("choose an era at least")
+		return nil, errors.New("choose at least one era")
 	}
 	p.trials.mu.Lock()
 	defer p.trials.mu.Unlock()
 	if !p.trials.makeRoomLocked(browser) {
 		end()
-		return nil, fmt.Errorf("%d calls of others are under way on this page: try again when one "+
+		return nil, fmt.Errorf("%d calls of others are in flight on this page: try again when one "+
 			"has ended", maxAllTrials)
 	}
 	p.trials.list = append(p.trials.list, t)

@@ -170,7 +170,7 @@ func TestATrialThatRunsIsLookedAtAgain(t *testing.T) {
 	close(s.release)
 	wantNone(t, s.eventually(t, trial, "It is done."), "http-equiv")
 	page, _ := s.post(t, "try", url.Values{"do": {"start"}, "tool": {"work"}})
-	want(t, page, `role="alert"`, "choose an era at least")
+	want(t, page, `role="alert"`, "choose at least one era")
 }
 
 func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
@@ -186,7 +186,7 @@ func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
 	_, id, _ := strings.Cut(trial, "=")
 	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
-	s.eventually(t, "", "<td>0, those that wait")
+	s.eventually(t, "", "<td>0, including those waiting")
 }
 
 func TestRichArgumentsAreJSON(t *testing.T) {
@@ -220,7 +220,7 @@ func TestTheOldestTrialMakesRoom(t *testing.T) {
 	if n := strings.Count(page, "?trial="); n != 8 {
 		t.Errorf("%d trials are kept, want 8", n)
 	}
-	s.eventually(t, "", "<td>0, those that wait")
+	s.eventually(t, "", "<td>0, including those waiting")
 }
 
 // Operators may share a principal, but each has a browser.
@@ -250,7 +250,7 @@ func TestTrialsOfOneBrowserEndNobodyElses(t *testing.T) {
 	rich.Set("tool", "rich")
 	anotherBrowser()
 	page, _ := s.post(t, "try", rich)
-	want(t, page, `role="alert"`, "64 calls of others are under way")
+	want(t, page, `role="alert"`, "64 calls of others are in flight")
 	want(t, s.get(t, first), "Question 1 in 2026-07-28")
 }
 
