@@ -30,18 +30,17 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 	return []event.Series{
 		seriesRequests: {Name: "requests_total", Labels: count,
-			Help: "Requests answered, each leg of a flow for itself."},
+			Help: "Requests answered, counting each leg of a flow."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 				30, 60},
-			Help: "Time from the arrival of a request to its answer, less that for which it " +
-				"waited for people, each leg of a flow for itself."},
+			Help: "Time from a request to its response, without waits for users, for each leg " +
+				"of a flow."},
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
-			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
-				"for itself."},
+			Help: "Time for which requests with questions waited for users, for each leg of a flow."},
 		seriesInFlight: {Name: "requests_in_flight", Gauge: true, Help: "Requests being served."},
 		seriesWaiting: {Name: "requests_waiting", Gauge: true,
-			Help: "Requests being served that wait for people."},
+			Help: "Requests being served that wait for users."},
 		seriesBuild: {Name: "build_info", Labels: []string{"version", "goversion", "revision"},
 			Constant: true, Help: "Always 1; the labels say what runs."},
 	}

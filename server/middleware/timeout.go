@@ -16,7 +16,7 @@ import (
 const defaultTimeout = 60 * time.Second
 
 // errTimedOut is the cause with which [Timeout] ends contexts.
-var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w",
+var errTimedOut = fmt.Errorf("middleware: the server's time limit was exceeded: %w",
 	context.DeadlineExceeded)
 
 // Timeout returns a middleware that limits a request's context, 0: a minute, negative: no limit.
