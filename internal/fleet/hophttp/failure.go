@@ -105,6 +105,6 @@ func ErrorOutcomeUnknown() *protocol.Error {
 
 // ErrorMisdirected returns the client's error if a request was forwarded to a replica in error.
 func ErrorMisdirected() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
-		"and the replica that it was passed on to does not own the session")
+	return protocol.Errorf(protocol.CodeInternalError, "the request was already forwarded once, "+
+		"to a replica that does not own the session")
 }

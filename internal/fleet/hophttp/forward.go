@@ -126,14 +126,14 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
 		return newFailure(words.ForwardUnknown, fmt.Errorf(
-			"who answered at its address, with status %d, is another", response.StatusCode))
+			"another process answered at its address, with status %d", response.StatusCode))
 	case reply[1] == VerdictTaken, reply[1] == VerdictHost &&
 		(response.StatusCode == http.StatusUnauthorized ||
 			response.StatusCode == http.StatusForbidden):
 		return nil
 	case reply[1] == VerdictHost:
 		return newFailure(words.ForwardUnknown, fmt.Errorf(
-			"what stands before the owner answered with status %d", response.StatusCode))
+			"a handler before the owner answered with status %d", response.StatusCode))
 	case reply[1] == VerdictStale:
 		return &failure{outcome: words.ForwardGone, stale: true,
 			err: errors.New("it refused its ticket")}

@@ -191,8 +191,8 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	fields, ok := f.codec.Open(KindProof, response.Header.Get(headerProof))
 	if !ok || fields[0] != nonce {
 		f.transport.CloseIdleConnections() // the next request must not find this process there
-		err = fmt.Errorf("who answers at the address of the owner, with status %d, "+
-			"does not prove to be it", response.StatusCode)
+		err = fmt.Errorf("the process at the owner's address, which answered with status %d, "+
+			"does not prove to be the owner", response.StatusCode)
 		if answersForOthers(response.StatusCode) {
 			return nil, newFailure(words.ForwardGone, err)
 		}
