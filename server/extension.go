@@ -111,7 +111,7 @@ func AddExtension(s *Server, e Extension) {
 	}
 	err := jsonx.Check(e.Settings)
 	if err == nil && jsonx.KindOf(e.Settings) != jsonx.Object {
-		err = fmt.Errorf("its Settings are no object")
+		err = fmt.Errorf("its Settings are not a JSON object")
 	}
 	mustRegister("extension", e.Name, err)
 	s.extending.Lock()

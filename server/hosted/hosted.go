@@ -93,8 +93,8 @@ func New(source Source, opts *Options) (*Server, error) {
 	offers, err := h.describe()
 	if err != nil {
 		if with.Info.Name == "" {
-			return nil, fmt.Errorf("hosted: the server cannot be asked what it offers: %w; if it "+
-				"needs to know who calls, set Options.Server.Info", err)
+			return nil, fmt.Errorf("hosted: the server's capabilities are unknown: %w; if it "+
+				"needs a caller, set Options.Server.Info", err)
 		}
 		offers = offerAll(with.Info)
 	}
