@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Access is what a request's credentials permit; it must not be changed. Nil permits no scopes.
+// An Access is what a request's credentials permit; it must not be changed. Nil has no scopes.
 type Access struct {
 	Scopes []string // granted
 	// Implies reports whether the scope have includes the scope need. Every scope includes itself.
@@ -20,7 +20,7 @@ type Access struct {
 	unlimited bool
 }
 
-// UnlimitedAccess returns the access of callers without scopes, such as [protocol.LocalPrincipal].
+// UnlimitedAccess returns access without limits by scopes, as [protocol.LocalPrincipal] has.
 func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 
 // Unlimited reports whether a, which may be nil, was made by [UnlimitedAccess].
@@ -54,7 +54,7 @@ func (a *Access) permits(need string) bool {
 // is 403 with a challenge, after which the client can retry the request, with the same state, with
 // better credentials. So return a ScopeError before any notification or side effect.
 type ScopeError struct {
-	// Need lists all required scopes, also granted ones: clients request exactly these.
+	// Need lists all required scopes, including granted ones: clients request exactly these.
 	Need   []string
 	Reason string // tells the user why; may be empty
 }

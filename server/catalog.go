@@ -43,7 +43,8 @@ func (c *Catalog) initCatalog(s *Server) {
 	c.templates.initRegistry(c, protocol.MethodListResourceTemplates, renderTemplates)
 }
 
-// Remove removes the definition of that name, URI or template, if any. Running calls go on.
+// Remove removes the definition of that kind with a name, URI or template, and reports whether it
+// existed. Running calls go on.
 func (c *Catalog) Remove(kind Kind, name string) bool {
 	switch kind {
 	case KindTool:

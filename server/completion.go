@@ -16,7 +16,7 @@ type CompleteCall struct {
 	Known           map[string]string // arguments that are already filled in
 }
 
-// A Completer suggests values, best first. Clients see the first 100 and the total number.
+// A Completer suggests values for an argument, best first. Clients see the first 100 and the total.
 type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
 
 func (s *Server) noteCompleter(c Completer) {

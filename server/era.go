@@ -30,7 +30,7 @@ type era interface {
 	refuseTool(err error) (protocol.Result, error)
 	// namesServer reports whether results carry the server's name in _meta.
 	namesServer() bool
-	// sendNow sends an unrelated message after the response; ErrEnded: that is impossible.
+	// sendNow sends an unrelated message after the response, or fails with ErrEnded.
 	sendNow(ctx context.Context, m protocol.Message) error
 	// spellError converts an error, which may be nil, for the wire of this era.
 	spellError(ctx context.Context, request *Request, e *protocol.Error) *protocol.Error

@@ -56,8 +56,8 @@ type Options struct {
 	NoSubscriptions bool
 	// ParseArguments accepts tool arguments that a model sent as JSON text, such as "[1]" or "5",
 	// where the input schema admits no string: only if the original arguments do not match the
-	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments are
-	// kept.
+	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments stay
+	// unchanged.
 	ParseArguments bool
 	// ShutdownWaitsForPeople makes shutdowns, of the server and its transports, wait for requests
 	// that wait for users, as for running ones. Without it such requests end at once, because a

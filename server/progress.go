@@ -34,7 +34,7 @@ func (o *requestChannel) progressLocked() *progressState {
 	return o.progress
 }
 
-// resetProgress precedes each run of the handler: in a session later runs may report it again.
+// resetProgress precedes each run of the handler: in a session later runs may repeat progress.
 func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
@@ -73,8 +73,7 @@ func (o *requestChannel) closeChannel() {
 // error is returned. total is 0 if unknown, message optional. After the response Progress fails.
 //
 // A handler that runs again after a question may start over: known progress is not sent again.
-// While the request waits for a user, heartbeats increase the value slightly, see
-// [roundtrip.Options].
+// While the request waits for a user, heartbeats increase it slightly (see [roundtrip.Options]).
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil

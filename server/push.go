@@ -61,8 +61,7 @@ func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	close(p.answered)
 }
 
-// addPush reserves an id: a string, which clients do not confuse with their own integers, used
-// once.
+// addPush reserves a unique id: a string, which clients do not confuse with their own integers.
 func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -101,8 +101,7 @@ func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) e
 	return nil
 }
 
-// MirrorsHeaders reports whether headers must agree with arguments: [Relayed].InputSchema is
-// needed.
+// MirrorsHeaders reports whether headers must agree with arguments, by [Relayed].InputSchema.
 func (request *Request) MirrorsHeaders() bool { return request.paramHeaders != nil }
 
 // Session returns the session of the request, nil in revision 2026-07-28.

@@ -83,8 +83,7 @@ func (request *Request) Notify(ctx context.Context, n *protocol.Notification) er
 }
 
 // OnWritten has f called when the transport has written the response, or made it if the transport
-// does not report that; never if writing fails. f must return promptly. Repeated calls add
-// functions.
+// does not report that; never if writing fails. Each f must return promptly.
 func (request *Request) OnWritten(f func()) {
 	if before := request.onWritten; before != nil {
 		after := f

@@ -160,7 +160,7 @@ func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	return nil
 }
 
-// Notify receives a notification of the client. It ignores unknown and unreadable ones.
+// Notify receives a client's notification. It ignores unknown or invalid ones, and all after Close.
 func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	if n == nil {
 		return

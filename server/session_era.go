@@ -223,8 +223,7 @@ func (x *Session) announceChanges() bool {
 	return true
 }
 
-// announceOne announces a list or the resource at uri. It recovers panics of Visible and
-// transports.
+// announceOne announces a list, or the resource at uri. It recovers panics of Visible and send.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
 		event.Where{Version: x.Version(), Method: method, Target: uri})

@@ -121,8 +121,7 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	}
 }
 
-// followCatalogs makes a session follow its latest request's catalogs, and notifies of changed
-// lists.
+// followCatalogs makes a session follow the catalogs of its latest request, with notifications.
 func (h *hub) followCatalogs(sub *subscriber, catalogs []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -75,8 +75,7 @@ func isVariable(name string) bool {
 	return true
 }
 
-// maxMatched limits matched URIs: a byte costs some 50 ns for each template, also for unknown
-// clients.
+// maxMatched limits matched URIs, at some 50 ns a byte and template, also for unknown clients.
 const maxMatched = 16 << 10
 
 // matchURI returns the percent-decoded values. A URI with badly encoded values does not match.

@@ -17,8 +17,7 @@ type watching struct {
 	done     chan struct{} // closed when stop has returned
 }
 
-// listWatchable returns the URIs that the request may read. Clients could invent any number of
-// others.
+// listWatchable returns the URIs that the request may read: clients could invent any number.
 func (s *Server) listWatchable(request *Request, uris ...string) (watched []string) {
 	if s.opts.Watch == nil {
 		return nil

@@ -3,7 +3,8 @@
 //
 // # Three lines
 //
-// Packages hosted/gosdk and hosted/mcpgo, separate modules, host servers of these Go SDKs:
+// Packages hosted/gosdk and hosted/mcpgo, separate modules, host servers of the official Go SDK and
+// of mcp-go:
 //
 //	front, err := gosdk.New(mcpServer, nil) // or mcpgo.New
 //	if err != nil {

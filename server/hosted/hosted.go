@@ -137,7 +137,8 @@ func offerAll(info protocol.Implementation) *protocol.InitializeResult {
 // Server returns the front, for [server.Server.ServeStdio] and other transports.
 func (h *Server) Server() *server.Server { return h.front }
 
-// Shutdown is [server.Server.Shutdown] after calls of Options.Park. It then closes hosted sessions.
+// Shutdown waits for calls of Options.Park until ctx ends, then is [server.Server.Shutdown], and
+// closes the hosted server's sessions.
 func (h *Server) Shutdown(ctx context.Context) error {
 	var cut error
 	select {

@@ -78,7 +78,7 @@
 //	mcp.keys_enabled        info   at start: which keys seal and open states
 //	mcp.ephemeral_key       warn   at start: states are sealed with a key of this process
 //
-// Where legs are logged, entries that repeat them (a question, a completed flow) are at debug
+// Where legs are logged, entries that repeat theirs (questions, completed flows) are at debug
 // level.
 //
 // # What is never recorded

@@ -24,10 +24,9 @@ const (
 )
 
 // Limit returns a middleware that bounds concurrent requests, in total and for each authenticated
-// principal. Anonymous callers count as one: together they may use the total, or three quarters of
-// it once a caller has authenticated. The local caller has only the total limit. Subscriptions
-// count separately: four times as many may be open, half as many for one principal. opts may be
-// nil.
+// principal. Anonymous callers count as one: together they may use the total, or three quarters
+// once a caller has authenticated. The local caller has only the total limit. Subscriptions count
+// separately: four times as many may be open, half as many for one principal. opts may be nil.
 //
 // A request over a limit is refused at once with [protocol.CodeBusy], whose data holds retryAfterMs
 // and the limit, "server" or "principal"; it never waits. A refused leg may be retried unchanged:

@@ -45,7 +45,7 @@ type Log struct {
 	refusals refusalLog
 }
 
-// NewLog returns a log that writes to sink, such as zaplog.New(logger). Nil is silent or defaults.
+// NewLog returns a log to sink, such as zaplog.New(logger); nil is silent. opts may be nil.
 func NewLog(sink event.LogSink, opts *Options) *Log {
 	l := &Log{sink: sink, opts: opts.orDefault()}
 	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitErrors,

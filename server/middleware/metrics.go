@@ -11,7 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Metrics counts and times requests, as a middleware, and counts events, as an observer:
+// Metrics counts and times requests, as a middleware, and counts events, as an observer. Name it in
+// the server's options for both:
 //
 //	Observer:   metrics,
 //	Middleware: []server.Middleware{metrics.Wrap, …},

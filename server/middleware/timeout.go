@@ -19,7 +19,8 @@ const defaultTimeout = 60 * time.Second
 var errTimedOut = fmt.Errorf("middleware: the server's time limit was exceeded: %w",
 	context.DeadlineExceeded)
 
-// Timeout returns a middleware that limits a request's context, 0: a minute, negative: no limit.
+// Timeout returns middleware that ends a request's context after limit, 0: a minute, negative:
+// never.
 //
 // The limit is for work. The clock stops while the call waits for a user, see
 // [roundtrip.WatchWaiting]; in modern revisions that time lies between legs and does not count

@@ -45,14 +45,15 @@ const (
 	sweepBatch   = 100         // tasks taken over in one sweep
 	queued       = 2           // times Options.Runs: tasks held by one process
 	// stopGrace is how long a handler may run after its context ends; then the task goes on without
-	// it and drops its effects. It is twice the time of roundtrip.CleanupContext.
+	// it. It is twice the time of roundtrip.CleanupContext.
 	stopGrace = 10 * time.Second
 )
 
 // Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
 	Store store.TaskStore // keeps the tasks; nil: in memory
-	// Keys seals stored data, with derived keys. Required with a Store, the same in all replicas.
+	// Keys seals stored data, with derived keys. A Store requires it, the same in all replicas.
+	// Nil: a random keyring.
 	Keys *keys.Keyring
 	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or result 0:
 	// 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
@@ -61,8 +62,8 @@ type Options struct {
 	// RunTimeout limits one run of a handler, 0: 1 hour.
 	RunTimeout time.Duration
 	// Runs limits concurrent handlers in this process, 0: 64; others queue. One principal may have
-	// a quarter, the local caller all, anonymous callers three quarters, or all without
-	// authentication.
+	// a quarter, the local caller all, anonymous callers together three quarters, or all if no
+	// caller authenticates.
 	Runs int
 	// TasksPerPrincipal limits the unfinished tasks of one principal, 0: 100; all together may have
 	// 10,000. Above that calls are refused as busy. Anonymous callers share one limit.

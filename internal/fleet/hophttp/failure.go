@@ -103,7 +103,7 @@ func ErrorOutcomeUnknown() *protocol.Error {
 		"this session did not answer; what was requested may have been done")
 }
 
-// ErrorMisdirected returns the client's error if a request was forwarded to a replica in error.
+// ErrorMisdirected is the error for a request forwarded to a replica that does not own its session.
 func ErrorMisdirected() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError, "the request was already forwarded once, "+
 		"to a replica that does not own the session")

@@ -76,8 +76,9 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 // A Received is a request forwarded by another replica.
 type Received struct{ body string }
 
-// Receive removes the replicas' headers from r, and returns nil for a client's request. refused: r
-// must not be served, a response has been sent. RemoteAddr of r becomes that of the client.
+// Receive removes the replicas' headers from r, and returns the forwarded request, nil for a
+// client's. refused: r must not be served, a response has been sent. RemoteAddr of r becomes the
+// client's.
 func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received, refused bool) {
 	tokens := r.Header[headerHop]
 	for _, key := range [...]string{headerHop, headerChallenge, headerProof, headerReply} {

@@ -23,7 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// Options configure how a server of the SDK is hosted. The zero value works.
+// Options configure a hosted server of the SDK. The zero value works.
 type Options struct {
 	hosted.Options
 	// TokenInfo returns RequestExtra.TokenInfo for handlers. Its context is the request's. Calls
@@ -33,7 +33,8 @@ type Options struct {
 	// TrueElicitation shows handlers whether the client supports forms and URLs. By default their
 	// session always declares support: else the SDK itself would refuse to ask, and a handler that
 	// drops that error would act without an answer. So rondo gets the question and refuses the
-	// call, saying what is missing. Set it for handlers that check. Other capabilities are true.
+	// call, saying what is missing. Set it for handlers that check. Other capabilities are always
+	// the client's.
 	TrueElicitation bool
 	// TrueRevision makes the SDK serve requests of revision 2026-07-28, lists too, in that
 	// revision: for servers that treat it differently. By default handlers see a session of an
@@ -42,8 +43,8 @@ type Options struct {
 	TrueRevision bool
 }
 
-// New returns rondo's server in front of s, which serves all callers. opts may be nil. It fails if
-// s is nil and as [hosted.New] does.
+// New returns rondo's server in front of s, which serves all callers. s must not be nil; opts may
+// be. It fails as [hosted.New] does.
 func New(s *mcp.Server, opts *Options) (*hosted.Server, error) {
 	if s == nil {
 		return nil, errors.New("gosdk: the server is nil")
