@@ -10,27 +10,23 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Access is what the credentials of a request permit. Requests share it, so it must not
-// be changed. Nil permits nothing that has scopes.
+// An Access is what a request's credentials permit; it must not be changed. Nil has no scopes.
 type Access struct {
-	// Scopes are the scopes that were granted.
-	Scopes []string
-	// Implies reports whether the granted scope have includes the scope need. A scope always
-	// includes itself. Calls overlap. Nil: scopes include nothing else.
+	Scopes []string // granted
+	// Implies reports whether the scope have includes the scope need. Every scope includes itself.
+	// Calls overlap. Nil: no scope includes another.
 	Implies func(have, need string) bool
 
 	unlimited bool
 }
 
-// UnlimitedAccess returns the access of callers that no scopes restrict, such as
-// [protocol.LocalPrincipal] over standard input and output and in process.
+// UnlimitedAccess returns access without limits by scopes, as [protocol.LocalPrincipal] has.
 func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 
-// Unlimited reports whether a was made by [UnlimitedAccess]. a may be nil.
+// Unlimited reports whether a, which may be nil, was made by [UnlimitedAccess].
 func (a *Access) Unlimited() bool { return a != nil && a.unlimited }
 
-// Check returns nil if all scopes of need were granted or are implied, else a [*ScopeError]
-// that names all of them. a may be nil.
+// Check returns nil if all scopes in need are granted or implied, else a [*ScopeError].
 func (a *Access) Check(need ...string) error {
 	for _, scope := range need {
 		if !a.permits(scope) {
@@ -52,18 +48,15 @@ func (a *Access) permits(need string) bool {
 	return false
 }
 
-// A ScopeError refuses a request whose credentials lack scopes. The server returns it for what has
-// Scopes; handlers and middleware may return it, wrapped or not. The client gets an error with code
-// [protocol.CodeInsufficientScope]. Over HTTP, unless the response has begun as a stream, the
-// status is 403 with a challenge by which the client can get better credentials and send the same
-// request again, with the same state. So a handler returns a ScopeError before it notifies the
-// client of anything and before it does anything.
+// A ScopeError refuses a request whose credentials lack scopes. The server returns it for
+// definitions with Scopes; handlers and middleware may return it, wrapped or not. The client gets
+// [protocol.CodeInsufficientScope]. Over HTTP, unless the response is already streaming, the status
+// is 403 with a challenge, after which the client can retry the request, with the same state, with
+// better credentials. So return a ScopeError before any notification or side effect.
 type ScopeError struct {
-	// Need are all scopes that the request needs, including those that were granted: clients ask
-	// for these.
-	Need []string
-	// Reason tells the user why. It may be empty.
-	Reason string
+	// Need lists all required scopes, including granted ones: clients request exactly these.
+	Need   []string
+	Reason string // tells the user why; may be empty
 }
 
 // Error names the scopes.
@@ -85,8 +78,7 @@ func (e *ScopeError) message() string {
 	return text
 }
 
-// As lets [errors.As] find the error that the client gets: a [*protocol.Error] with the scopes in
-// the member scopes of its data.
+// As lets [errors.As] find the client's error: a [*protocol.Error] with scopes in its data.
 func (e *ScopeError) As(target any) bool {
 	wire, ok := target.(**protocol.Error)
 	if ok {
@@ -105,8 +97,7 @@ func (e *ScopeError) toWire() *protocol.Error {
 		}{append([]string{}, e.Need...)})
 }
 
-// checkScopes refuses a request whose access lacks scopes. It is not inlined into frames that
-// lie under a call that waits.
+// checkScopes refuses a request that lacks scopes. Not inlined: frames of waiting calls stay small.
 //
 //go:noinline
 func (request *Request) checkScopes(need []string) error {
@@ -120,12 +111,11 @@ func (request *Request) checkScopes(need []string) error {
 	return request.spellLack(err)
 }
 
-// unknownAccess is the reason where the transport knows nothing of scopes, as with
-// serverhttp.Options.Authenticate: a mistake of the program.
+// unknownAccess is the reason if the transport does not supply scopes
+// (serverhttp.Options.Authenticate): a mistake of the program.
 const unknownAccess = "this server does not know the scopes of its callers"
 
-// spellLack returns the error that the client gets for a [*ScopeError] in err, and notes the
-// refusal in the request. It returns other errors, and nil, as they are.
+// spellLack returns the client's error for a [*ScopeError] in err; it returns others unchanged.
 func (request *Request) spellLack(err error) error {
 	lack, ok := errors.AsType[*ScopeError](err)
 	if !ok {
@@ -138,8 +128,7 @@ func (request *Request) spellLack(err error) error {
 	return lack.toWire()
 }
 
-// ScopeError returns the error with which [Server.Serve] refused the request for lack of scopes,
-// else nil. A transport that knows of credentials tells the client which to get.
+// ScopeError returns the error of a request that [Server.Serve] refused for lack of scopes, or nil.
 func (a *Admission) ScopeError() *ScopeError {
 	e := a.response.Error
 	if e == nil || e.Code != protocol.CodeInsufficientScope {
@@ -150,9 +139,9 @@ func (a *Admission) ScopeError() *ScopeError {
 
 type accessKey struct{}
 
-// WithAccess returns a context under which [Server.Handle] serves requests with access a,
-// for hosts that call in process on behalf of others. Without it requests of
-// [protocol.LocalPrincipal] have [UnlimitedAccess], and requests of others none.
+// WithAccess returns a context under which [Server.Handle] serves requests with access a, for hosts
+// that call in process on behalf of others. Without it [protocol.LocalPrincipal] has
+// [UnlimitedAccess], and other principals have none.
 func WithAccess(ctx context.Context, a *Access) context.Context {
 	return context.WithValue(ctx, accessKey{}, a)
 }
@@ -164,7 +153,6 @@ func (s *Server) accessFrom(ctx context.Context, p protocol.Principal) *Access {
 	return s.accessOf(p)
 }
 
-// accessOf returns the access of p where the context has none.
 func (s *Server) accessOf(p protocol.Principal) *Access {
 	if p.IsLocal() {
 		return s.localAccess
@@ -172,7 +160,7 @@ func (s *Server) accessOf(p protocol.Principal) *Access {
 	return nil
 }
 
-// validateScopes refuses what cannot be a scope (RFC 6749, 3.3): it could not be granted.
+// validateScopes refuses what cannot be a scope (RFC 6749, 3.3).
 func validateScopes(scopes []string) error {
 	for _, text := range scopes {
 		if !rules.IsScopeList(text) {

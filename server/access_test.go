@@ -102,7 +102,6 @@ func noResource(context.Context, *server.ResourceCall) (protocol.ReadResourceOut
 	return nil, nil
 }
 
-// newScoped returns a server with a tool that needs a scope.
 func newScoped(t *testing.T) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)

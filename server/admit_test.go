@@ -182,7 +182,6 @@ func TestMiddlewareMisbehaves(t *testing.T) {
 	}
 }
 
-// A middleware may show each principal other tools.
 func TestMiddlewareMayFilterLists(t *testing.T) {
 	hide := func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// answerCount asks for the count and answers it with raw.
 func answerCount(t *testing.T, raw string) (*harness, reply) {
 	t.Helper()
 	h := newHarness(t, nil)
@@ -52,7 +51,7 @@ func TestMembersOfAnswersAreCaseSensitive(t *testing.T) {
 		_, second := answerCount(t, answer)
 		second.asks("n")
 	}
-	// The same member twice is no JSON that anyone should act upon.
+	// Duplicate members are invalid JSON.
 	_, second = answerCount(t, `"n":{"action":"decline","action":"accept","content":{"n":1}}`)
 	second.refused(protocol.CodeParseError)
 }
@@ -70,7 +69,7 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 		Reason: words.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
-	// A tool may accept them for clients that lose the state.
+	// A tool may accept them from clients that lose the state.
 	server.AddRawTool(h.Server, server.Tool{Name: "cold", AcceptUnsolicited: true}, asksCount)
 	h.call("cold", "", forged).text(`{"n":1}`)
 }
@@ -92,8 +91,7 @@ func TestRetryMembersOfTheWrongTypeAreRefused(t *testing.T) {
 	}
 }
 
-// TestNestedServerSeesNoOuterAnswers: a handler that asks another server in
-// process, under its own context, does not lend it the answers it was given.
+// A handler that calls another server in process does not lend it its answers.
 func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 	inner := newHarness(t, nil)
 	look := func(ctx context.Context) string {

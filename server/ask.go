@@ -12,26 +12,24 @@ import (
 )
 
 // Push sends a question to the client of a [Session] and waits for the answer. It is for handlers
-// that were written for sessions; those that ask in rounds, with [roundtrip.Ask] or
+// written for sessions; handlers that ask in rounds, with [roundtrip.Ask] or
 // [roundtrip.InputRequired], serve clients of every revision.
 //
 // The answer is the bare result, for [protocol.DecodeElicitResult],
 // [protocol.DecodeCreateMessageResult] or [protocol.DecodeListRootsResult]. Declining and
-// cancelling are answers. The content of an accepted form has been checked and its defaults filled
-// in; if it does not fit the client is asked again. A URL without an ElicitationID is sent with a
-// random one; set it to announce the end of the visit with [Call.ElicitationComplete]. The wait
-// ends with ctx, or after the HumanTimeout of the options since the client last reported progress;
-// the client is told that the question is withdrawn.
+// cancelling are answers. The content of an accepted form is valid, with defaults filled in; after
+// invalid content the client is asked again. A URL without an ElicitationID gets a random one; set
+// it to announce the end of the visit with [Call.ElicitationComplete]. The wait ends with ctx, or
+// HumanTimeout after the client's last progress report; the question is then withdrawn.
 //
-// On the modern wire, on connections without a session and for clients that cannot be asked Push
-// fails before anything is sent, with a [*roundtrip.PushError]. An error of the client is returned
-// as its [*protocol.Error]; [protocol.CodeBusy] also means that too many calls wait for people
-// already.
+// On the modern wire, without a session and for clients that cannot be asked, Push fails before
+// anything is sent, with a [*roundtrip.PushError]. An error of the client is returned as its
+// [*protocol.Error]; [protocol.CodeBusy] can also mean that too many calls are waiting for users.
 //
 // Every error ends the run of the handler: its context is cancelled and the client gets a refusal
-// with the reason, whatever the handler returns, so a handler that ignores the error cannot proceed
-// as if the person had agreed. A handler that withdraws its question by ending ctx goes on. Calls
-// may overlap. Handlers that can do without an answer ask in rounds, with [roundtrip.IfPossible].
+// with the reason, whatever the handler returns, so ignoring the error cannot act as approval. A
+// handler that withdraws its question by ending ctx goes on. Calls may overlap. Handlers that can
+// do without an answer ask in rounds, with [roundtrip.IfPossible].
 func (c *Call) Push(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
 	if c.request == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
@@ -39,10 +37,9 @@ func (c *Call) Push(ctx context.Context, q protocol.InputRequest) (json.RawMessa
 	return roundtrip.PushRequest(roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx), q)
 }
 
-// ElicitationComplete tells the client of this call that the visit with the ElicitationID id has
-// been completed (2025-11-25 client/elicitation, "Completion Notifications"). It may be called
-// after the request has been answered, as long as the session is open. In other revisions it sends
-// nothing and returns nil: a client must be able to do without.
+// ElicitationComplete tells the client that the visit with the ElicitationID id is complete
+// (2025-11-25 client/elicitation, "Completion Notifications"). It may be called after the response,
+// while the session is open. In other revisions it sends nothing and returns nil.
 func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
 	if c.request == nil || c.Version != protocol.V20251125 {
 		return nil

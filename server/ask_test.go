@@ -13,13 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// aMessage is a question to the client's model.
 func aMessage() *protocol.CreateMessage {
 	return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
 		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}
 }
 
-// pushes are the calls that push.
 func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error {
 	push := func(q protocol.InputRequest) func(context.Context, *server.ToolCall) error {
 		return func(ctx context.Context, call *server.ToolCall) error {
@@ -39,7 +37,6 @@ func pushes() map[string]func(ctx context.Context, call *server.ToolCall) error 
 	}
 }
 
-// failedPushes returns the events of questions that nobody answered.
 func failedPushes(seen *events) (list []event.PushFailed) {
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
@@ -51,8 +48,7 @@ func failedPushes(seen *events) (list []event.PushFailed) {
 	return list
 }
 
-// TestFailedPushesRefuse: a handler that drops the error of a question which could not be put does
-// not get to say that it went on, in any era, for whatever reason, and the observer hears of it.
+// A handler cannot proceed past a failed question by dropping its error, in any era.
 func TestFailedPushesRefuse(t *testing.T) {
 	refuses := func(req *protocol.Request) *protocol.Response {
 		return &protocol.Response{Error: protocol.Errorf(-32000, "not now")}
@@ -79,7 +75,7 @@ func TestFailedPushesRefuse(t *testing.T) {
 							t.Error("somebody was asked")
 						}
 						ended = context.Cause(ctx)
-						_ = push(ctx, call) // and nobody is asked again
+						_ = push(ctx, call) // and the client is not asked again
 						return server.Text("DELETED"), nil
 					})
 				asked, want := 0, 0
@@ -109,8 +105,7 @@ func TestFailedPushesRefuse(t *testing.T) {
 	}
 }
 
-// TestWithdrawnPushesEndNothing: a handler that gives a question up, and not the
-// call, goes on and may ask again.
+// A handler that withdraws a question, not the call, continues and may ask again.
 func TestWithdrawnPushesEndNothing(t *testing.T) {
 	h := newHarness(t, nil)
 	var withdraw func()
@@ -142,7 +137,6 @@ func TestWithdrawnPushesEndNothing(t *testing.T) {
 	}
 }
 
-// answerAll answers every kind of question.
 func answerAll(req *protocol.Request) *protocol.Response {
 	result := acceptedNow
 	switch {
@@ -156,7 +150,6 @@ func answerAll(req *protocol.Request) *protocol.Response {
 	return &protocol.Response{Result: json.RawMessage(result)}
 }
 
-// TestPush asks from within a handler, on the stream of its request.
 func TestPush(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("push", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
@@ -182,8 +175,7 @@ func TestPush(t *testing.T) {
 	wantPart(t, "URL question without an id", string(c.asked()[1].Params), `"elicitationId":"`)
 }
 
-// TestPushOutcomes are those of returned questions: content is checked and completed, and asked for
-// again.
+// As for returned questions, content is checked, completed, and asked for again.
 func TestPushOutcomes(t *testing.T) {
 	const required = `{"type":"object","properties":{"region":{"type":"string",` +
 		`"enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
@@ -224,7 +216,7 @@ func TestPushOutcomes(t *testing.T) {
 				c := h.visit(v)
 				c.initialize(string(v), `{"elicitation":{}}`)
 				c.answer = answering(tc.answer)
-				// what such a client says is no message of the protocol
+				// such a client does not speak the protocol
 				if strings.Contains(tc.answer, "5") || tc.answer == "{}" {
 					c.answer = func(req *protocol.Request) *protocol.Response {
 						go c.session.Deliver(&protocol.Response{ID: req.ID,
@@ -245,7 +237,7 @@ func TestPushOutcomes(t *testing.T) {
 	}
 }
 
-// TestPushCannot fails typed and before any traffic.
+// The error is typed and precedes any traffic.
 func TestPushCannot(t *testing.T) {
 	h := newHarness(t, nil)
 	var question protocol.InputRequest = &protocol.ElicitForm{Message: "?", Schema: reasonForm}

@@ -20,10 +20,8 @@ import (
 
 const loginURL = "https://id.example/login"
 
-// visitHold is how long Await holds a request of a modern revision.
-const visitHold = 25 * time.Second
+const visitHold = 25 * time.Second // for which Await holds a modern request
 
-// awaiting are the styles of a handler that waits for a visit.
 func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 	return map[string]rawTool{
 		"flow": func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
@@ -59,8 +57,7 @@ const (
 	left   = `"login":{"action":"decline"}`
 )
 
-// finishedAfter returns a function that means that a visit is finished after a while, and
-// counts how often it was called.
+// finishedAfter returns a function that reports an end after a while, and its call count.
 func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	error), calls *atomic.Int32) {
 	calls, finished := new(atomic.Int32), time.Now().Add(after)
@@ -70,8 +67,7 @@ func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	}, calls
 }
 
-// TestAwaitHoldsForLongerWithProgress: a client that gives up after some rounds of a flow waits for
-// twice as long.
+// A client that gives up after some rounds waits for twice as long.
 func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -91,8 +87,7 @@ func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
 	})
 }
 
-// TestAwaitHolds: a retry that comes before the visit is finished is held, then
-// the link comes again and says why; the wording that the flow remembers stays.
+// An early retry is held, then asked again with the reason; the flow's wording stays.
 func TestAwaitHolds(t *testing.T) {
 	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
 		t.Run(style, func(t *testing.T) {
@@ -119,8 +114,7 @@ func TestAwaitHolds(t *testing.T) {
 	}
 }
 
-// TestAwaitInASession: the wait goes on in place, shows that it is alive, and the
-// client is told when it is over, in the revision that has such news.
+// The wait sends heartbeats, and its end is notified in the revision that supports it.
 func TestAwaitInASession(t *testing.T) {
 	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
 		t.Run(style, func(t *testing.T) {
@@ -148,8 +142,7 @@ func TestAwaitInASession(t *testing.T) {
 	}
 }
 
-// TestAwaitGivesUp: after the HumanTimeout in both eras, however many rounds that takes; the
-// text says how to go on.
+// It gives up after HumanTimeout in both eras, in any number of rounds, with advice in the text.
 func TestAwaitGivesUp(t *testing.T) {
 	never, _ := finishedAfter(1000 * time.Hour)
 	for style, handler := range awaiting(never) {
@@ -177,7 +170,7 @@ func TestAwaitGivesUp(t *testing.T) {
 	}
 }
 
-// TestAwaitRefusals: a person who refuses to go there ends the flow.
+// A user who declines the visit ends the flow.
 func TestAwaitRefusals(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	handlers := awaiting(never)
@@ -195,7 +188,6 @@ func TestAwaitRefusals(t *testing.T) {
 	}
 }
 
-// TestAwaitErrors: an error of the function that looks is the handler's.
 func TestAwaitErrors(t *testing.T) {
 	broken := func(context.Context) (bool, error) { return false, errors.New("no such login") }
 	for style, handler := range awaiting(broken) {
@@ -213,8 +205,8 @@ func TestAwaitErrors(t *testing.T) {
 	}
 }
 
-// TestAwaitMisused: what a handler gets wrong is its own mistake, and a handler
-// that ignores in guard style that the visit is not finished does not complete.
+// Misuse is the handler's mistake, and ignoring an unfinished visit in guard style does not
+// complete.
 func TestAwaitMisused(t *testing.T) {
 	wantIs(t, "outside of a handler",
 		roundtrip.Await(t.Context(), "login", nil), roundtrip.ErrNoRound)
@@ -234,9 +226,7 @@ func TestAwaitMisused(t *testing.T) {
 	wantPart(t, "the result", c.call("ignores", "{}"), "is not finished")
 }
 
-// TestAwaitOfAnotherQuestion: a question that is no visit cannot be waited for, even if the
-// function that looks means that all is done. It is a mistake of the server, whatever the handler
-// makes of it.
+// Waiting for a question that is no visit is a server bug, even if the function reports an end.
 func TestAwaitOfAnotherQuestion(t *testing.T) {
 	for _, finished := range []bool{true, false} {
 		done := func(context.Context) (bool, error) { return finished, nil }
@@ -267,7 +257,6 @@ func TestAwaitOfAnotherQuestion(t *testing.T) {
 	}
 }
 
-// wantNoVisit calls a handler that waits for a form as if it were a visit, in both eras.
 func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 	h := newHarness(t, nil)
 	h.tool("t", handler)
@@ -280,8 +269,7 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 	wantEqual(t, "2025-11-25", c.call("t", "{}"), "code -32603")
 }
 
-// TestAwaitOfNoQuestion: the error names the key and the calls that ask for a visit, unless it has
-// been asked for.
+// The error names the key and the calls that ask for a visit, unless it was asked for.
 func TestAwaitOfNoQuestion(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	h := newHarness(t, nil)
@@ -314,8 +302,7 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 	h.call("t", "{}", first.state()).failed("the visit is not finished: login")
 }
 
-// TestAwaitRemembers: a visit that is finished stays so in later rounds, and is
-// not asked for at all when it was finished before, in guard style.
+// A finished visit stays finished, and is not asked for if finished before, in guard style.
 func TestAwaitRemembers(t *testing.T) {
 	done, calls := finishedAfter(0)
 	h := newHarness(t, nil)
@@ -335,14 +322,13 @@ func TestAwaitRemembers(t *testing.T) {
 	wantEqual(t, "looked times", calls.Load(), 1)
 }
 
-// TestAwaitLongPoll: a function that waits itself is not waited for twice, and is
-// told when the request is not held any longer.
+// A function that waits itself is not waited for twice, and learns when its request is released.
 func TestAwaitLongPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		callback := make(chan bool)
 		looks := 0
 		done := func(ctx context.Context) (bool, error) {
-			// at once: in the leg that asks in guard style, and before the hold
+			// at once: in the asking leg in guard style, and before the hold
 			if looks++; looks <= 2 {
 				return false, nil
 			}
@@ -371,8 +357,7 @@ func TestAwaitLongPoll(t *testing.T) {
 	})
 }
 
-// TestAwaitIsWaiting: what surrounds a call hears that it waits while it is held,
-// in modern revisions, too; where too many calls wait already the next is not held.
+// The surroundings see the wait, in modern revisions too; above the limit calls are not held.
 func TestAwaitIsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -58,8 +58,7 @@ func benchHandle(b *testing.B, s *server.Server, req *protocol.Request) *protoco
 	return response
 }
 
-// BenchmarkTwoLegs is a whole flow: the call, the sealed question, the retry
-// with its answer, the result.
+// BenchmarkTwoLegs is a whole flow of one question.
 func BenchmarkTwoLegs(b *testing.B) {
 	s := benchServer(b)
 	first := benchRequest(protocol.MethodCallTool, `,"name":"deploy","arguments":{"env":"prod"}`)

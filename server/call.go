@@ -13,31 +13,26 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Call is the common part of calls of tools, prompts and resources. It belongs to one leg of a
-// request and is of no use after it; its methods may be called concurrently.
+// A Call is the common part of calls of tools, prompts and resources. It belongs to one leg and
+// must not be used after it. Methods may be called concurrently.
 type Call struct {
-	// Version is the revision that the request is served in.
-	Version protocol.Version
-	// Principal sends the request.
-	Principal protocol.Principal
-	// Access is what the request may do; see [Access.Check].
-	Access *Access
-	// Meta is the _meta of the request, never nil.
-	Meta *protocol.RequestMeta
+	Version   protocol.Version      // revision of the request
+	Principal protocol.Principal    // of the sender
+	Access    *Access               // what the request may do; see [Access.Check]
+	Meta      *protocol.RequestMeta // _meta of the request, never nil
 
 	request *Request
 	channel *requestChannel // nil: nowhere
 	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
-// newCall returns the common part of the call that a handler gets.
 func newCall(ctx context.Context, request *Request) Call {
 	request.channel.resetProgress()
 	return Call{Version: request.Version, Principal: request.Principal, Access: request.Access,
 		Meta: request.Meta, request: request, channel: request.channel, ctx: ctx}
 }
 
-// Capabilities returns what the client can do for this request, as [Request.Capabilities] does.
+// Capabilities returns the client's capabilities for this request, as [Request.Capabilities] does.
 func (c *Call) Capabilities() protocol.ClientCapabilities {
 	if c.request == nil {
 		return declaredBy(c.Meta)
@@ -45,10 +40,9 @@ func (c *Call) Capabilities() protocol.ClientCapabilities {
 	return c.request.Capabilities()
 }
 
-// Capabilities returns what the client can do for this request: what it declares, and forms where
-// they reach the person by the page of the server (roundtrip.Options.Page). In a session the
-// settings of experimental capabilities and extensions are limited to 2 KiB together: the rest
-// counts as not declared.
+// Capabilities returns the client's capabilities for this request: the declared ones, and forms
+// where the server's own page can show them (roundtrip.Options.Page). In a session, settings of
+// experimental capabilities and extensions beyond 2 KiB in total count as not declared.
 func (request *Request) Capabilities() protocol.ClientCapabilities {
 	c := declaredBy(request.Meta)
 	s := request.server
@@ -67,8 +61,7 @@ func declaredBy(meta *protocol.RequestMeta) protocol.ClientCapabilities {
 }
 
 // ClientInfo names the client; it is self-reported, and zero if absent. In a session it is limited
-// to 2 KiB: name and version are cut at 256 bytes each, and the rest is left out where it does not
-// fit.
+// to 2 KiB: name and version are cut at 256 bytes each, other members are dropped if too long.
 func (c *Call) ClientInfo() protocol.Implementation {
 	if c.Meta.ClientInfo == nil {
 		return protocol.Implementation{}
@@ -76,9 +69,8 @@ func (c *Call) ClientInfo() protocol.Implementation {
 	return *c.Meta.ClientInfo
 }
 
-// Notify sends a notification to the client while the request runs. It does nothing on transports
-// that cannot send one; an error means that the client cannot be reached, or that the request has
-// been answered ([ErrEnded]).
+// Notify sends a notification to the client while the request runs, and does nothing if the
+// transport cannot. It fails if the client is unreachable or the request was answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	if c.channel == nil {
 		return nil
@@ -86,7 +78,7 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.channel.Notify(ctx, n)
 }
 
-// checkNeeds refuses a request whose handler needs capabilities that the client lacks.
+// checkNeeds refuses a request if the client lacks capabilities that the handler needs.
 func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
@@ -101,7 +93,6 @@ func (s *Server) checkNeeds(ctx context.Context, request *Request,
 	return request.era.refuseCapabilities(missing)
 }
 
-// roundtripCall describes a request to the funnel.
 func roundtripCall(request *Request, arguments json.RawMessage,
 	retry *protocol.Retry) roundtrip.Call {
 	call := roundtrip.Call{
@@ -125,7 +116,7 @@ func roundtripCall(request *Request, arguments json.RawMessage,
 	return call
 }
 
-// convertOutcome converts the result and the error of a handler for the funnel.
+// convertOutcome converts a handler's result and error for the funnel.
 func (s *Server) convertOutcome(ctx context.Context, request *Request, result protocol.Result,
 	err error) (protocol.Result, error) {
 	if err == nil {
@@ -144,10 +135,10 @@ func (s *Server) convertOutcome(ctx context.Context, request *Request, result pr
 	return nil, request.spellLack(err)
 }
 
-// CloseStream closes the connection on which the client waits for the response and tells it to ask
-// again after retry, rounded to milliseconds; zero leaves that to the client. The request goes on,
-// and its messages are kept for the client within the limits of the transport. So a call that takes
-// long need not hold a connection. After [ErrCannotClose] the connection stays.
+// CloseStream closes the connection on which the client waits for the response and tells it to
+// reconnect after retry, rounded to milliseconds (zero: the client decides), so that a long call
+// need not hold a connection. The request goes on, and its messages are kept within the transport's
+// limits. After [ErrCannotClose] the connection stays open.
 func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if retry < 0 {
 		return fmt.Errorf("server: close stream: retry %v is negative", retry)

@@ -7,8 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Catalog holds tools, prompts, resources and templates for the requests whose [Request].Catalogs
-// name it. All requests see the server's own besides. All methods may be called concurrently.
+// A Catalog holds tools, prompts, resources and templates for requests whose [Request].Catalogs
+// include it, in addition to the server's own. Methods may be called concurrently.
 type Catalog struct {
 	server     *Server
 	subscribed func() // nil: nobody wants to know
@@ -19,16 +19,16 @@ type Catalog struct {
 	templates registry[*template]
 }
 
-// A Registrar registers definitions: a [*Server] or a [*Catalog].
+// A Registrar accepts definitions: a [*Server] or a [*Catalog].
 type Registrar interface{ registrations() *Catalog }
 
 func (s *Server) registrations() *Catalog  { return &s.own }
 func (c *Catalog) registrations() *Catalog { return c }
 
-// NewCatalog returns an empty catalog. A definition registered under a taken name replaces the old
-// one in one step. subscribed is called when requests may have begun or ended to listen to
-// resources of the catalog; it must not block, nor call the server. It may be nil.
-// [Options].Capabilities declares features that only catalogs have.
+// NewCatalog returns an empty catalog. Registering a name again replaces the definition atomically.
+// subscribed, which may be nil, is called when subscriptions to resources of the catalog may have
+// changed; it must not block or call the server. Declare what only catalogs have in
+// Options.Capabilities.
 func (s *Server) NewCatalog(subscribed func()) *Catalog {
 	c := &Catalog{subscribed: subscribed}
 	c.initCatalog(s)
@@ -43,8 +43,8 @@ func (c *Catalog) initCatalog(s *Server) {
 	c.templates.initRegistry(c, protocol.MethodListResourceTemplates, renderTemplates)
 }
 
-// Remove removes what is registered under a name, URI or template, and reports whether there was
-// anything. Running calls go on.
+// Remove removes the definition of that kind with a name, URI or template, and reports whether it
+// existed. Running calls go on.
 func (c *Catalog) Remove(kind Kind, name string) bool {
 	switch kind {
 	case KindTool:
@@ -60,8 +60,8 @@ func (c *Catalog) Remove(kind Kind, name string) bool {
 // ResourceUpdated is [Server.ResourceUpdated] for clients that see the catalog.
 func (c *Catalog) ResourceUpdated(uri string) { c.server.hub.noteResourceUpdated(c, uri) }
 
-// SubscribedResources returns the URIs to which clients that see the catalog have subscribed,
-// sorted. The catalog may not have such resources.
+// SubscribedResources returns, sorted, the URIs to which clients that see the catalog are
+// subscribed. The catalog may not have such resources.
 func (c *Catalog) SubscribedResources() []string {
 	uris := map[string]bool{}
 	c.server.hub.forEach(func(sub *subscriber) {
@@ -74,7 +74,7 @@ func (c *Catalog) SubscribedResources() []string {
 	return slices.Sorted(maps.Keys(uris))
 }
 
-// Watched reports whether a session or subscription sees the catalog.
+// Watched reports whether any session or subscription sees the catalog.
 func (c *Catalog) Watched() (watched bool) {
 	c.server.hub.forEach(func(sub *subscriber) { watched = watched || sub.sees(c) })
 	return watched
@@ -85,7 +85,7 @@ func promptsOf(c *Catalog) *registry[*prompt]     { return &c.prompts }
 func resourcesOf(c *Catalog) *registry[*resource] { return &c.resources }
 func templatesOf(c *Catalog) *registry[*template] { return &c.templates }
 
-// find returns what is registered under key, if the request may see it.
+// find returns the definition registered under key, if the request may see it.
 func find[E entry](s *Server, request *Request, kind Kind,
 	of func(*Catalog) *registry[E], key string) (e E, ok bool) {
 	for _, c := range request.Catalogs {
@@ -99,7 +99,7 @@ func find[E entry](s *Server, request *Request, kind Kind,
 	return e, ok && s.isVisible(request.Principal, kind, key)
 }
 
-// snapshotFor returns what the request sees of one kind.
+// snapshotFor returns the definitions of one kind that the request sees.
 func snapshotFor[E entry](
 	s *Server, request *Request, of func(*Catalog) *registry[E],
 ) *snapshot[E] {

@@ -18,7 +18,7 @@ func sayTool(s server.Registrar, name, description, text string) {
 	})
 }
 
-// newCatalogHarness returns a server with a catalog that admin sees beside what everybody does.
+// newCatalogHarness returns a server with a catalog that only admin sees.
 func newCatalogHarness(t *testing.T, opts server.Options) (*harness, *server.Catalog) {
 	t.Helper()
 	var catalog *server.Catalog
@@ -35,7 +35,6 @@ func newCatalogHarness(t *testing.T, opts server.Options) (*harness, *server.Cat
 	return h, catalog
 }
 
-// TestRequestsSeeTheCatalogsThatMiddlewareNames, in lists of several pages and everywhere else.
 func TestRequestsSeeTheCatalogsThatMiddlewareNames(t *testing.T) {
 	h, catalog := newCatalogHarness(t, server.Options{PageSize: 1})
 	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
@@ -76,8 +75,7 @@ func TestRequestsSeeTheCatalogsThatMiddlewareNames(t *testing.T) {
 	}
 }
 
-// TestACatalogReplacesInOneStep holds that no call meets the moment between two definitions of a
-// tool, and that the tool keeps its place.
+// No call falls between two definitions of a tool, which keeps its place.
 func TestACatalogReplacesInOneStep(t *testing.T) {
 	h, catalog := newCatalogHarness(t, server.Options{
 		Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}}})
@@ -113,7 +111,6 @@ func TestACatalogReplacesInOneStep(t *testing.T) {
 	}
 }
 
-// TestVisibleHoldsInEachCatalog that a request sees.
 func TestVisibleHoldsInEachCatalog(t *testing.T) {
 	var catalogs []*server.Catalog
 	h := newHarness(t, &server.Options{

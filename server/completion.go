@@ -8,28 +8,24 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A CompleteCall asks for suggestions while a person types (server/utilities/completion).
+// A CompleteCall asks for suggestions while a user types (server/utilities/completion).
 type CompleteCall struct {
 	Call
-	// Argument is the argument being typed, Value its text so far. Both are the client's words: the
-	// prompt may have no such argument.
+	// Argument is the name of the argument, Value its text so far. The prompt may not have it.
 	Argument, Value string
-	// Known holds arguments that are filled in already.
-	Known map[string]string
+	Known           map[string]string // arguments that are already filled in
 }
 
-// A Completer suggests values for an argument of a prompt or resource template,
-// best first. Clients see the first 100 and how many there are.
+// A Completer suggests values for an argument, best first. Clients see the first 100 and the total.
 type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
 
-// noteCompleter records that a completer was registered; c may be nil.
 func (s *Server) noteCompleter(c Completer) {
 	if c != nil {
 		s.completes.Store(true)
 	}
 }
 
-// answerComplete answers completion/complete. Without a completer there are no suggestions.
+// answerComplete answers completion/complete; without a completer there are no suggestions.
 func (s *Server) answerComplete(ctx context.Context, request *Request,
 	p *protocol.CompleteParams) (result protocol.Result, err error) {
 	completer, err := s.findCompleter(request, p)
@@ -39,8 +35,7 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	if completer == nil {
 		return &protocol.CompleteResult{}, nil
 	}
-	// The funnel hides the round of a handler that calls this server in process under its own
-	// context: its answers were not given here.
+	// The funnel hides the round of a handler that calls this server in process with its context.
 	where := roundtrip.Call{Version: request.Version, Method: request.Message.Method,
 		Principal: request.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
@@ -59,7 +54,7 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 	})
 }
 
-// maxCompletions is the most values a completion may carry (server/utilities/completion).
+// maxCompletions is the limit of server/utilities/completion.
 const maxCompletions = 100
 
 func newCompleteResult(values []string) *protocol.CompleteResult {

@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// completing returns a server whose prompt p and template x:{id} suggest what c
-// does, and which has a prompt, a template and a resource without suggestions.
+// completing returns a server whose prompt p and template x:{id} have the completer c, and other
+// definitions without one.
 func completing(t *testing.T, opts *server.Options, c server.Completer) *harness {
 	h := newHarness(t, opts)
 	server.AddPrompt(h.Server, server.Prompt{Name: "p", Complete: c}, getNothing)
@@ -118,7 +118,7 @@ func TestCompletionFails(t *testing.T) {
 				tt.word)
 		})
 	}
-	// Without a single completer the method does not exist.
+	// Without a completer the method does not exist.
 	h := newHarness(t, nil)
 	server.AddPrompt(h.Server, server.Prompt{Name: "p"}, getNothing)
 	h.send(protocol.MethodComplete, ofPrompt+typed).refused(protocol.CodeMethodNotFound,

@@ -10,22 +10,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxDeclared is roughly how many bytes a session keeps of what its client declares, beside the
-// capabilities of the protocol: half for the settings of experimental capabilities and extensions,
-// half for its name and description. Existing clients declare a few hundred bytes. 10,000 idle
-// sessions must fit into memory.
+// maxDeclared limits, roughly, the bytes that a session keeps of a client's declaration besides the
+// protocol's capabilities: half for settings of experimental capabilities and extensions, half for
+// name and description. Clients declare a few hundred bytes; 10,000 sessions must fit into memory.
 const maxDeclared = 4 << 10
 
 const (
-	// settingOverhead is the size of a map entry beside its text.
-	settingOverhead = 128
-	// maxClientName is the length at which the name and the version of a client, which are shown
-	// and logged, are cut.
-	maxClientName = 256
+	settingOverhead = 128 // of a map entry besides its text
+	maxClientName   = 256 // bytes kept of a client's name and version, which are shown and logged
 )
 
-// limitDeclared returns the part of the client's declaration that a session keeps. The rest counts
-// as not declared, so handlers that need it refuse the call.
+// limitDeclared returns what a session keeps of the declaration. The rest counts as undeclared.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2
@@ -34,7 +29,7 @@ func limitDeclared(c protocol.ClientCapabilities,
 	return c, limitInfo(info)
 }
 
-// limitSettings keeps the first settings by name that fit into what is left.
+// limitSettings keeps the first settings, by name, that fit into left.
 func limitSettings(settings map[string]json.RawMessage, left *int) map[string]json.RawMessage {
 	total := 0
 	for name, value := range settings {
@@ -55,7 +50,7 @@ func limitSettings(settings map[string]json.RawMessage, left *int) map[string]js
 	return kept
 }
 
-// limitInfo cuts the name and the version, and drops other members that do not fit.
+// limitInfo truncates name and version, and drops other members that do not fit.
 func limitInfo(info protocol.Implementation) protocol.Implementation {
 	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName),
 		Version: clipDeclared(info.Version, maxClientName)}
@@ -83,7 +78,7 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipDeclared cuts text to at most n bytes, in memory of its own.
+// clipDeclared truncates text to n bytes, copied to free the rest.
 func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text

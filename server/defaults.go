@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// defaults are the values of absent arguments, from the tag default of a struct and of those within
-// it. It is immutable.
+// defaults are the values of absent members, from the tags default of a struct. Immutable.
 type defaults struct {
 	members []defaultMember
 	inside  map[string]*defaults // of members that are objects or lists of them
@@ -21,7 +20,7 @@ type defaultMember struct {
 	raw  []byte
 }
 
-// defaultsOf returns the defaults of t, nil if there are none. The tags have been checked.
+// defaultsOf returns the defaults of t, nil if there are none. Tags must have been checked.
 func defaultsOf(t reflect.Type) *defaults {
 	b := defaultsBuilder{types: map[reflect.Type]*defaults{}}
 	root := b.buildDefaults(t)
@@ -31,7 +30,7 @@ func defaultsOf(t reflect.Type) *defaults {
 	return root
 }
 
-// defaultsBuilder remembers the types that it has met: they may contain themselves.
+// A defaultsBuilder remembers visited types, which may contain themselves.
 type defaultsBuilder struct {
 	types map[reflect.Type]*defaults
 	found bool
@@ -71,8 +70,7 @@ func (b *defaultsBuilder) buildDefaults(t reflect.Type) *defaults {
 	return d
 }
 
-// fillAbsent adds the defaults of absent members to arguments that match the input schema. Those of
-// an object that is absent itself are not added.
+// fillAbsent adds the defaults of absent members to valid arguments; absent objects stay absent.
 func (d *defaults) fillAbsent(arguments []byte) []byte {
 	if d == nil {
 		return arguments

@@ -5,7 +5,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// answerDiscover answers server/discover.
 func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	c := s.declaredCapabilities()
 	s.declareExtensions(&c)
@@ -20,7 +19,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	}
 }
 
-// declaredCapabilities declares what is or was registered, or is promised by the options.
+// declaredCapabilities returns what is or was registered, and what the options declare.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.own.tools.used.Load() {
@@ -32,7 +31,7 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	if c.Resources == nil && (s.own.resources.used.Load() || s.own.templates.used.Load()) {
 		c.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
-	// Handlers may log, which must be declared.
+	// Handlers may log.
 	c.Logging = &struct{}{}
 	if c.Completions == nil && s.completes.Load() {
 		c.Completions = &struct{}{}
@@ -43,7 +42,6 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	return c
 }
 
-// offersMethod reports whether the server answers method.
 func (s *Server) offersMethod(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {

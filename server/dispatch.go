@@ -14,14 +14,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Handle serves a request that arrives in process, as sent by the principal of ctx (see
-// [WithPrincipal]), and checks its parameters strictly. Cancelling ctx abandons the request: then
-// there is no response, and the error is the cause. Errors of the server are in the response.
+// Handle serves an in-process request of the principal of ctx (see [WithPrincipal]). Cancelling ctx
+// abandons it: the error is the cause. Errors of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
 	if req != nil && req.Params != nil {
-		// Transports check whole messages; here nobody has.
+		// Transports have checked whole messages; in-process requests are unchecked.
 		if err := jsonx.Check(req.Params); err != nil {
 			malformed = protocol.Errorf(protocol.CodeParseError, "parse error: %v", err)
 		} else if jsonx.KindOf(req.Params) != jsonx.Object {
@@ -59,9 +58,8 @@ func targetOf(p protocol.Params) string {
 }
 
 // Serve runs an admitted request through the middleware and returns the response, never nil, with
-// the id of the request. Panics of handlers, observers and other hooks are answered with an
-// internal error; see [Delivery].Panicked. Serve panics when this server has not admitted the
-// request, or has served it already.
+// the id of the request. Panics of handlers, observers and hooks become internal errors; see
+// [Delivery].Panicked. Serve panics if this server did not admit the request or already served it.
 func (s *Server) Serve(ctx context.Context, a *Admission) (response *protocol.Response) {
 	request := &a.request
 	if request.server != s || a.served {
@@ -95,7 +93,7 @@ func (s *Server) endRequest(a *Admission) {
 	s.requests.End(&a.task, &a.task)
 }
 
-// refuseClosing answers a request that arrived after Close or Shutdown.
+// refuseClosing refuses a request after Close or Shutdown.
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
@@ -103,9 +101,8 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 		waiting.RefuseClosing())
 }
 
-// completeResponse encodes the result, or the error, into the response and closes the channel of
-// the request. Inlined into Serve it would add 400 bytes to a frame that lies under a call that
-// waits.
+// completeResponse encodes the result or the error into the response and closes the request's
+// channel. Not inlined: Serve's frame, which lies under waiting calls, would grow by 400 bytes.
 //
 //go:noinline
 func (s *Server) completeResponse(ctx context.Context, request *Request,
@@ -135,7 +132,7 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 	}
 }
 
-// runHandler calls the middleware and the handler, and recovers their panics.
+// runHandler calls middleware and handler, and recovers their panics.
 func (s *Server) runHandler(ctx context.Context, request *Request) (result protocol.Result,
 	err error) {
 	request.pusher = request.era.newPusher(request)
@@ -155,7 +152,6 @@ func (s *Server) runHandler(ctx context.Context, request *Request) (result proto
 	return s.handler(ctx, request)
 }
 
-// dispatchRequest is the innermost [Handler].
 func (s *Server) dispatchRequest(ctx context.Context, request *Request) (protocol.Result, error) {
 	if request.refusal != nil {
 		return nil, request.refusal
@@ -182,7 +178,6 @@ func (s *Server) dispatchRequest(ctx context.Context, request *Request) (protoco
 		clipQuoted(request.Message.Method))
 }
 
-// publicError returns the error that the client gets for err.
 func (s *Server) publicError(ctx context.Context, request *Request, err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e
@@ -190,7 +185,7 @@ func (s *Server) publicError(ctx context.Context, request *Request, err error) *
 	return s.reportBug(ctx, request, fmt.Errorf("middleware: %w", err))
 }
 
-// reportBug reports a mistake of the server to the observer and returns the client's error.
+// reportBug reports a server bug to the observer and returns the client's error.
 func (s *Server) reportBug(ctx context.Context, request *Request, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, event.ServerBug{Where: request.eventWhere(), Err: err})
 	rpc.ReportError(ctx, err)

@@ -41,68 +41,62 @@
 //		log.Fatal(http.ListenAndServe("localhost:8080", handler))
 //	}
 //
-// The handler runs once for each leg of the call: first to ask, then, when the client comes back
-// with the answer, to act. Nothing of the call stays on the server in between. Package roundtrip
-// has the questions and explains what an answer proves.
+// The handler runs once for each leg of the call: first to ask, then, when the client returns with
+// the answer, to act. The server keeps nothing in between. Package roundtrip has the questions.
 //
 // # What can be registered
 //
 // [AddTool] decodes the arguments into a struct and infers the schema from it, [AddToolOut] does
-// the same with the result, and [AddRawTool] leaves both to the handler. [AddPrompt], [AddResource]
+// the same for the result, and [AddRawTool] leaves both to the handler. [AddPrompt], [AddResource]
 // and [AddResourceTemplate] register the rest. All of them, and their opposites such as
-// [Server.RemoveTool], may be called while the server runs. Lists show everything in the order of
-// registration, in pages.
+// [Server.RemoveTool], may be called at any time. Lists are paged, in the order of registration.
 //
-// Registering what cannot work, such as a second tool of the same name or a schema that does not
-// compile, is a mistake of the program and panics, so that it is found when the program starts.
+// An invalid registration, such as a duplicate tool name or a schema that does not compile, is a
+// mistake of the program and panics, so it is found at startup.
 //
 // # Outcomes
 //
-// What a handler may answer is a type: [protocol.CallToolOutcome] is a [protocol.CallToolResult] or
-// a [protocol.InputRequiredResult], never both. [Text], [ErrorText] and [Structured] make results
-// of the first kind, [roundtrip.InputRequired] those of the second. A handler of AddToolOut, which
-// returns a plain value, asks with an [*InputRequiredError].
+// A handler's outcome is a type: [protocol.CallToolOutcome] is a [protocol.CallToolResult] or a
+// [protocol.InputRequiredResult], never both. [Text], [ErrorText] and [Structured] make results of
+// the first kind, [roundtrip.InputRequired] of the second. A handler of AddToolOut, which returns a
+// plain value, asks with an [*InputRequiredError].
 //
 // # Failure
 //
 // A plain error of a tool becomes a result with isError, which the model reads and may act upon; so
 // do arguments that do not match the schema. A plain error of a prompt or resource becomes a
-// JSON-RPC error with its text, and a [*protocol.Error] is one, everywhere, with code and data as
-// they are. Observers get the text of plain errors ([event.HandlerFailed]), and clients a reference
-// in its place where [roundtrip.Options].HideErrors is set. Want of room is [protocol.CodeBusy]
-// with retryAfterMs in its data: the client may come back. What only the program can be blamed for,
-// a panic, a nil result, content that breaks the output schema, is an internal error without
-// details to the client; the details go to [Options].Observer. Every request is answered.
+// JSON-RPC error with its text, and a [*protocol.Error] is sent unchanged. Observers get the text
+// of plain errors ([event.HandlerFailed]); clients get a reference instead if
+// [roundtrip.Options].HideErrors is set. When a limit is reached, the error is [protocol.CodeBusy]
+// with retryAfterMs in its data. Bugs of the program (a panic, a nil result, content that breaks
+// the output schema) are internal errors, with details for [Options].Observer only. All requests
+// are answered.
 //
-// # Clients are strangers
+// # Clients are not trusted
 //
-// Arguments have passed the schema when a handler sees them; names of members match by exact case,
-// and a member that appears twice refuses the request. Answers count only if this server asked for
-// them (package roundtrip). Clients are asked only what they declare to be able to answer. What a
-// client says of itself, [Call.ClientInfo], nobody vouches for; who it is, [Call.Principal], the
-// transport does.
+// Handlers see arguments only after the schema has validated them; member names match by exact
+// case, and duplicate members are refused. Answers count only if this server asked for them
+// (package roundtrip). Clients are asked only what they declare to support. [Call.ClientInfo] is
+// self-reported; [Call.Principal] is authenticated by the transport.
 //
 // # Transports
 //
-// A [Server] is free of transports. [Server.Handle] serves a request from the same process, so that
-// a Server is the peer of a client without anything in between; closing that client closes its
-// peer, the Server. Transports call [Server.Admit] with what they know of the sender (a
-// [Delivery]), may refuse what comes back (an [Admission]), and then call [Server.Serve]. Package
-// serverhttp does this for HTTP, [Server.ServeStdio] and [Server.ServeStream] for lines of text.
-// [Middleware] wraps every request of all transports, refusals included.
+// A [Server] is independent of transports. [Server.Handle] serves requests in process, so a Server
+// can be the peer of a client directly; closing that client closes the Server. Transports call
+// [Server.Admit] with a [Delivery], may refuse the returned [Admission], and then call
+// [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio] and
+// [Server.ServeStream] for lines of text. [Middleware] wraps every request, even refused ones.
 //
 // # Options
 //
-// The zero value of every field is its default, and the default of every number
-// stands at its field; nil options are all defaults. A negative number turns a limit
-// or a feature off: no limit, no waiting, not at all. Where nothing else would bound
-// the memory that strangers can take it is an error of the constructor, which names
-// the field. The same holds in the packages serverhttp and middleware.
+// Fields document their defaults, which zero values and nil options select. A negative number
+// disables a limit or a feature, or is an error of the constructor where no other limit bounds the
+// memory that clients can use. The same holds in packages serverhttp and middleware.
 //
 // # Concurrency and contexts
 //
-// All methods may be called concurrently, and handlers are. The context of a handler ends when the
-// client abandons the request, when the server closes (with the cause [ErrClosed]), and when the
-// handler returns. [Server.Shutdown] lets running requests finish, but for those that wait for a
-// person; [Server.Close] does not. Package roundtrip lists the clocks that may run out on a person.
+// All methods may be called concurrently, and handlers run concurrently. The context of a handler
+// ends when the client abandons the request, when the server closes (with the cause [ErrClosed]),
+// and when the handler returns. [Server.Shutdown] lets running requests finish, except those
+// waiting for a user; [Server.Close] does not. Package roundtrip lists the timeouts of questions.
 package server

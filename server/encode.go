@@ -10,16 +10,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// resultBytes fits most results, so that encoding them allocates once.
-const resultBytes = 1 << 10
+const resultBytes = 1 << 10 // fits most results, so that encoding allocates once
 
-// encodeResult returns the JSON text of the result, the server's name added.
+// encodeResult returns the result as JSON, with the server's name.
 func (s *Server) encodeResult(request *Request, result protocol.Result) (json.RawMessage, error) {
 	if p := request.encodedPage; p != nil && request.era.namesServer() && p.result == result {
 		if _, ok := request.back.(rpc.BufferLender); ok {
 			return p.encoded, p.err
 		}
-		// A client in process may change its copy.
+		// In-process clients may modify their copy.
 		return bytes.Clone(p.encoded), p.err
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
@@ -53,9 +52,8 @@ func (s *Server) encodeResult(request *Request, result protocol.Result) (json.Ra
 	return data[len(dst):], nil
 }
 
-// checkQuestionsOfMiddleware refuses questions that did not pass the funnel, which checks
-// capabilities and seals the state without which answers are not accepted. Middleware may pass on
-// the questions of a handler but not ask by itself.
+// checkQuestionsOfMiddleware refuses questions that bypassed the funnel, which checks capabilities
+// and seals the state. Middleware may pass on a handler's questions but not ask itself.
 func checkQuestionsOfMiddleware(request *Request, asks *protocol.InputRequiredResult) error {
 	if rpc.Attached(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")

@@ -6,43 +6,37 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An era is what differs between requests of revision 2026-07-28 ([modernEra]) and those of older
-// revisions, which belong to a session ([*Session]). It is chosen once, when the transport calls
-// [Server.Admit] or [Session.Admit]; nothing else tests which one it is.
+// An era is what differs between requests of revision 2026-07-28 ([modernEra]) and of older
+// revisions, which belong to a session ([*Session]). It is chosen once, in [Server.Admit] or
+// [Session.Admit]; nothing else tests which one it is.
 type era interface {
-	// beginRequest is called before the middleware, endRequest after the response has been made,
-	// with the id that the request began with. In between a session's client can cancel the request
-	// by its id.
+	// beginRequest is called before the middleware, endRequest after the response, with the id at
+	// admission. In between a session's client can cancel the request by its id.
 	beginRequest(a *Admission)
 	endRequest(a *Admission, id protocol.ID)
 	// isAbandoned reports whether the client no longer wants a response.
 	isAbandoned(a *Admission) bool
-	// newPusher returns the pusher of the request, nil where questions are returned instead or
-	// cannot be sent.
+	// newPusher returns nil where questions are returned instead or cannot be sent.
 	newPusher(request *Request) *pusher
-	// sessionKey identifies the session to the funnel; nil: no session.
-	sessionKey() any
-	// answerOwnMethod answers the methods of this era alone, and reports false for others.
+	sessionKey() any // identifies the session to the funnel; nil: no session
+	// answerOwnMethod answers the methods of this era, and reports false for others.
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
-	// hasParamHeaders reports whether arguments must be mirrored into headers. Headers that are
-	// present must agree in any case.
+	// hasParamHeaders reports whether arguments must be mirrored. Present headers must agree.
 	hasParamHeaders() bool
-	// refuseCapabilities returns the error for a client that lacks capabilities.
 	refuseCapabilities(missing protocol.ClientCapabilities) error
-	// refuseTool returns the answer to a call whose tool the client cannot use.
+	// refuseTool returns the outcome of a call whose tool the client cannot use.
 	refuseTool(err error) (protocol.Result, error)
-	// namesServer reports whether results carry the name of the server in _meta.
+	// namesServer reports whether results carry the server's name in _meta.
 	namesServer() bool
-	// sendNow sends a message that relates to no request to the client of a request that has been
-	// answered. It fails with ErrEnded where that is impossible.
+	// sendNow sends an unrelated message after the response, or fails with ErrEnded.
 	sendNow(ctx context.Context, m protocol.Message) error
 	// spellError converts an error, which may be nil, for the wire of this era.
 	spellError(ctx context.Context, request *Request, e *protocol.Error) *protocol.Error
-	// revertFailedOpen is called at the end of each request, err is nil on success. An initialize
-	// opens its session when it is admitted, so that requests may follow at once; if it failed the
-	// session becomes unopened again, and the client may send another initialize.
+	// revertFailedOpen is called at the end of each request; err is nil on success. An initialize
+	// opens its session on admission, so that requests may follow at once; if it fails, the session
+	// becomes unopened and the client may send another.
 	revertFailedOpen(request *Request, err error)
 }
 

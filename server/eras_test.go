@@ -15,13 +15,13 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Both has a choice that revisions spell differently, and defaults.
+// Both has a choice that revisions encode differently, and defaults.
 type Both struct {
 	Region string `json:"region" enum:"eu,us" enumTitles:"Europe,America"`
 	Size   int    `json:"size,omitempty" default:"3"`
 }
 
-// styles are the ways to write a handler. Each says what it was told.
+// styles are the ways to write a handler. Each reports its answers.
 func styles() map[string]rawTool {
 	both := roundtrip.MustQuestion[Both]("both")
 	return map[string]rawTool{
@@ -93,7 +93,6 @@ func styles() map[string]rawTool {
 	}
 }
 
-// runModern drives a tool as a modern client does, answering with answer.
 func runModern(h *harness, tool string, answer func(method string) string) string {
 	more := []string{}
 	for {
@@ -117,8 +116,7 @@ func runModern(h *harness, tool string, answer func(method string) string) strin
 	}
 }
 
-// TestWriteOnce: every style of handler says the same to clients of both eras,
-// whatever the person does.
+// Every style of handler returns the same in both eras, for every decision.
 func TestWriteOnce(t *testing.T) {
 	people := map[string]string{
 		"accepts":        `{"action":"accept","content":{"region":"eu","size":5}}`,
@@ -157,13 +155,11 @@ func TestWriteOnce(t *testing.T) {
 	}
 }
 
-// Rate is a number that keeps its spelling.
 type Rate struct {
 	Rate json.Number `json:"rate" minimum:"1" default:"7.50"`
 }
 
-// TestJSONNumbersAreNumbers: a json.Number is a number in schemas, defaults, questions, answers and
-// results, in both eras.
+// A json.Number is a number in schemas, defaults, questions, answers and results, in both eras.
 func TestJSONNumbersAreNumbers(t *testing.T) {
 	type in struct {
 		N    json.Number  `json:"n" default:"2.50"`
@@ -207,7 +203,7 @@ func TestJSONNumbersAreNumbers(t *testing.T) {
 	h.call("tool", `{"n":"2.50"}`).failed(`field "n"`, "must be a number, got string")
 }
 
-// TestJSONNumbersInAnyValue: wherever an author's value is encoded, a json.Number is a number.
+// A json.Number is encoded as a number in any value.
 func TestJSONNumbersInAnyValue(t *testing.T) {
 	value := map[string]any{"n": json.Number("1.50")}
 	meta, err := protocol.Meta(nil).With("example.com/n", value)

@@ -27,8 +27,8 @@ type Cluster struct {
 	Name string `json:"name"`
 }
 
-// provision asks two questions, the second of which depends on the first. It
-// is the same function in every round.
+// provision asks two questions, the second of which depends on the first. It is the same function
+// in every round.
 func provision(ctx context.Context, call *server.ToolCall,
 	in Cluster) (protocol.CallToolOutcome, error) {
 	where, ok := region.AcceptedContent(ctx)
@@ -42,7 +42,7 @@ func provision(ctx context.Context, call *server.ToolCall,
 	return server.Text(fmt.Sprintf("%s: %d nodes in %s", in.Name, howBig.Nodes, where.Name)), nil
 }
 
-// A tool with two dependent questions: the third round still has the answer of the first.
+// A tool with two dependent questions: the third round still has the first answer.
 func Example_dependentQuestions() {
 	srv, err := server.New(nil)
 	if err != nil {

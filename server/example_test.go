@@ -42,8 +42,7 @@ func printTool(result protocol.Result) {
 	fmt.Printf("isError=%v %s\n", r.IsError, r.Content[0].(*protocol.TextContent).Text)
 }
 
-// A tool asks before it acts. The client, played by hand here, answers and
-// sends the same call again.
+// A tool asks before it acts. The client, simulated here, answers and sends the same call again.
 func Example() {
 	type Input struct {
 		Env string `json:"env" jsonschema:"where to deploy to"`

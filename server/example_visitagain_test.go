@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Visits by caller and purpose are what a server keeps of visits that outlive their calls. Real
-// ones are a table of a database with an index on both.
+// visitsByCaller stores visits that outlive their calls. Use a database table with an index on both
+// columns.
 type visitsByCaller struct {
 	mu       sync.Mutex
 	names    map[visitKey]string
@@ -26,7 +26,7 @@ type visitKey struct {
 	purpose string
 }
 
-// visitOf returns the name of the visit of a caller, which is random, and makes it if need be.
+// visitOf returns the random name of a caller's visit, created on demand.
 func (v *visitsByCaller) visitOf(caller protocol.Principal, purpose string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,15 +43,14 @@ func (v *visitsByCaller) isFinished(visit string) bool {
 	return v.finished[visit]
 }
 
-// finish is what the page does when the person is done there.
+// finish is called by the page when the user is done.
 func (v *visitsByCaller) finish(visit string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.finished[visit] = true
 }
 
-// A person does not finish at the link in time, does so later, and calls again: the second call
-// finds the visit of the first.
+// A user finishes a visit too late and calls again: the second call finds the first visit.
 func Example_visitAgain() {
 	v := &visitsByCaller{names: map[visitKey]string{}, finished: map[string]bool{}}
 	srv, err := server.New(nil)

@@ -14,39 +14,33 @@ import (
 )
 
 // An Extension adds to a server what the protocol itself does not have (basic/versioning,
-// "Extensions"), such as package server/tasks. It exists for clients of revision 2026-07-28 alone:
-// sessions neither see it declared nor have its methods. It must not be changed after
-// [AddExtension].
+// "Extensions"), as package server/tasks does. Only clients of revision 2026-07-28 see its
+// declaration and methods, not sessions. It must not be changed after [AddExtension].
 type Extension struct {
 	// Name is declared by clients and servers, such as "io.modelcontextprotocol/tasks".
-	Name string
-	// Settings are declared with it, a JSON object. Nil: none.
-	Settings json.RawMessage
-	// Methods are its requests.
-	Methods []ExtensionMethod
-	// RunTool is called in place of each tools/call whose tool has been found and may be called,
-	// also in sessions; next runs it. Calls overlap. Nil: tools run directly.
+	Name     string
+	Settings json.RawMessage // declared with it, a JSON object; nil: empty
+	Methods  []ExtensionMethod
+	// RunTool is called for each permitted tools/call, in sessions too. Calls overlap. May be nil.
 	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
-	// Listen is called when a client opens a subscription that names tasks. It returns the tasks
-	// that the client will be notified of, and the sender of the notifications, which may be nil.
-	// Calls overlap. Nil: no notifications about tasks.
+	// Listen is called when a client opens a subscription to tasks. It returns the tasks of which
+	// the client will be notified, and the sender of notifications, which may be nil. Calls
+	// overlap. Nil: there are no notifications about tasks.
 	Listen func(ctx context.Context, call *ExtensionCall, taskIDs []string) (
 		heard []string, announce Announce, err error)
 }
 
-// An Announce sends notifications on a subscription until ctx ends, by send, which adds the id of
-// the subscription and fails when the client is gone.
+// An Announce sends notifications on a subscription until ctx ends, with send, which adds the id of
+// the subscription and fails if the client is gone.
 type Announce func(ctx context.Context, send func(*protocol.Notification) error)
 
-// An ExtensionMethod is a request that an extension defines.
+// An ExtensionMethod is a request method of an extension.
 type ExtensionMethod struct {
-	// Method is its name, which the protocol itself does not have.
-	Method string
-	// Target is the member of the parameters, a string, that the header Mcp-Name repeats. Over HTTP
-	// a request without the header, or with another value, is refused. Empty: none.
+	Method string // its name, not one of the protocol itself
+	// Target is the parameter, a string, that the header Mcp-Name repeats. Over HTTP requests with
+	// a missing or different header are refused. Empty: there is no such header.
 	Target string
-	// Undeclared also serves clients that have not declared the extension. Otherwise they get
-	// missing-capability errors.
+	// Undeclared also serves clients that did not declare the extension, instead of refusing them.
 	Undeclared bool
 	// Handle answers the request. Calls overlap.
 	Handle func(ctx context.Context, call *ExtensionCall) (protocol.Result, error)
@@ -55,17 +49,14 @@ type ExtensionMethod struct {
 // An ExtensionCall is one request of an extension.
 type ExtensionCall struct {
 	Call
-	// Params are a [*protocol.ExtensionParams], or the type that package protocol has for the
-	// method.
+	// Params are a [*protocol.ExtensionParams], or the type in package protocol for the method.
 	Params protocol.Params
-	// Target is the value of [ExtensionMethod].Target.
-	Target string
+	Target string // value of [ExtensionMethod].Target
 
 	server *Server
 }
 
-// SeesResource reports whether the caller sees the resource, as for resources/read. If not, an
-// extension must not reveal it.
+// SeesResource reports whether the caller sees the resource; if not, it must not be revealed.
 func (c *ExtensionCall) SeesResource(uri string) bool {
 	_, sees := find(c.server, c.request, KindResource, resourcesOf, uri)
 	return sees
@@ -78,31 +69,26 @@ func (c *ExtensionCall) ListCache() protocol.CacheHints {
 
 // A ToolRun is the call of a tool on its way to the handler, see [Extension].RunTool.
 type ToolRun struct {
-	// Request is the request as middleware passed it on.
-	Request *Request
-	// Task is that of the [Tool].
-	Task TaskMode
-	// Call goes to the funnel. It may be changed before the tool runs.
-	Call *roundtrip.Call
+	Request *Request        // as middleware passed it on
+	Task    TaskMode        // of the [Tool]
+	Call    *roundtrip.Call // goes to the funnel; may be changed before the tool runs
 }
 
 // A ToolRunner runs a tool.
 type ToolRunner func(ctx context.Context) (protocol.Result, error)
 
-// A TaskMode says whether calls of a tool become tasks, where package server/tasks is in use. The
-// handler begins the task, with [roundtrip.BeginTask].
+// A TaskMode says whether calls of a tool become tasks, which begin with [roundtrip.BeginTask].
 type TaskMode int
 
-// The modes. A TaskCan tool runs in the foreground where the client does not support tasks. A
-// TaskMust tool refuses such clients of revision 2026-07-28; in sessions, whose clients cannot
-// support tasks, it runs in the foreground.
+// The modes. Without client support, a TaskCan tool runs in the foreground, and a TaskMust tool
+// refuses clients of revision 2026-07-28. Sessions lack tasks: both run in the foreground.
 const (
 	TaskNever TaskMode = iota
 	TaskCan
 	TaskMust
 )
 
-// extensions are those of a server. Reads do not lock: an addition replaces the table.
+// extensions are immutable: an addition replaces the table, so that reads need no lock.
 type extensions struct {
 	methods map[string]*extensionMethod
 	named   map[string]json.RawMessage
@@ -116,9 +102,8 @@ type extensionMethod struct {
 	typed     bool // package protocol has a type for its parameters
 }
 
-// AddExtension adds an extension, also while the server runs. It panics when the extension is
-// invalid: no name or a taken one, a method without handler or that exists, Settings that are not
-// an object.
+// AddExtension adds an extension, also while the server runs. It panics if e is invalid: no name or
+// a taken one, an existing method or one without handler, Settings that are not an object.
 func AddExtension(s *Server, e Extension) {
 	mustRegister("extension", e.Name, checkName(e.Name))
 	if e.Settings == nil {
@@ -126,7 +111,7 @@ func AddExtension(s *Server, e Extension) {
 	}
 	err := jsonx.Check(e.Settings)
 	if err == nil && jsonx.KindOf(e.Settings) != jsonx.Object {
-		err = fmt.Errorf("its Settings are no object")
+		err = fmt.Errorf("its Settings are not a JSON object")
 	}
 	mustRegister("extension", e.Name, err)
 	s.extending.Lock()
@@ -141,7 +126,6 @@ func AddExtension(s *Server, e Extension) {
 	s.extensions.Store(next)
 }
 
-// add adds e, and fails where it conflicts with another.
 func (x *extensions) add(e *Extension) error {
 	if _, taken := x.named[e.Name]; taken {
 		return fmt.Errorf("is added already")
@@ -187,7 +171,7 @@ func (s *Server) extensionMethod(method string) *extensionMethod {
 	return nil
 }
 
-// decodeParams reads the parameters of a request, also of an extension, and its target.
+// decodeParams returns the parameters and the target of a request.
 func (s *Server) decodeParams(method string, raw json.RawMessage) (
 	params protocol.Params, target string, err error) {
 	m := s.extensionMethod(method)
@@ -204,14 +188,13 @@ func (s *Server) decodeParams(method string, raw json.RawMessage) (
 	return p, target, err
 }
 
-// isTyped reports whether package protocol has a type for the parameters of the method.
+// isTyped reports whether package protocol has a type for the method's parameters.
 func isTyped(method string) bool {
 	_, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
 	wire, ok := protocol.AsError(err)
 	return !ok || wire.Code != protocol.CodeMethodNotFound
 }
 
-// declareExtensions adds the extensions to what the options declare.
 func (s *Server) declareExtensions(c *protocol.ServerCapabilities) {
 	x := s.extensions.Load()
 	if x == nil {
@@ -225,7 +208,6 @@ func (s *Server) declareExtensions(c *protocol.ServerCapabilities) {
 	c.Extensions = declared
 }
 
-// callExtension answers a request of an extension.
 func (s *Server) callExtension(ctx context.Context, request *Request, m *extensionMethod) (
 	protocol.Result, error) {
 	if !m.Undeclared {
@@ -238,8 +220,7 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 	return result, request.spellLack(err)
 }
 
-// runTool runs a tool through the extension's RunTool. It is not inlined, so that servers without
-// extensions do not pay for the copy of call.
+// runTool calls RunTool of x. Not inlined: servers without extensions do not pay the copy of call.
 //
 //go:noinline
 func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t *tool,
@@ -255,7 +236,7 @@ func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t
 var errNoTasks = errors.New("a tool that must be a task was called, and the server has none: " +
 	"call tasks.New")
 
-// listenToTasks asks the extension which of the tasks the client will be notified of.
+// listenToTasks asks the extension which tasks the client will be notified of.
 func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []string) (
 	heard []string, announce Announce, err error) {
 	x := s.extensions.Load()
@@ -272,15 +253,13 @@ func (s *Server) listenToTasks(ctx context.Context, request *Request, ids []stri
 		Params: request.Params, server: s}, ids)
 }
 
-// NeedsExtension returns the capabilities of a client that has declared an extension, for
-// [Tool].Needs.
+// NeedsExtension returns the capabilities of clients that declare an extension, for [Tool].Needs.
 func NeedsExtension(name string) protocol.ClientCapabilities {
 	return protocol.ClientCapabilities{
 		Extensions: map[string]json.RawMessage{name: json.RawMessage("{}")}}
 }
 
-// refuseUndeclaredTask refuses a task handle, which only middleware can have made, for a client
-// that has not declared the extension.
+// refuseUndeclaredTask refuses a task handle of middleware for a client without the extension.
 func refuseUndeclaredTask(request *Request) error {
 	declared := declaredBy(request.Meta)
 	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {
@@ -289,9 +268,8 @@ func refuseUndeclaredTask(request *Request) error {
 	return nil
 }
 
-// InTask reports whether the request is a run of a task, for which no client waits: it has neither
-// credentials nor an address, and the timeout of a leg does not apply.
+// InTask reports whether the request is a run of a task, for which no client waits: it has no
+// credentials or address, and the timeout of a leg does not apply.
 func (request *Request) InTask() bool { return request.inTask }
 
-// noteTaskRun marks the request of a run of a task.
 func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = rpc.IsTaskRun(ctx) }

@@ -10,7 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// An extension of the tests: it echoes its parameters.
 func echoExtension(name, method string) server.Extension {
 	return server.Extension{Name: name, Settings: json.RawMessage(`{"echoes":true}`),
 		Methods: []server.ExtensionMethod{{Method: method, Target: "what",

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Whatever arrives is answered, once, with the id of the request and with
-// something that can be sent; nothing panics and nothing is the server's fault.
+// Every request gets one encodable response with its id; nothing panics or is a server bug.
 func FuzzHandle(f *testing.F) {
 	seen := &events{}
 	s, err := server.New(&server.Options{Observer: seen})
@@ -72,7 +71,7 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// What a template matches, it can be expanded to again.
+// A match can be expanded to the same URI.
 func FuzzTemplates(f *testing.F) {
 	h := struct{ variables map[string]string }{}
 	s, err := server.New(&server.Options{Roundtrip: roundtrip.Options{Audience: "fuzz"}})

@@ -17,10 +17,9 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// allCapabilities is a client that can be asked everything.
 const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`
 
-// A harness is a server and a client that writes its requests by hand.
+// A harness is a server and a client with handwritten requests.
 type harness struct {
 	*testing.T
 	*server.Server
@@ -37,7 +36,7 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 	}
 	seen := &events{}
 	o.Observer = event.Observers(o.Observer, seen)
-	if o.Roundtrip.MinHumanTime == 0 { // who answers here is a test, at once
+	if o.Roundtrip.MinHumanTime == 0 { // a test answers at once
 		o.Roundtrip.MinHumanTime = -1
 	}
 	s, err := server.New(&o)
@@ -46,7 +45,6 @@ func newHarness(t *testing.T, opts *server.Options) *harness {
 	return &harness{T: t, Server: s, capabilities: allCapabilities, events: seen}
 }
 
-// events records what the observer is told.
 type events struct {
 	mu   sync.Mutex
 	list []event.Event
@@ -58,7 +56,6 @@ func (e *events) Observe(_ context.Context, happened event.Event) {
 	e.list = append(e.list, happened)
 }
 
-// bugs returns the texts of the server's mistakes.
 func (e *events) bugs() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,7 +77,7 @@ func (e *events) panicked() bool {
 	})
 }
 
-// A reply is a response as an independent reader sees it.
+// A reply is a response decoded independently.
 type reply struct {
 	*testing.T
 	result map[string]any
@@ -88,8 +85,7 @@ type reply struct {
 	raw    string
 }
 
-// send sends a request with the members given, such as `"name":"echo"`, after
-// _meta, and reads the reply.
+// send sends a request with members such as `"name":"echo"` after _meta.
 func (h *harness) send(method, members string) reply {
 	h.Helper()
 	meta := fmt.Sprintf(`"_meta":{"%s":"2026-07-28","%s":%s}`,
@@ -100,7 +96,6 @@ func (h *harness) send(method, members string) reply {
 	return h.raw(context.Background(), method, "{"+meta+members+"}")
 }
 
-// raw sends a request with exactly these parameters.
 func (h *harness) raw(ctx context.Context, method, params string) reply {
 	h.Helper()
 	h.lastID++
@@ -110,7 +105,7 @@ func (h *harness) raw(ctx context.Context, method, params string) reply {
 	return h.read(req, response)
 }
 
-// serveDelivered serves a request as a transport does: it has a response also when ctx has ended.
+// serveDelivered serves as a transport does: with a response even if ctx has ended.
 func (h *harness) serveDelivered(ctx context.Context, req *protocol.Request,
 	back protocol.Back) *protocol.Response {
 	return h.Serve(ctx,
@@ -137,7 +132,7 @@ func (h *harness) read(req *protocol.Request, response *protocol.Response) reply
 	return r
 }
 
-// call calls a tool. arguments may be empty for none; more members follow.
+// call calls a tool. arguments may be empty; more members follow.
 func (h *harness) call(name, arguments string, more ...string) reply {
 	h.Helper()
 	members := fmt.Sprintf(`"name":%q`, name)
@@ -152,7 +147,7 @@ func (h *harness) call(name, arguments string, more ...string) reply {
 	return h.send(protocol.MethodCallTool, members)
 }
 
-// state returns the member to echo a reply's requestState with.
+// state returns the member that echoes a reply's requestState.
 func (r reply) state() string {
 	r.Helper()
 	s, ok := r.result["requestState"].(string)
@@ -163,10 +158,9 @@ func (r reply) state() string {
 	return `"requestState":` + string(text)
 }
 
-// answers returns the member that carries the answers, given as JSON members.
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
-// text fails unless the reply is a complete result with the text.
+// text wants a complete result with the text.
 func (r reply) text(want string) {
 	r.Helper()
 	if got := r.firstText(); got != want || r.result["isError"] == true {
@@ -174,7 +168,7 @@ func (r reply) text(want string) {
 	}
 }
 
-// failed fails unless the reply is a tool error that says words.
+// failed wants a tool error that contains words.
 func (r reply) failed(words ...string) {
 	r.Helper()
 	if r.result["isError"] != true {
@@ -199,7 +193,7 @@ func (r reply) firstText() string {
 	return text
 }
 
-// refused fails unless the reply is a JSON-RPC error with the code that says words.
+// refused wants a JSON-RPC error with the code that contains words.
 func (r reply) refused(code int64, words ...string) {
 	r.Helper()
 	if r.err == nil || r.err.Code != code {
@@ -211,8 +205,7 @@ func (r reply) refused(code int64, words ...string) {
 	}
 }
 
-// asks fails unless the reply asks exactly for keys, in order of the keys'
-// names, and carries nothing but what such a result may carry.
+// asks wants exactly these questions, in order of keys, without other members.
 func (r reply) asks(keys ...string) {
 	r.Helper()
 	if r.result["resultType"] != "input_required" {
@@ -232,7 +225,6 @@ func (r reply) asks(keys ...string) {
 	wantList(r, "asks for", slices.Sorted(maps.Keys(requests)), keys)
 }
 
-// at returns the value at a path of member names.
 func at(v any, path ...string) any {
 	for _, name := range path {
 		m, _ := v.(map[string]any)
@@ -258,7 +250,6 @@ func wantPanic(t *testing.T, word string, f func()) {
 
 type none struct{}
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -266,7 +257,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantEqual says what is got in place of what is wanted.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -282,10 +272,8 @@ func addTool(srv *server.Server, name string, handle rawTool) {
 	server.AddRawTool(srv, server.Tool{Name: name}, handle)
 }
 
-// says is a handler that answers with a text.
 func says(text ...string) rawTool { return outcome(server.Text(text...), nil) }
 
-// wantList is wantEqual for lists.
 func wantList[T comparable](t testing.TB, what string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -293,7 +281,6 @@ func wantList[T comparable](t testing.TB, what string, got, want []T) {
 	}
 }
 
-// wantPart says in what a part is missing.
 func wantPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if !strings.Contains(got, part) {
@@ -301,7 +288,6 @@ func wantPart(t testing.TB, what, got, part string) {
 	}
 }
 
-// wantCode checks the code of the error of a response, 0 for none.
 func wantCode(t testing.TB, what string, r *protocol.Response, code int64) {
 	t.Helper()
 	var got int64
@@ -313,7 +299,7 @@ func wantCode(t testing.TB, what string, r *protocol.Response, code int64) {
 	}
 }
 
-// messageOf is a request as it comes from a transport, without params if they are empty.
+// messageOf is a request from a transport, without params if empty.
 func messageOf(id int64, method, params string) *protocol.Request {
 	r := &protocol.Request{ID: protocol.IntID(id), Method: method}
 	if params != "" {
@@ -322,14 +308,12 @@ func messageOf(id int64, method, params string) *protocol.Request {
 	return r
 }
 
-// write sends text as it stands.
 func write(t testing.TB, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
 	noError(t, err)
 }
 
-// wantIs checks what an error is, or wraps.
 func wantIs(t testing.TB, what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -337,7 +321,6 @@ func wantIs(t testing.TB, what string, err, want error) {
 	}
 }
 
-// wantNoPart says in what a part is that must not be there.
 func wantNoPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if strings.Contains(got, part) {

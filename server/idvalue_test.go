@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Two spellings of one number are one id, which goes back as it came.
+// Two spellings of a number are one id, which is returned as sent.
 func TestIDsOnLinesHaveValues(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsk(h.Server, false)
@@ -24,7 +24,7 @@ func TestIDsOnLinesHaveValues(t *testing.T) {
 	c.expect("elicitation/create")
 	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.00E+2}}`)
 	c.expect("notifications/cancelled") // the question of 100 is withdrawn
-	// The id is free again when the call has ended, which comes after that.
+	// The id is free once the call has ended, later.
 	for range 1000 {
 		call("100.0")
 		if strings.Contains(c.expect(), "elicitation/create") {

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
 
-// Inspect tells the page of package server/inspect what runs and how full the limits are. For any
-// other context it does nothing.
+// Inspect reports running requests and limits to the page of server/inspect, whose ctx it needs.
 func (s *Server) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {

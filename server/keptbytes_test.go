@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A _meta that is longer than 16 KiB loses what the protocol does not define, in both eras.
+// A _meta over 16 KiB loses foreign keys, in both eras.
 func TestLongMetaIsDropped(t *testing.T) {
 	var got protocol.Meta
 	h := newHarness(t, nil)
@@ -44,7 +44,6 @@ func TestLongMetaIsDropped(t *testing.T) {
 	}
 }
 
-// Calls that wait keep no long _meta.
 func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 	const calls, size = 20, 3 << 20
 	h := newHarness(t, &server.Options{})
@@ -63,7 +62,7 @@ func TestCallsThatWaitKeepNoLongMeta(t *testing.T) {
 	}
 }
 
-// quotaEvents counts and forgets the events about a resource.
+// quotaEvents counts and removes the events about a resource.
 func quotaEvents(e *events, resource string) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

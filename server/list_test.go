@@ -15,7 +15,6 @@ import (
 
 var anonymous = protocol.Principal{}
 
-// names returns the names of a list's entries.
 func (r reply) names(list string) []string {
 	r.Helper()
 	entries, ok := r.result[list].([]any)
@@ -37,7 +36,7 @@ func getNothing(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
 	return &protocol.GetPromptResult{}, nil
 }
 
-// lists are the four list methods, the member of the list, and how to add to it.
+// lists are the four list methods, their members, and how to add entries.
 var lists = []struct {
 	method, member string
 	add            func(s *server.Server, name string)
@@ -86,7 +85,7 @@ func TestPages(t *testing.T) {
 			h := newHarness(t, &server.Options{PageSize: 3})
 			var want []string
 			for i := range 7 {
-				// Neither alphabetical nor numerical order.
+				// Neither alphabetical nor numerical.
 				want = append(want, fmt.Sprintf("n%d", (i*5)%7))
 				l.add(h.Server, want[i])
 			}
@@ -114,7 +113,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Many clients show the first page alone.
+// Many clients show only the first page.
 func TestDefaultPageHoldsWhatServersHave(t *testing.T) {
 	h := newHarness(t, nil)
 	for i := range 1001 {
@@ -195,7 +194,7 @@ func TestChangesWhileRunning(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				l.remove(h.Server, name)
 			}
-			// What was offered stays offered: clients have seen it.
+			// The capability stays: clients have seen it.
 			if got := h.send(l.method, "").names(l.member); len(got) != 0 {
 				t.Errorf("list is %q, want none", got)
 			}
@@ -225,7 +224,7 @@ func TestConcurrentChanges(t *testing.T) {
 	wantList(t, "list is", h.send(protocol.MethodListTools, "").names("tools"), []string{"first"})
 }
 
-// A client in process may do with a list what it likes.
+// An in-process client may modify its list.
 func TestListsAreNotShared(t *testing.T) {
 	h := newHarness(t, nil)
 	lists[0].add(h.Server, "a")
@@ -255,7 +254,7 @@ func TestDiscover(t *testing.T) {
 	lists[0].add(h.Server, "a")
 	lists[3].add(h.Server, "a")
 	wantEqual(t, "capabilities are", features(h), "map[logging:map[] "+resources+" "+tools+"]")
-	// What is promised is declared as what is there.
+	// Promised features are declared like existing ones.
 	h = newHarness(t, &server.Options{Capabilities: declaresAll()})
 	if got, want := features(h), "map[logging:map[] "+prompts+" "+resources+" "+tools+
 		"]"; got != want {
@@ -263,7 +262,6 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDefinitionsAreRelayed holds that lists show all of a definition.
 func TestDefinitionsAreRelayed(t *testing.T) {
 	icons := []protocol.Icon{{Src: "https://example.com/i.png", MIMEType: "image/png",
 		Sizes: []string{"48x48", "any"}, Theme: "dark"}}

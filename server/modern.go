@@ -7,15 +7,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Admit decodes the parameters of a request and checks it before dispatch: that it declares its
-// version and capabilities, that the version is supported, and that the method exists and is
-// offered. It never fails: an invalid request carries its refusal. The message must have been read
-// by [protocol.DecodeMessage].
+// Admit decodes and checks a request before dispatch: it must declare its version and capabilities,
+// the version must be supported, and the method must exist and be offered. It never fails: an
+// invalid request carries its refusal. req must come from [protocol.DecodeMessage].
 func (s *Server) Admit(req *protocol.Request, d Delivery) *Admission {
 	return s.admitRequest(req, &d, nil)
 }
 
-// admitRequest is Admit for a message that may be malformed.
 func (s *Server) admitRequest(
 	req *protocol.Request, d *Delivery, malformed *protocol.Error,
 ) *Admission {
@@ -31,8 +29,7 @@ func (s *Server) admitRequest(
 		request.Refuse(s.checkRequest(request.Message.Method, request.Meta))
 		return a
 	}
-	// A request that cannot be read may have a version that explains why. The parameters of
-	// discover are nothing but _meta.
+	// The version may explain an unreadable request. The parameters of discover are only _meta.
 	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, request.Message.Params)
 	if metaErr != nil && request.Message.Method != protocol.MethodInitialize {
 		request.Meta = &protocol.RequestMeta{}
@@ -45,8 +42,8 @@ func (s *Server) admitRequest(
 	return a
 }
 
-// checkRequest returns why a request may not be dispatched, nil if it may. initialize, which has no
-// version in _meta, comes first, then the version, which decides what methods and keys mean.
+// checkRequest returns the reason not to dispatch a request, or nil. initialize, which has no
+// version in _meta, comes first, then the version, which defines methods and keys.
 func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
 	switch {
 	case method == protocol.MethodInitialize:
@@ -66,7 +63,7 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 	return nil
 }
 
-// refuseInitialize answers a legacy client where there are no sessions (basic/versioning).
+// refuseInitialize refuses a legacy client where there are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
 	e := protocol.Errorf(protocol.CodeMethodNotFound,
 		"method not found: initialize; this server supports %v", rules.ModernRevisions())
@@ -75,15 +72,14 @@ func refuseInitialize() *protocol.Error {
 	}{rules.ModernRevisions()})
 }
 
-// modernEra is the era of revision 2026-07-28, whose requests are independent and return their
-// questions.
+// modernEra is the era of revision 2026-07-28: independent requests that return their questions.
 type modernEra struct{ server *Server }
 
 func (modernEra) beginRequest(*Admission) {}
 
 func (modernEra) endRequest(*Admission, protocol.ID) {}
 
-// isAbandoned is false: transports know without messages whether a client is gone.
+// isAbandoned is false: transports notice by themselves that a client is gone.
 func (modernEra) isAbandoned(*Admission) bool { return false }
 
 func (modernEra) newPusher(*Request) *pusher { return nil }
@@ -117,7 +113,6 @@ func (modernEra) refuseTool(err error) (protocol.Result, error) { return nil, er
 
 func (modernEra) namesServer() bool { return true }
 
-// sendNow implements [era]: nothing follows the response.
 func (modernEra) sendNow(context.Context, protocol.Message) error { return ErrEnded }
 
 func (modernEra) spellError(_ context.Context, _ *Request, e *protocol.Error) *protocol.Error {

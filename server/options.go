@@ -11,75 +11,64 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// The defaults of [Options].
 const (
-	// defaultPageSize is more than servers have: many clients show the first page alone.
+	// defaultPageSize exceeds the lists of most servers: many clients show only the first page.
 	defaultPageSize = 1000
-	// defaultTTL is short because lists change with deployments, and five minutes of a stale list
-	// do no harm.
-	defaultTTL = 5 * time.Minute
+	defaultTTL      = 5 * time.Minute // lists change with deployments; short staleness is harmless
 )
 
 // Options configure a [Server]. The zero value works.
 type Options struct {
-	// Info names the server to clients. An empty name becomes "rondo", an empty version "0.0.0".
+	// Info names the server to clients. Empty: name "rondo", version "0.0.0".
 	Info protocol.Implementation
-	// Instructions tell a model how to use the server; empty: none.
+	// Instructions tell a model how to use the server; may be empty.
 	Instructions string
-	// Capabilities declares Tools, Prompts, Resources or Completions before anything is registered,
-	// for servers that add some while they run, and names extensions. Registered features, and
-	// announcements of changes, are declared anyway.
+	// Capabilities declares Tools, Prompts, Resources or Completions before any are registered, and
+	// names extensions. Registered features and announcements of changes are declared anyway.
 	Capabilities protocol.ServerCapabilities
 	// Roundtrip configures tools/call, prompts/get and resources/read. An empty Audience becomes
-	// Info.Name; one of the two is required beside a shared key. Its Observer must be nil: that of
-	// the server gets its events, too.
-	Roundtrip roundtrip.Options
-	// Middleware wraps every request, outermost first.
-	Middleware []Middleware
+	// Info.Name; a shared key requires one of the two. Its Observer must be nil: see Observer.
+	Roundtrip  roundtrip.Options
+	Middleware []Middleware // wraps every request, outermost first
 	// Observer gets the events of the server and of Roundtrip. May be nil.
 	Observer event.Observer
 	// PageSize is the number of definitions on a page of a list, 0: 1000, negative: all.
 	PageSize int
-	// ListTTL is how long clients may reuse lists, and the answer to server/discover, 0: 5 minutes,
-	// negative: not at all.
+	// ListTTL is how long clients may cache lists and discovery, 0: 5 minutes, negative: never.
 	ListTTL time.Duration
-	// Visible decides what a principal may see: it is called for every tool, prompt, resource and
-	// template, with its name, URI or template. Hidden definitions are neither listed nor found,
-	// and their updates are not announced; that a list changed is announced to every listener.
-	// Caches never share lists between principals then. Calls may overlap; it is called for a whole
-	// list at a time and must be quick. Nil: everything is visible.
+	// Visible reports whether p may see a tool, prompt, resource or template with that name, URI or
+	// template. Hidden definitions are neither listed nor found, and their updates are not
+	// announced; list changes are announced to every listener. Caches never share lists then. Calls
+	// may overlap; it is called for every entry and must be fast. Nil: all are visible.
 	Visible func(p protocol.Principal, kind Kind, name string) bool
-	// MaxSubscriptions is how many subscriptions may be open at once, 0: 10,000, negative: no
-	// limit. One authenticated principal may have a quarter of them; anonymous clients together may
-	// have all where the transport does not authenticate, else three quarters.
+	// MaxSubscriptions limits open subscriptions, 0: 10,000, negative: no limit. One principal may
+	// have a quarter; anonymous clients share all, or three quarters if the transport
+	// authenticates.
 	MaxSubscriptions int
 	// Watch is called before the first subscription to the resource at uri is acknowledged, so that
-	// a server watches what somebody listens to, and then calls [Server.ResourceUpdated]. stop,
-	// which may be nil, is called once the last subscriber is gone or the server closes; ctx ends
-	// then, too. Subscriptions of both eras count, those of resources alone that their clients
-	// could read when they subscribed. Calls for one URI never overlap. Clients choose what a
-	// template matches: check uri as you do when it is read. Nil: nothing is watched.
+	// the server watches only what is subscribed to; it then calls [Server.ResourceUpdated]. When
+	// the last subscriber is gone or the server closes, ctx ends and stop, which may be nil, is
+	// called. Subscriptions of both eras count if their client could read the resource when it
+	// subscribed. Calls for one URI never overlap. Clients choose what matches a template: validate
+	// uri as when reading it. Nil: nothing is watched.
 	Watch func(ctx context.Context, uri string) (stop func())
-	// NoSubscriptions neither declares nor serves subscriptions/listen, resources/subscribe and
-	// listChanged, for servers whose lists and resources do not change. Changes are not announced.
+	// NoSubscriptions disables subscriptions/listen, resources/subscribe and listChanged.
 	NoSubscriptions bool
-	// ParseArguments accepts arguments of tools that a model sent as JSON text, such as "[1]" or
-	// "5", where the input schema admits no string there: only if the arguments do not match it as
-	// they came, and match it so. Handlers get the values, and the event
-	// [event.MessageRepaired] names them. Arguments that are relayed stay as they are.
+	// ParseArguments accepts tool arguments that a model sent as JSON text, such as "[1]" or "5",
+	// where the input schema admits no string: only if the original arguments do not match the
+	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments stay
+	// unchanged.
 	ParseArguments bool
-	// ShutdownWaitsForPeople has shutdowns, of the server and its transports, wait for requests
-	// whose questions are with clients, as they do for running ones. Without it such requests end
-	// at once, because a person may take longer than any deployment, and their callers are told to
-	// call again. A tools/call gets that as the text of a failed result without retryAfterMs: its
-	// handler has begun, and a client must not call a tool again by itself. Requests that only read
-	// get CodeBusy with retryAfterMs.
+	// ShutdownWaitsForPeople makes shutdowns, of the server and its transports, wait for requests
+	// that wait for users, as for running ones. Without it such requests end at once, because a
+	// user may take longer than any deployment, and callers are told to call again. For a
+	// tools/call this is the text of a failed result without retryAfterMs: its handler has begun,
+	// so clients must not retry automatically. Requests that only read get CodeBusy.
 	ShutdownWaitsForPeople bool
-	// ModernOnly refuses sessions: the error of initialize names the supported revisions.
+	// ModernOnly refuses sessions: the error of initialize lists the supported revisions.
 	ModernOnly bool
-	// PrivateLists keeps lists and the answer to server/discover out of shared caches. Set it where
-	// a middleware shows principals different things; transports that authenticate do so
-	// themselves.
+	// PrivateLists keeps lists and the answer to server/discover out of shared caches. Set it if a
+	// middleware shows principals different lists; transports that authenticate set it themselves.
 	PrivateLists bool
 
 	observed bool // somebody is told what happens
@@ -115,8 +104,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarableCapabilities returns the part of c that an author may declare. Changes of features that
-// may be added later are announced.
+// declarableCapabilities returns the part of c that an author may declare, with listChanged.
 func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions,
 		Completions: c.Completions}

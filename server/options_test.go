@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestNumbersOfOptions: 0 is the default, a negative number turns something off.
+// 0 is the default, a negative number disables a feature.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"PageSize": false, "ListTTL": false, "MaxSubscriptions": false,
@@ -23,7 +23,6 @@ func TestNumbersOfOptions(t *testing.T) {
 	})
 }
 
-// TestNumbersOfStreamOptions is the same for line streams.
 func TestNumbersOfStreamOptions(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
 	servertest.CheckNumberFields(t, map[string]bool{
@@ -34,7 +33,7 @@ func TestNumbersOfStreamOptions(t *testing.T) {
 	})
 }
 
-// TestSubscriptionsWithoutLimit: a negative MaxSubscriptions limits no principal either.
+// A negative MaxSubscriptions limits no principal either.
 func TestSubscriptionsWithoutLimit(t *testing.T) {
 	listens(t, &server.Options{MaxSubscriptions: -1}, func(t *testing.T, h *harness) {
 		ctx, cancel := context.WithCancel(server.WithPrincipal(t.Context(), guest))
@@ -52,7 +51,6 @@ func TestSubscriptionsWithoutLimit(t *testing.T) {
 	})
 }
 
-// signalBack is closed by the first notification.
 type signalBack chan struct{}
 
 func (b signalBack) Notify(context.Context, *protocol.Notification) error {
@@ -64,7 +62,6 @@ type ignoresEvents struct{}
 
 func (ignoresEvents) Observe(context.Context, event.Event) {}
 
-// TestOneObserver: there is one place to name the observer.
 func TestOneObserver(t *testing.T) {
 	_, err := server.New(&server.Options{Roundtrip: roundtrip.Options{Observer: ignoresEvents{}}})
 	if err == nil || !strings.Contains(err.Error(), "Roundtrip.Observer: ") {

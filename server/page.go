@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A snapshot is what is registered at one time. It is immutable; pages are encoded on demand.
+// A snapshot is the immutable state of a registry. Pages are encoded on demand.
 type snapshot[E entry] struct {
 	entries []E
 	index   map[string]E
@@ -22,7 +22,6 @@ type snapshot[E entry] struct {
 	private func() []*page
 }
 
-// A page is one page of a list, with its encoding.
 type page struct {
 	result  protocol.Result
 	encoded json.RawMessage
@@ -61,7 +60,7 @@ func (s *snapshot[E]) setCursors(method string) {
 	}
 }
 
-// pageAt returns the size entries from at on and the cursor of the next page.
+// pageAt returns size entries from at on, and the cursor of the next page.
 func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
 	end := min(at+size, len(all))
 	if end < len(all) {
@@ -70,13 +69,11 @@ func pageAt[E entry](all []E, method string, at, size int) (entries []E, next st
 	return all[at:end], next
 }
 
-// newCursor returns the cursor of a page. Replicas with the same list understand it. Only cursors
-// that lead to a page are accepted.
+// newCursor returns the cursor of a page, the same on all replicas with the same list.
 func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
 
-// definitionsOf returns the definitions of entries, for the result that lists them.
 func definitionsOf[E, D any](entries []E, definition func(E) D) []D {
 	list := make([]D, len(entries))
 	for i, e := range entries {
@@ -85,7 +82,6 @@ func definitionsOf[E, D any](entries []E, definition func(E) D) []D {
 	return list
 }
 
-// answerList answers one of the list requests.
 func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.Result, error) {
 	switch request.Message.Method {
 	case protocol.MethodListTools:
@@ -98,7 +94,6 @@ func (s *Server) answerList(request *Request, p *protocol.ListParams) (protocol.
 	return listPage(s, request, KindResourceTemplate, templatesOf, p.Cursor)
 }
 
-// newCursorError refuses a cursor that leads to no page that the client may see.
 func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
 		"invalid params: cursor: does not lead to a page of this list; list again without it")
@@ -114,7 +109,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 	method := request.Message.Method
 	switch {
 	case s.opts.Visible != nil:
-		// Visible entries are paged anew: gaps in common pages would reveal how much is hidden.
+		// Paged anew: gaps in common pages would reveal how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
 			func(e E) bool { return !s.isVisible(request.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
@@ -140,7 +135,7 @@ func (s *Server) listHints(private bool) protocol.CacheHints {
 		Public: s.isPublic(private)}
 }
 
-// isPublic reports whether everybody is shown the same.
+// isPublic reports whether all callers get the same list.
 func (s *Server) isPublic(private bool) bool {
 	return !private && !s.opts.PrivateLists && s.opts.Visible == nil
 }

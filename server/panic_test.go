@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// panickingObserver is an observer that should not have been written.
 type panickingObserver struct{}
 
 func (panickingObserver) Observe(_ context.Context, e event.Event) {
@@ -23,13 +22,11 @@ func (panickingObserver) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// observing is an observer.
 type observing func(event.Event)
 
 func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 
-// TestStdioPanicOutsideHandlers: what panics beside handlers ends its request
-// and not the process, which has other clients.
+// A panic beside handlers ends its request, not the process, which has other clients.
 func TestStdioPanicOutsideHandlers(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	noError(t, err)
@@ -57,13 +54,12 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideHandlers: a panic of an observer is an error to the caller of
-// Serve, in process and in sessions, and told to whoever asked.
+// A panic of an observer becomes an error of Serve and calls Panicked.
 func TestPanicOutsideHandlers(t *testing.T) {
 	fall := func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Message.Method == protocol.MethodListTools {
-				// which the observer is told beside all handlers
+				// the observer gets it outside all handlers
 				return nil, errors.New("no error of the protocol")
 			}
 			if request.Message.Method == protocol.MethodInitialize &&
@@ -129,8 +125,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	noError(t, srv.Shutdown(t.Context()))
 }
 
-// TestPanicOfTheTransport: what Panicked panics with goes on to the caller of
-// Serve, and the server is rid of the request.
+// A panic of Panicked reaches the caller of Serve, and the server drops the request.
 func TestPanicOfTheTransport(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	noError(t, err)
@@ -146,8 +141,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 	noError(t, srv.Shutdown(t.Context()))
 }
 
-// TestSessionNewsOutlivePanics: who decides what a client may learn panics. It is
-// told to nobody, reported, and the next news are sent.
+// A panic of Visible is reported, the update dropped, and the next one sent.
 func TestSessionNewsOutlivePanics(t *testing.T) {
 	broken, told := true, make(chan struct{})
 	h := newHarness(t, &server.Options{Observer: observing(func(e event.Event) {
@@ -176,7 +170,6 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 	}
 }
 
-// TestSessionNewsOutliveTheTransport: what sends the news panics, once.
 func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	told, sent := make(chan string, 1), make(chan string, 1)
 	h := newHarness(t, &server.Options{Observer: observing(func(e event.Event) {
@@ -206,13 +199,12 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	wantEqual(t, "sent", <-sent, protocol.NotifyToolsChanged)
 }
 
-// panicky panics where no middleware catches it: while a result is encoded.
+// panicky panics where no middleware recovers it: during encoding.
 type panicky struct{}
 
 func (panicky) MarshalJSON() ([]byte, error) { panic("marshal") }
 
-// TestHandlerThatEndsItsGoroutine: the client of a line stream gets a response
-// even so, and the id is free again. So it does where the encoding of a result panics.
+// The client still gets a response, and the id is free, as after a panic during encoding.
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("leave", func(context.Context, *server.ToolCall) (toolOutcome, error) {

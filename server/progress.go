@@ -14,8 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A requestChannel carries messages of one request to its client, in order, and none after the
-// response.
+// A requestChannel carries messages of one request to its client, in order, until the response.
 type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
@@ -23,13 +22,11 @@ type requestChannel struct {
 	progress *progressState // nil: no progress was sent yet
 }
 
-// A progressState is what a request knows of its progress.
 type progressState struct {
 	last   float64 // that the handler reported since it was entered
 	values waiting.ProgressSequence
 }
 
-// progressLocked returns the state of the progress and creates it on demand.
 func (o *requestChannel) progressLocked() *progressState {
 	if o.progress == nil {
 		o.progress = &progressState{last: math.Inf(-1)}
@@ -37,8 +34,7 @@ func (o *requestChannel) progressLocked() *progressState {
 	return o.progress
 }
 
-// resetProgress is called before each run of the handler. In a session the handler runs several
-// times within one request, and each run may report the same progress again.
+// resetProgress precedes each run of the handler: in a session later runs may repeat progress.
 func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
@@ -50,14 +46,12 @@ func (o *requestChannel) resetProgress() {
 	}
 }
 
-// Notify implements [protocol.Back].
 func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.sendLocked(ctx, n)
 }
 
-// sendLocked sends a notification under mu, which keeps messages in order.
 func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
@@ -74,14 +68,12 @@ func (o *requestChannel) closeChannel() {
 	o.ended = true
 }
 
-// Progress tells the client how far the request has come, if it sent a progress token
-// (basic/patterns/progress). progress must increase from call to call, else it is an error and is
-// not sent; total is 0 when unknown; message is optional. After the end of the request Progress
-// fails.
+// Progress reports the progress of the request, if the client sent a progress token
+// (basic/patterns/progress). progress must increase from call to call, else it is not sent and an
+// error is returned. total is 0 if unknown, message optional. After the response Progress fails.
 //
-// A handler that runs again after a question may begin anew: progress that the client knows already
-// is not sent again. While the request waits for a person, heartbeats go out on the same token, see
-// [roundtrip.Options]; they increase the value by less than the handler does.
+// A handler that runs again after a question may start over: known progress is not sent again.
+// While the request waits for a user, heartbeats increase it slightly (see [roundtrip.Options]).
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
@@ -129,8 +121,8 @@ func progressNotification(token protocol.ID, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// sendHeartbeat sends progress that only means that the request waits for a person. Errors are
-// ignored: sending the question or the response shows that a client is gone.
+// sendHeartbeat sends progress while the request waits for a user. It ignores errors: sending the
+// question or the response will report that the client is gone.
 func (request *Request) sendHeartbeat(ctx context.Context) {
 	o := request.channel
 	o.mu.Lock()
@@ -152,10 +144,9 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	_ = o.sendLocked(ctx, n)
 }
 
-// Log sends a log message to the client, if it wants messages of this level: the level is the
-// request's own or, in a session, the one that was set last (server/utilities/logging). logger
-// names the part of the program and may be empty, data is encoded as JSON. Do not log secrets:
-// credentials, answers of others, internals.
+// Log sends a log message if the client wants its level: the level of the request or, in a session,
+// the one set last (server/utilities/logging). logger names the component and may be empty; data is
+// encoded as JSON. Do not log secrets: credentials, other users' answers, internals.
 func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string,
 	data any) error {
 	if !level.Valid() {

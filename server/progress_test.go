@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// callWith calls the tool x under a _meta with more members and returns what was sent on the way.
+// callWith calls the tool x with more members in _meta, and returns the notifications.
 func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	h.Helper()
 	if meta != "" {
@@ -28,7 +28,6 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 	return h.read(req, response), way
 }
 
-// params returns the parameters of notifications, all of which must be of one method.
 func paramsOf(t *testing.T, method string, list []*protocol.Notification) (all []string) {
 	t.Helper()
 	for _, n := range list {
@@ -106,7 +105,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestConcurrentProgress holds that what is sent increases, however many report.
+// Progress increases, even with concurrent reports.
 func TestConcurrentProgress(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("x", func(ctx context.Context, c *server.ToolCall) (toolOutcome, error) {
@@ -133,7 +132,6 @@ func TestConcurrentProgress(t *testing.T) {
 	wantEqual(t, "the last progress is", last, 99)
 }
 
-// TestNothingFollowsTheResponse has handlers that leave goroutines behind.
 func TestNothingFollowsTheResponse(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)
@@ -221,8 +219,7 @@ func TestLogData(t *testing.T) {
 	wantList(t, "sent", paramsOf(t, protocol.NotifyMessage, way), want)
 }
 
-// TestServerItselfDoesNotLog holds that what goes wrong inside stays inside,
-// even for a client that wants to hear everything.
+// Internal failures are not logged to clients.
 func TestServerItselfDoesNotLog(t *testing.T) {
 	handlers := map[string]func(context.Context, *server.ToolCall) (toolOutcome, error){
 		"panic": func(context.Context, *server.ToolCall) (toolOutcome, error) {

@@ -10,12 +10,11 @@ import (
 
 // A Prompt describes a prompt to register (server/prompts). It must not be changed afterwards.
 type Prompt struct {
-	// Name is unique within the server.
-	Name        string
+	Name        string // unique within the server
 	Title       string
 	Description string
 	Icons       []protocol.Icon
-	// Arguments of the prompt. A request without a required one is refused before the handler runs.
+	// Arguments of the prompt. Requests that lack a required one are refused.
 	Arguments []protocol.PromptArgument
 	Meta      protocol.Meta
 	// Extra is as in [Resource].
@@ -24,23 +23,20 @@ type Prompt struct {
 	Needs             protocol.ClientCapabilities
 	Scopes            []string
 	AcceptUnsolicited bool
-	// Complete suggests values for the arguments. Nil: none.
-	Complete Completer
+	Complete          Completer // suggests values for the arguments; may be nil
 }
 
 // A PromptCall is one leg of a request for a prompt.
 type PromptCall struct {
 	Call
 	Name string
-	// Arguments are the values that were sent, by name, also of unknown names; nil if there were
-	// none.
+	// Arguments are the values by name, also of unknown names; nil if none were sent.
 	Arguments map[string]string
 }
 
-// A PromptHandler fills in a prompt, or asks for what is missing.
+// A PromptHandler fills in a prompt, or asks for missing input.
 type PromptHandler func(ctx context.Context, call *PromptCall) (protocol.GetPromptOutcome, error)
 
-// prompt is a registered prompt.
 type prompt struct {
 	definition        protocol.Prompt
 	needs             protocol.ClientCapabilities
@@ -52,8 +48,8 @@ type prompt struct {
 
 func (p *prompt) entryKey() string { return p.definition.Name }
 
-// AddPrompt registers a prompt, also while the server runs. It panics when the prompt is invalid:
-// no name or a taken one, an argument without a name or with that of another, no handler.
+// AddPrompt registers a prompt, also while the server runs. It panics if the prompt is invalid: no
+// name or a taken one, an argument without a name or with that of another, no handler.
 func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	c := s.registrations()
 	mustRegister("prompt", p.Name, checkHandler(handler != nil), checkName(p.Name),
@@ -73,7 +69,7 @@ func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	c.server.noteCompleter(p.Complete)
 }
 
-// RemovePrompt removes a prompt. It reports whether there was one of that name.
+// RemovePrompt removes a prompt and reports whether it existed.
 func (s *Server) RemovePrompt(name string) bool { return s.own.prompts.removeEntry(name) }
 
 func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) protocol.Result {
@@ -81,7 +77,6 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 		Prompts: definitionsOf(prompts, func(p *prompt) protocol.Prompt { return p.definition })}
 }
 
-// findPrompt returns a prompt that the caller of request may use.
 func (s *Server) findPrompt(request *Request, name string) (*prompt, error) {
 	p, ok := find(s, request, KindPrompt, promptsOf, name)
 	if !ok {
@@ -91,7 +86,6 @@ func (s *Server) findPrompt(request *Request, name string) (*prompt, error) {
 	return p, request.checkScopes(p.scopes)
 }
 
-// getPrompt answers prompts/get.
 func (s *Server) getPrompt(ctx context.Context, request *Request,
 	params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, err := s.findPrompt(request, params.Name)
@@ -114,7 +108,7 @@ func (s *Server) getPrompt(ctx context.Context, request *Request,
 	})
 }
 
-// decodeArguments reads the arguments and refuses the request if one is missing.
+// decodeArguments decodes the arguments and refuses the request if one is missing.
 func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams,
 	known []protocol.PromptArgument) error {
 	if params.Arguments != nil {

@@ -18,28 +18,23 @@ import (
 )
 
 // A BackSender is a [Delivery].Back that also sends requests to the client of a [Session], on the
-// stream of the request that they relate to. Calls may overlap. The client's answer goes to
-// [Session.Deliver].
+// stream of the request that they relate to. Calls may overlap. Answers go to [Session.Deliver].
 type BackSender interface {
 	protocol.Back
-	// Send sends a request, or the notification that withdraws one, which must go out even though
-	// the client has cancelled the related request. An error means that the client cannot be
-	// reached.
+	// Send sends a request, or the notification that withdraws one, even if the client has
+	// cancelled the related request. It fails if the client is unreachable.
 	Send(ctx context.Context, m protocol.Message) error
 }
 
-// maxPendingPushes limits the open questions of a session. A round has a few.
-const maxPendingPushes = 100
+const maxPendingPushes = 100 // open questions of a session; a round has a few
 
-// withdrawTimeout limits sending the withdrawal of a question.
-const withdrawTimeout = time.Second
+const withdrawTimeout = time.Second //
 
 var (
 	errTooManyPushes = errors.New("server: too many questions wait for the client")
 	errWithdrawn     = errors.New("server: the request that asked has ended")
 )
 
-// A pushTable holds the unanswered questions of a session. Its zero value is ready.
 type pushTable struct {
 	mu      sync.Mutex
 	last    uint64
@@ -47,7 +42,7 @@ type pushTable struct {
 	closed  bool
 }
 
-// A pendingPush is one question that was sent. Its id is its progress token, too.
+// A pendingPush is one question that was sent. Its id is also its progress token.
 type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
@@ -55,20 +50,18 @@ type pendingPush struct {
 	// answered is closed by completePush, and never for a question that its own Push withdraws.
 	answered chan struct{}
 
-	// The answer, once there is one.
+	// set before answered is closed
 	result json.RawMessage
 	err    error
 }
 
-// completePush passes the outcome to the goroutine in [pusher.Push]. It is called only by the code
-// that removed the question from the table, so once.
+// completePush passes the outcome to [pusher.Push]. Only the remover of the question calls it.
 func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	p.result, p.err = result, err
 	close(p.answered)
 }
 
-// addPush reserves an id for a question. Ids are strings, which clients do not confuse with their
-// own integers, and are never reused.
+// addPush reserves a unique id: a string, which clients do not confuse with their own integers.
 func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +87,7 @@ func pushID(n uint64) protocol.ID {
 	return id
 }
 
-// removePush removes a question and reports whether it was in the table: only the caller that gets
-// true may complete it.
+// removePush removes a question. Only the caller that gets true may complete it.
 func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +110,7 @@ func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
 	return true
 }
 
-// extendPush restarts the timeout of the question whose progress token is token.
+// extendPush restarts the timeout of the question with that progress token.
 func (t *pushTable) extendPush(token protocol.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +119,7 @@ func (t *pushTable) extendPush(token protocol.ID) {
 	}
 }
 
-// failPushes fails all questions, and those that are added later, with errSessionClosed.
+// failPushes fails all questions, also later ones, with errSessionClosed.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,15 +144,13 @@ func (t *pushTable) removePushesOf(from *pusher) []*pendingPush {
 	return removed
 }
 
-// A pusher sends the questions of one request to the client, on the channel of that request, and
-// waits for the answers.
+// A pusher sends the questions of one request on its channel and waits for the answers.
 type pusher struct {
 	session *Session
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// withdrawing is held for reading while one question is withdrawn. withdrawRemaining, which
-	// ends the request, locks it to wait for these withdrawals.
+	// withdrawing is read-locked by a withdrawal; withdrawRemaining locks it to wait for these.
 	withdrawing sync.RWMutex
 }
 
@@ -169,7 +159,7 @@ var (
 	_ roundtrip.VisitCompleter = (*pusher)(nil)
 )
 
-// CannotPush returns why no question can be sent now. The funnel calls it before a question.
+// CannotPush returns why no question can be sent now, or "".
 func (p *pusher) CannotPush() string {
 	if c, ok := p.back.(rpc.PushChecker); ok {
 		return c.CannotPush()
@@ -177,7 +167,6 @@ func (p *pusher) CannotPush() string {
 	return ""
 }
 
-// CompleteVisit implements [roundtrip.VisitCompleter].
 func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
 	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: elicitationID})
 	if err != nil {
@@ -187,10 +176,9 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 		Params: params})
 }
 
-// Push implements [roundtrip.Pusher]. It waits for the answer, which [Session.Deliver] brings on
-// the goroutine of another message, for the end of the session, which fails all questions, or for
-// the end of ctx, with which the funnel withdraws the question. A question counts as written once
-// the stream of the request has it, even if the client has to reconnect.
+// Push implements [roundtrip.Pusher]. It waits for the answer, which [Session.Deliver] brings, for
+// the end of the session, which fails all questions, or for the end of ctx, which withdraws the
+// question. A question counts as written once the stream has it, even if the client must reconnect.
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend,
 	written func()) (json.RawMessage, error) {
 	asked, err := p.session.pushes.addPush(p, extend)
@@ -210,12 +198,12 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	if p.withdrawPending(asked, context.Cause(ctx)) {
 		return nil, context.Cause(ctx)
 	}
-	// Another goroutine has removed the question and is about to complete it.
+	// Another goroutine has removed the question and will complete it.
 	<-asked.answered
 	return asked.result, asked.err
 }
 
-// withdrawPending withdraws a question and reports whether it had no answer yet.
+// withdrawPending withdraws a question and reports whether it was unanswered.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
 	defer p.withdrawing.RUnlock()
@@ -226,8 +214,7 @@ func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	return waiting
 }
 
-// sendWithdrawal sends notifications/cancelled (basic/utilities/cancellation) on the stream of the
-// question.
+// sendWithdrawal sends notifications/cancelled (basic/utilities/cancellation).
 func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
@@ -244,8 +231,7 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	}
 }
 
-// withdrawRemaining withdraws the questions that are pending after the response, from goroutines
-// that the handler left behind. p may be nil.
+// withdrawRemaining withdraws questions that the handler left pending. p may be nil.
 func (p *pusher) withdrawRemaining() {
 	if p == nil {
 		return
@@ -259,14 +245,12 @@ func (p *pusher) withdrawRemaining() {
 	}
 }
 
-// envelopeBytes is the size of a form's request beside its message and schema.
-const envelopeBytes = 192
+const envelopeBytes = 192 // of a form's request besides message and schema
 
-// questionBytes fits most questions of other kinds.
-const questionBytes = 512
+const questionBytes = 512 // fits most questions of other kinds
 
-// estimateQuestionBytes returns a capacity with which encoding a question usually allocates once.
-// It is tight because the text is kept until the answer.
+// estimateQuestionBytes returns a capacity for encoding a question, usually in one allocation. It
+// is tight because the text is kept until the answer.
 func estimateQuestionBytes(question protocol.InputRequest) int {
 	if form, ok := question.(*protocol.ElicitForm); ok {
 		return envelopeBytes + len(form.Message) + len(form.Schema)
@@ -300,8 +284,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID,
 	return textSender.SendText(ctx, append(text, '}'))
 }
 
-// sendMessage sends a message that relates to a question, in order with the notifications of the
-// request.
+// sendMessage sends a message in order with the notifications of the request.
 func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
@@ -310,7 +293,7 @@ func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	return p.back.Send(ctx, m)
 }
 
-// lockUnlessEnded locks mu. After the response it fails with [ErrEnded] and does not.
+// lockUnlessEnded locks mu, or fails with [ErrEnded] after the response.
 func (o *requestChannel) lockUnlessEnded() error {
 	o.mu.Lock()
 	if o.ended {
@@ -320,7 +303,6 @@ func (o *requestChannel) lockUnlessEnded() error {
 	return nil
 }
 
-// addProgressToken returns meta with a progress token.
 func addProgressToken(meta protocol.Meta, token protocol.ID) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)

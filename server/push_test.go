@@ -13,10 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// reasonForm asks for a Reason.
 var reasonForm = json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","default":"none"}}}`)
 
-// TestPushesAreBounded: the table holds so many, and no more.
 func TestPushesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -24,19 +22,19 @@ func TestPushesAreBounded(t *testing.T) {
 		h.tool("push", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 			for i := range 100 + 1 {
 				go func() {
-					// the first that fails would end the others
+					// the first failure would end the others
 					_, err := roundtrip.AskRoots(ctx, fmt.Sprint("roots-", i),
 						roundtrip.IfPossible())
 					failed <- err
 				}()
 			}
-			// for all to be on their way, or refused: what was never sent is not withdrawn
+			// Wait until all are sent or refused: unsent ones are not withdrawn.
 			synctest.Wait()
 			return server.Text((<-failed).Error()), nil
 		})
 		c := h.enter(protocol.V20251125, allCapabilities)
 		wantPart(t, "the result", c.call("push", "{}"), "too many questions")
-		// What the handler left behind is withdrawn before the answer goes out.
+		// Leftover questions are withdrawn before the response.
 		for range 100 {
 			if err := <-failed; err == nil {
 				t.Error("a question of an answered request was answered")
@@ -46,7 +44,6 @@ func TestPushesAreBounded(t *testing.T) {
 	})
 }
 
-// TestPushAfterTheEnd asks nobody.
 func TestPushAfterTheEnd(t *testing.T) {
 	h := newHarness(t, nil)
 	kept := make(chan *server.ToolCall, 1)
@@ -63,8 +60,7 @@ func TestPushAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestElicitationComplete goes to one session, in the one revision that has it,
-// and after the request, too.
+// It reaches one session, in the one revision that has it, even after the response.
 func TestElicitationComplete(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)

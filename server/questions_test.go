@@ -21,7 +21,6 @@ type count struct {
 	N int `json:"n"`
 }
 
-// outcome is a handler that always answers the same.
 func outcome(result protocol.CallToolOutcome,
 	err error) func(context.Context, *server.ToolCall) (toolOutcome, error) {
 	return func(context.Context, *server.ToolCall) (toolOutcome, error) {
@@ -29,7 +28,7 @@ func outcome(result protocol.CallToolOutcome,
 	}
 }
 
-// asksCount asks for a number and reports what became of the question.
+// asksCount asks for a number and returns the outcome.
 func asksCount(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 	reply := roundtrip.Answer[count](ctx, "n")
 	switch reply.Outcome {
@@ -65,7 +64,7 @@ func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	prompt.state()
 }
 
-// askers registers a tool, a prompt and a resource that all answer with asks.
+// askers registers a tool, a prompt and a resource that return asks.
 func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	t.Helper()
 	h := newHarness(t, nil)
@@ -81,7 +80,6 @@ func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	return h
 }
 
-// askingMethods send the three requests that may be answered with questions.
 var askingMethods = []func(h *harness) reply{
 	func(h *harness) reply { return h.call("x", "") },
 	func(h *harness) reply { return h.send(protocol.MethodGetPrompt, `"name":"x"`) },
@@ -168,7 +166,7 @@ func TestInvalidQuestionsAreBugs(t *testing.T) {
 	wantBugs(t, "key", twice)
 }
 
-// wantBugs holds that questions are a mistake of the server, which the observer hears of.
+// wantBugs wants the questions to be reported as a server bug.
 func wantBugs(t *testing.T, word string, questions protocol.InputRequests) {
 	t.Helper()
 	h := askers(t, &protocol.InputRequiredResult{InputRequests: questions})
@@ -271,8 +269,7 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	}
 }
 
-// TestZeroOfATypedHandler: what a handler of AddToolOut returns beside an ignored ErrPending goes
-// nowhere.
+// The result beside an ignored ErrPending is dropped.
 func TestZeroOfATypedHandler(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddToolOut(h.Server, server.Tool{Name: "x"},
@@ -320,8 +317,7 @@ func TestNilOutcomes(t *testing.T) {
 	}
 }
 
-// TestMiddlewareCannotAsk: its questions would pass the capability gate by, and
-// without a state their answers would never count.
+// Its questions would bypass the capability check and have no state.
 func TestMiddlewareCannotAsk(t *testing.T) {
 	drafted := roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))
 	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests,
@@ -351,8 +347,7 @@ func TestMiddlewareCannotAsk(t *testing.T) {
 	}
 }
 
-// TestOptionalQuestions: in flow style the same question ends the call, or is done
-// without, in every era; CanAsk says before which it will be.
+// In flow style the same question ends the call or is skipped, in every era; CanAsk tells which.
 func TestOptionalQuestions(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		h := newHarness(t, nil)
@@ -398,8 +393,7 @@ func TestOptionalQuestions(t *testing.T) {
 	}
 }
 
-// TestURLErrorsOfMiddlewareAreChecked: they do not come from the handler, but go
-// to the same person.
+// They bypass the handler, but reach the same user.
 func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 	link := ""
 	h := newHarness(t, &server.Options{

@@ -10,8 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A registry holds the entries of one list, in the order of registration. Changes go through a
-// mutex; requests read an immutable snapshot, which the first request after a change builds.
+// A registry holds the entries of one list, in the order of registration. Requests read an
+// immutable snapshot, which the first request after a change builds.
 type registry[E entry] struct {
 	catalog *Catalog
 	server  *Server
@@ -25,7 +25,6 @@ type registry[E entry] struct {
 	current atomic.Pointer[snapshot[E]]
 }
 
-// An entry is something registered under a unique key.
 type entry interface {
 	comparable
 	entryKey() string
@@ -37,8 +36,8 @@ func (r *registry[E]) initRegistry(c *Catalog, method string,
 	r.index = map[string]E{}
 }
 
-// addEntry registers e. It fails if e cannot be encoded, which would break every tools/list, and if
-// the key is taken in the server's own catalog; in others e replaces the old entry.
+// addEntry registers e. It fails if e cannot be encoded, which would break lists, or if its key is
+// taken in the server's own catalog; in others e replaces the old entry.
 func (r *registry[E]) addEntry(e E) error {
 	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
 		return err

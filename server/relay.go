@@ -11,24 +11,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Relayed says how [Server.Relay] answers a request.
+// Relayed tells [Server.Relay] how to answer a request.
 type Relayed struct {
 	// InputSchema of a tool: arguments that it mirrors into headers must agree with them
-	// (basic/transports, "Custom Headers from Tool Parameters"). Nil or unreadable: headers are not
-	// compared.
-	InputSchema json.RawMessage
-	// AcceptUnsolicited is as in [Tool].
-	AcceptUnsolicited bool
-	// Handle answers the request, with a result of the method's type. It runs once for each leg
-	// of tools/call, prompts/get and resources/read, and may ask as their handlers do.
+	// (basic/transports, "Custom Headers from Tool Parameters"). Nil or unreadable: not compared.
+	InputSchema       json.RawMessage
+	AcceptUnsolicited bool // as in [Tool]
+	// Handle answers the request with a result of the method's type. It runs once for each leg of
+	// tools/call, prompts/get and resources/read, and may ask as their handlers do.
 	Handle func(ctx context.Context, call *Call) (protocol.Result, error)
 }
 
-// AddRelayedTool registers a tool of another server with its definition. Arguments are checked if
-// the input schema compiles, and reach the handler unchanged; results are passed on unchecked.
-// report is called for what cannot be checked, and for each result that breaks the output schema;
-// its calls may overlap. AddRelayedTool panics if the tool has no name or a taken one, or no
-// handler.
+// AddRelayedTool registers a tool of another server. Arguments are validated if the input schema
+// compiles, and reach the handler unchanged; results are passed on unchecked. report is called for
+// unusable schemas and for each result that breaks the output schema; its calls may overlap. It
+// panics if the tool has no name or a taken one, or no handler.
 func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", definition.Name, checkHandler(handler != nil), checkName(definition.Name))
@@ -61,7 +58,7 @@ func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 }
 
 // Relay answers a request that is not refused, bypassing the server's registrations: for middleware
-// that passes requests on to another server. Calls may overlap.
+// that relays requests to another server. Calls may overlap.
 func (s *Server) Relay(ctx context.Context, request *Request, relayed Relayed) (
 	protocol.Result, error) {
 	var arguments json.RawMessage
@@ -104,11 +101,10 @@ func (request *Request) checkRelayedHeaders(schema, arguments json.RawMessage) e
 	return nil
 }
 
-// MirrorsHeaders reports whether the headers of the request must agree with its arguments, so that
-// [Relayed].InputSchema is of use.
+// MirrorsHeaders reports whether headers must agree with arguments, by [Relayed].InputSchema.
 func (request *Request) MirrorsHeaders() bool { return request.paramHeaders != nil }
 
-// Session returns the session that the request belongs to, nil in revision 2026-07-28.
+// Session returns the session of the request, nil in revision 2026-07-28.
 func (request *Request) Session() *Session {
 	x, _ := request.era.(*Session)
 	return x
@@ -120,14 +116,13 @@ func (x *Session) Lifetime() context.Context { return x.lifetime }
 // LogLevel returns the least severe level that the client wants.
 func (x *Session) LogLevel() protocol.LoggingLevel { return x.logLevel(nil) }
 
-// Send sends the client a notification that relates to no request. It fails if the session is
-// closed or cannot send one, and may fail while no client is connected.
+// Send sends the client a notification unrelated to any request. It fails if the session is closed
+// or cannot send one, and may fail while no client is connected.
 func (x *Session) Send(ctx context.Context, n *protocol.Notification) error {
 	return x.sendNow(ctx, n)
 }
 
-// ListChanged announces the change of a list that is kept elsewhere to clients that see the
-// catalog.
+// ListChanged announces the change of an externally kept list to clients that see the catalog.
 func (c *Catalog) ListChanged(kind Kind) {
 	method := protocol.MethodListResources
 	switch kind {

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// reportRepair reports that arguments were parsed, or, without names, that text was repaired.
+// reportRepair reports parsed arguments or, without names, repaired text.
 //
 //go:noinline
 func (s *Server) reportRepair(ctx context.Context, request *Request, arguments ...string) {
@@ -18,8 +18,8 @@ func (s *Server) reportRepair(ctx context.Context, request *Request, arguments .
 		event.MessageRepaired{Where: request.eventWhere(), Arguments: arguments})
 }
 
-// parseTexts returns arguments with values in place of JSON texts, as [Options].ParseArguments has
-// it, and the names of these; none if the result does not match the schema either.
+// parseTexts returns arguments with JSON texts parsed (see [Options].ParseArguments) and their
+// names, or nil if the result does not match the schema either.
 func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string) {
 	if len(t.noText) == 0 || jsonx.Check(arguments) != nil {
 		return nil, nil
@@ -47,8 +47,7 @@ func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string)
 	return nil, nil
 }
 
-// propertiesWithoutText returns the properties of a schema that admit no string: by their types, or
-// those of all choices, or of what they refer to.
+// propertiesWithoutText returns the properties of a schema that admit no string.
 func propertiesWithoutText(schema json.RawMessage) map[string]bool {
 	var root map[string]any
 	_ = jsonx.Unmarshal(schema, &root) // it has been compiled
@@ -60,8 +59,7 @@ func propertiesWithoutText(schema json.RawMessage) map[string]bool {
 	return without
 }
 
-// refusesText is false where it is not plain. The schema has been compiled: references that lead
-// back to themselves are refused there.
+// refusesText is false if in doubt. Circular references were refused when the schema was compiled.
 func refusesText(root map[string]any, schema any) bool {
 	s, _ := schema.(map[string]any)
 	if ref, ok := s["$ref"].(string); ok {

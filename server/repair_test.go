@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// repairs returns what was repaired since it was called last: the names of arguments, or "text".
+// repairs returns the latest repairs: the names of arguments, or "text".
 func (e *events) repairs() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,7 +26,6 @@ func (e *events) repairs() string {
 	return strings.Join(all, "; ")
 }
 
-// TestArgumentsThatComeAsJSONText has them in both eras, for tools with a struct and with a schema.
 func TestArgumentsThatComeAsJSONText(t *testing.T) {
 	type in struct {
 		Tags  []string       `json:"tags,omitempty"`
@@ -99,7 +98,6 @@ func TestArgumentsThatComeAsJSONText(t *testing.T) {
 	}
 }
 
-// TestRepairedTextIsReported once per request.
 func TestRepairedTextIsReported(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("x", says("done"))

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Report sends an event to the observer of the server, for transports and extensions. It never
-// panics: a panic of the observer is reported in turn, and one about a panic is dropped.
+// Report sends an event to the server's observer, for transports and extensions. It never panics: a
+// panic of the observer is reported in turn, unless the event was itself a panic.
 func (s *Server) Report(ctx context.Context, e event.Event) {
 	if _, panicked := e.(event.HandlerPanicked); panicked {
 		defer func() { _ = recover() }()
@@ -20,17 +20,15 @@ func (s *Server) Report(ctx context.Context, e event.Event) {
 	s.opts.Observer.Observe(ctx, e)
 }
 
-// recoverAndReport is deferred on goroutines that nothing else recovers. It reports the panic with
-// w.
+// recoverAndReport is deferred on goroutines without other recovery.
 func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 	if v := recover(); v != nil {
 		s.Report(ctx, event.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
 	}
 }
 
-// recoverToResponse is deferred by Serve and turns a panic into the response: a panic of an
-// observer, of a type that cannot be encoded or of a response channel. runHandler recovers those of
-// handlers and middleware.
+// recoverToResponse is deferred by Serve. It answers panics of observers, encoders and response
+// channels; runHandler recovers those of handlers and middleware.
 func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	v := recover()
 	if v == nil {
@@ -47,16 +45,14 @@ func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	}
 }
 
-// closeAfterPanic closes the channel of a request after a panic, so that nothing follows its
-// response. If closing panics, that is recovered, too.
+// closeAfterPanic closes a request's channel: nothing follows its response. It recovers panics.
 func (s *Server) closeAfterPanic(ctx context.Context, request *Request) {
 	defer s.recoverAndReport(ctx, request.eventWhere())
 	defer request.channel.closeChannel()
 	request.pusher.withdrawRemaining()
 }
 
-// refuseAndReport reports the refusal e to the observer, and returns e. transport is "stream", or
-// empty if unknown.
+// refuseAndReport reports the refusal e and returns it. transport is "stream", or empty if unknown.
 func (s *Server) refuseAndReport(ctx context.Context, transport string,
 	reason event.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
 	s.Report(ctx, event.RequestRefused{

@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// refusalLog spells the refusals that it is told of.
 type refusalLog struct {
 	mu   sync.Mutex
 	list []string
@@ -41,7 +40,7 @@ func (l *refusalLog) take() []string {
 	return list
 }
 
-// TestRefusedLinesAreObserved: of lines that no middleware sees the operator hears, of others not.
+// Refused lines without middleware are reported, others are not.
 func TestRefusedLinesAreObserved(t *testing.T) {
 	old := initializeLine("0", "2025-03-26") + "\n"
 	for _, tt := range []struct {

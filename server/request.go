@@ -10,50 +10,40 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A Handler answers one request. The client gets an [*protocol.Error] as it is, and any other error
-// as an internal error whose text goes to the observer.
+// A Handler answers one request. The client gets an [*protocol.Error] unchanged, and any other
+// error as an internal error whose text goes to the observer.
 type Handler func(ctx context.Context, req *Request) (protocol.Result, error)
 
-// A Middleware wraps the handling of every request, refusals included (see [Request.Refusal]), and
-// of each leg of a multi round-trip flow. Results may be shared: it returns another instead of
-// changing one.
+// A Middleware wraps every request, refused ones included (see [Request.Refusal]), and each leg of
+// a flow. Results may be shared: return another instead of changing one.
 type Middleware func(next Handler) Handler
 
-// A Request is one request from its admission to its response. Middleware may set Principal, Access
-// and Catalogs before it calls the next handler. A Request belongs to the goroutine that serves it:
-// it is not safe for concurrent writing. Tests of middleware may make their own.
+// A Request is one request from admission to response. Middleware may set Principal, Access and
+// Catalogs before it calls the next handler. It belongs to the goroutine that serves it and must
+// not be written concurrently. Tests of middleware may make their own.
 type Request struct {
-	// Message is the message as it came. In a session, where a call may wait for a person, its
-	// parameters are dropped before the handler of a tool, prompt or resource runs if they are
-	// longer than what the handler gets: read them before calling the next handler.
-	Message *protocol.Request
-	// Params are its parameters, nil when they could not be read.
-	Params protocol.Params
-	// Meta is the _meta of the parameters, never nil; it is zero if unreadable.
-	Meta *protocol.RequestMeta
-	// Version is the revision that the request is served in.
-	Version protocol.Version
-	// Target is the name of the tool or prompt, or the URI of the resource; empty for other
-	// methods.
-	Target string
-	// Principal sends the request.
-	Principal protocol.Principal
-	// Access is what the request may do.
-	Access *Access
-	// Catalogs are what the request sees beside the server's own. In case of equal names the first
-	// counts. A subscription, and a session from its next list or subscription on, hears of their
-	// changes.
+	// Message is the original message. In a session, its parameters are dropped before the handler
+	// of a tool, prompt or resource runs if they are longer than what the handler gets, because a
+	// call may wait for a user: read them before calling the next handler.
+	Message   *protocol.Request
+	Params    protocol.Params       // of Message, nil if unreadable
+	Meta      *protocol.RequestMeta // _meta of Params, never nil, zero if unreadable
+	Version   protocol.Version      // revision of the request
+	Target    string                // name of the tool or prompt, URI of the resource, or empty
+	Principal protocol.Principal    // of the sender
+	Access    *Access               // what the request may do
+	// Catalogs are what the request sees besides the server's own; on equal names the first wins.
+	// Subscriptions, and sessions from their next list or subscription on, follow their changes.
 	Catalogs []*Catalog
-	// RequestID names the request in events and logs; see [roundtrip.RequestID]. It is empty
-	// without an observer.
+	// RequestID is the id in events and logs; see [roundtrip.RequestID]. Empty without observer.
 	RequestID string
-	// RemoteAddr, TraceParent and Credential are those of the [Delivery].
+	// RemoteAddr, TraceParent and Credential are as in [Delivery].
 	RemoteAddr  string
 	TraceParent string
 	Credential  string
 
 	back             protocol.Back // of the Delivery; nil: none
-	onWritten        func()        // is told that the response is out; nil: nobody
+	onWritten        func()        // called when the response is written; may be nil
 	private          bool          // of the Delivery
 	inTask           bool          // a run of a task
 	opensSession     bool          // an initialize that opened session
@@ -61,35 +51,30 @@ type Request struct {
 	droppedMeta      bool          // _meta was longer than maxMeta
 	server           *Server
 	refusal          *protocol.Error
-	lack             *ScopeError     // with which the request was refused last; nil: with none
+	lack             *ScopeError     // of the latest refusal for lack of scopes, or nil
 	checkedArguments json.RawMessage // the arguments of a tools/call as they came, strict JSON
 	era              era             // chosen by Server.Admit or Session.Admit
 	pusher           *pusher         // nil where the client cannot be asked
 	channel          *requestChannel // back for handlers, closed when the request is answered
-	// lines of the headers that are still to be checked against the arguments; nil: none
+	// headers still to be compared with the arguments, or nil
 	paramHeaders headerLines
-	// the page that was dispatched, if its encoding may be reused
-	encodedPage *page
+	encodedPage  *page // the page whose encoding may be reused, or nil
 }
 
-// Authenticates reports whether the callers of the transport can authenticate; see
-// [Delivery].Private.
+// Authenticates reports whether the transport authenticates; see [Delivery].Private.
 func (request *Request) Authenticates() bool { return request.private }
 
-// Refuse answers the request with e instead of dispatching it. Middleware still
-// sees the request. Only the first refusal counts; nil is passed over.
+// Refuse answers the request with e, unless nil or refused already, instead of dispatching it.
 func (request *Request) Refuse(e *protocol.Error) {
 	if request.refusal == nil {
 		request.refusal = e
 	}
 }
 
-// Refusal returns the error with which the request is refused before it is
-// dispatched, nil when it is not.
+// Refusal returns the error with which the request was refused before dispatch, or nil.
 func (request *Request) Refusal() *protocol.Error { return request.refusal }
 
-// Notify sends a notification to the client while the request is served, as
-// [Call.Notify] does for handlers.
+// Notify sends a notification while the request is served, as [Call.Notify] does for handlers.
 func (request *Request) Notify(ctx context.Context, n *protocol.Notification) error {
 	if request.channel == nil {
 		return nil
@@ -97,9 +82,8 @@ func (request *Request) Notify(ctx context.Context, n *protocol.Notification) er
 	return request.channel.Notify(ctx, n)
 }
 
-// OnWritten has f called when the transport has written the response, and never if it cannot. Where
-// a transport does not report this, f is called when the response is made. Middleware may call it
-// repeatedly, and f must return promptly.
+// OnWritten has f called when the transport has written the response, or made it if the transport
+// does not report that; never if writing fails. Each f must return promptly.
 func (request *Request) OnWritten(f func()) {
 	if before := request.onWritten; before != nil {
 		after := f
@@ -111,7 +95,6 @@ func (request *Request) OnWritten(f func()) {
 	}
 }
 
-// eventWhere describes the request in events.
 func (request *Request) eventWhere() event.Where {
 	return event.Where{Version: request.Version, Method: request.Message.Method,
 		Target:  rpc.LogTarget(request.Message.Method, request.Target),
@@ -121,7 +104,7 @@ func (request *Request) eventWhere() event.Where {
 type principalKey struct{}
 
 // WithPrincipal returns a context under which [Server.Handle] serves requests as sent by p. Without
-// it callers in process are [protocol.LocalPrincipal].
+// it the principal is [protocol.LocalPrincipal].
 func WithPrincipal(ctx context.Context, p protocol.Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
@@ -133,13 +116,11 @@ func principalFrom(ctx context.Context) protocol.Principal {
 	return protocol.LocalPrincipal()
 }
 
-// maxBodySlack limits the bytes of a body that a waiting call holds beside what its handler got.
-// Copying costs more than a few hundred bytes are worth.
+// maxBodySlack limits the unused bytes of a body that a waiting call keeps: more is worth a copy.
 const maxBodySlack = 1 << 10
 
-// copyFromBody copies the parts of the body that the handler of a session's request gets, arguments
-// and _meta, so that a call that waits for a person does not hold the rest. Retry members do not
-// exist in these revisions. Modern requests do not wait.
+// copyFromBody copies what the handler of a session's request gets from the body, arguments and
+// _meta, so that a waiting call does not keep the rest. Modern requests do not wait.
 func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	if len(request.Message.Params) <= maxBodySlack {
 		return
@@ -158,7 +139,7 @@ func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 		return
 	}
 	meta.Extra = bytes.Clone(meta.Extra)
-	// What the client can do is the session's, in whichever spelling it came.
+	// Capabilities are the session's.
 	own := protocol.RequestMeta{ProgressToken: meta.ProgressToken, Extra: meta.Extra}
 	switch p := request.Params.(type) {
 	case *protocol.CallToolParams:
@@ -171,11 +152,9 @@ func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	request.bodyCopied = true
 }
 
-// maxMeta limits the bytes of _meta that a handler gets, because a waiting call keeps them. The
-// protocol's own keys take less than one KiB.
-const maxMeta = 16 << 10
+const maxMeta = 16 << 10 // bytes of _meta, kept by waiting calls; the protocol's keys need 1 KiB
 
-// boundMeta drops foreign keys from a _meta that is longer than maxMeta.
+// boundMeta drops foreign keys from a _meta longer than maxMeta.
 func (request *Request) boundMeta(meta *protocol.RequestMeta) {
 	if len(meta.Extra) <= maxMeta {
 		return
@@ -196,7 +175,7 @@ func (request *Request) boundMeta(meta *protocol.RequestMeta) {
 	meta.Extra = kept
 }
 
-// keptBytes is the size of the body that the request keeps beside its arguments.
+// keptBytes returns the size of the body that is kept besides the arguments.
 func (request *Request) keptBytes(arguments int) int32 {
 	if request.bodyCopied {
 		return int32(len(request.Meta.Extra))
@@ -204,7 +183,7 @@ func (request *Request) keptBytes(arguments int) int32 {
 	return int32(max(len(request.Message.Params)-arguments, 0))
 }
 
-// releaseBody drops the body before the handler runs, which may wait for a person.
+// releaseBody drops the body before the handler runs, which may wait for a user.
 func (request *Request) releaseBody() {
 	if request.bodyCopied {
 		request.Message = &protocol.Request{ID: request.Message.ID, Method: request.Message.Method}

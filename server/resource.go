@@ -10,11 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Resource describes a resource to register (server/resources). It must not be changed
-// afterwards.
+// A Resource describes a resource to register (server/resources). It must not be changed later.
 type Resource struct {
-	// URI is unique within the server, and is compared byte by byte.
-	URI         string
+	URI         string // unique within the server, compared byte by byte
 	Name        string
 	Title       string
 	Description string
@@ -23,7 +21,7 @@ type Resource struct {
 	Annotations *protocol.Annotations
 	Size        *int64 // in bytes, nil when unknown
 	Meta        protocol.Meta
-	// Extra are members of the definition that this library does not know.
+	// Extra holds members of the definition that this library does not know.
 	Extra map[string]json.RawMessage
 	// Needs, Scopes and AcceptUnsolicited are as in [Tool].
 	Needs             protocol.ClientCapabilities
@@ -33,9 +31,8 @@ type Resource struct {
 
 // A ResourceTemplate describes a family of resources to register.
 type ResourceTemplate struct {
-	// URITemplate is an RFC 6570 template with expressions of two kinds: {name} stands for one or
-	// more characters that are not reserved in URIs, {+name} for any. URIs of more than 16 KiB
-	// match no template.
+	// URITemplate is an RFC 6570 template with two kinds of expressions: {name} matches one or more
+	// characters that are not reserved in URIs, {+name} any. URIs over 16 KiB never match.
 	URITemplate string
 	Name        string
 	Title       string
@@ -50,8 +47,7 @@ type ResourceTemplate struct {
 	Needs             protocol.ClientCapabilities
 	Scopes            []string
 	AcceptUnsolicited bool
-	// Complete suggests values for the template's expressions. Nil: none.
-	Complete Completer
+	Complete          Completer // suggests values for the expressions; may be nil
 }
 
 // A ResourceCall is one leg of a request for a resource.
@@ -63,9 +59,9 @@ type ResourceCall struct {
 	Variables map[string]string
 }
 
-// A ResourceHandler reads a resource, or asks for what is missing. Contents without a URI get that
-// of the request. Clients may not cache the result unless it sets Cache. For an unknown resource
-// return [protocol.ResourceNotFound].
+// A ResourceHandler reads a resource, or asks for missing input. Contents without a URI get that of
+// the request. Clients may cache the result only if it sets Cache. It returns
+// [protocol.ResourceNotFound] for an unknown resource.
 type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome,
 	error)
 
@@ -91,9 +87,8 @@ type template struct {
 func (r *resource) entryKey() string { return r.definition.URI }
 func (t *template) entryKey() string { return t.definition.URITemplate }
 
-// AddResource registers a resource, also while the server runs. It panics if the resource is
-// invalid: no URI or a taken one, one without a scheme (in a [Catalog], which may hold what other
-// servers list, it is taken), no name, no handler.
+// AddResource registers a resource, also while the server runs. It panics if r is invalid: no URI
+// or (except in a [Catalog]) a taken one or one without a scheme, no name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()
 	err := checkName(r.URI)
@@ -113,9 +108,8 @@ func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	}))
 }
 
-// AddResourceTemplate registers a family of resources. A registered resource takes precedence;
-// among templates the first registered that matches counts. It panics as [AddResource] does, and
-// for unsupported templates.
+// AddResourceTemplate registers a family of resources. Registered resources take precedence; among
+// templates the first match wins. It panics as [AddResource] does, and for unsupported templates.
 func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandler) {
 	c := s.registrations()
 	matcher, err := newURIMatcher(t.URITemplate)
@@ -135,17 +129,17 @@ func AddResourceTemplate(s Registrar, t ResourceTemplate, handler ResourceHandle
 	c.server.noteCompleter(t.Complete)
 }
 
-// noteResourceScopes records that subscriptions have to be checked.
+// noteResourceScopes records that subscriptions must be checked.
 func (s *Server) noteResourceScopes(scopes []string) {
 	if len(scopes) > 0 {
 		s.resourceScopes.Store(true)
 	}
 }
 
-// RemoveResource removes a resource. It reports whether there was one at uri.
+// RemoveResource removes a resource and reports whether it existed.
 func (s *Server) RemoveResource(uri string) bool { return s.own.resources.removeEntry(uri) }
 
-// RemoveResourceTemplate removes a template. It reports whether there was one.
+// RemoveResourceTemplate removes a template and reports whether it existed.
 func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
 	return s.own.templates.removeEntry(uriTemplate)
 }
@@ -166,8 +160,7 @@ func renderTemplates(templates []*template, next string,
 		})}
 }
 
-// findReader returns the reader of uri, and the variables of its template. A hidden resource cannot
-// be read through a template either.
+// findReader returns uri's reader and template variables. Templates do not reveal hidden resources.
 func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[string]string) {
 	if r, ok := find(s, request, KindResource, resourcesOf, uri); r != nil {
 		if !ok {
@@ -184,7 +177,6 @@ func (s *Server) findReader(request *Request, uri string) (*resourceReader, map[
 	return nil, nil
 }
 
-// readResource answers resources/read.
 func (s *Server) readResource(ctx context.Context, request *Request,
 	params *protocol.ReadResourceParams) (protocol.Result, error) {
 	r, variables := s.findReader(request, params.URI)
@@ -210,8 +202,7 @@ func (s *Server) readResource(ctx context.Context, request *Request,
 	})
 }
 
-// fillURIs returns result with the URI of the request where the author left it out. The author's
-// own value may be shared and is not changed.
+// fillURIs sets missing URIs in a copy: the handler's value may be shared.
 func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
 	if result == nil || !slices.ContainsFunc(result.Contents,
 		func(c protocol.ResourceContents) bool { return c.URI == "" }) {

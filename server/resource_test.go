@@ -10,7 +10,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// tells returns a handler that answers with its name and its variables.
 func tells(name string) server.ResourceHandler {
 	return func(_ context.Context, c *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 		return &protocol.ReadResourceResult{
@@ -147,7 +146,6 @@ func TestBadResources(t *testing.T) {
 	}
 }
 
-// TestLongURIsMatchNoTemplate: matching costs time for each byte and template.
 func TestLongURIsMatchNoTemplate(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddResourceTemplate(h.Server,

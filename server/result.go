@@ -9,7 +9,7 @@ import (
 
 // Text returns the result of a tool with a text block for each argument.
 func Text(blocks ...string) *protocol.CallToolResult {
-	if len(blocks) == 1 { // as a rule, and then in one piece of memory
+	if len(blocks) == 1 { // the usual case, in one allocation
 		var r struct {
 			result  protocol.CallToolResult
 			content [1]protocol.Content
@@ -27,19 +27,19 @@ func Text(blocks ...string) *protocol.CallToolResult {
 	return r
 }
 
-// ErrorText returns the result of a tool that ran and could not do what was wanted: "there is no
-// such bill". The model reads the text and may try again. A [*ToolError] is the same as an error.
+// ErrorText returns the result of a tool that ran without success: "there is no such bill". The
+// model reads the text and may try again. A [*ToolError] is the same as an error.
 //
-// A plain error of a handler reports a fault: it is logged and counted as a failure, and the model
-// gets its text unless roundtrip.Options.HideErrors is set. A [*protocol.Error] fails the request.
+// A plain error of a handler is logged and counted as a failure, and the model gets its text unless
+// roundtrip.Options.HideErrors is set. A [*protocol.Error] fails the request.
 func ErrorText(text string) *protocol.CallToolResult {
 	r := Text(text)
 	r.IsError = true
 	return r
 }
 
-// Structured returns the result of a tool with the JSON encoding of v, as structured content and as
-// text. If v cannot be encoded it fails, and the client gets an internal error.
+// Structured returns the result of a tool with v in JSON, as structured content and as text. If v
+// cannot be encoded it fails, and the client gets an internal error.
 func Structured(v any) (*protocol.CallToolResult, error) {
 	data, err := jsonx.Marshal(v)
 	if err != nil {
@@ -50,12 +50,12 @@ func Structured(v any) (*protocol.CallToolResult, error) {
 	return r, nil
 }
 
-// UserText returns a message of a prompt that the user says.
+// UserText returns a prompt message with the role user.
 func UserText(text string) protocol.PromptMessage {
 	return protocol.PromptMessage{Role: protocol.User, Content: &protocol.TextContent{Text: text}}
 }
 
-// AssistantText returns a message of a prompt that the assistant says.
+// AssistantText returns a prompt message with the role assistant.
 func AssistantText(text string) protocol.PromptMessage {
 	return protocol.PromptMessage{Role: protocol.Assistant,
 		Content: &protocol.TextContent{Text: text}}

@@ -15,11 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// anyObject is the input schema of tools without one.
-const anyObject = `{"type":"object"}`
+const anyObject = `{"type":"object"}` // of tools without an input schema
 
-// inferSchema derives a schema from a Go type, as encoding/json would write it, and the struct
-// tags.
+// inferSchema derives a schema from a Go type, as encoding/json writes it, and its struct tags.
 func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	if err := fields.CheckType(t); err != nil {
 		return nil, err
@@ -45,8 +43,7 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	return marshalSchema(inferred)
 }
 
-// inputSchema compiles the schema of a tool's arguments, whose type must be object (server/tools):
-// explicit, which must fit t, or else that of t.
+// inputSchema compiles an argument schema (server/tools): explicit, which must fit t, or that of t.
 func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil {
@@ -83,8 +80,7 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 	return compiled, nil
 }
 
-// outputSchema compiles the schema of a tool's structured content: explicit, or that of t. Without
-// both it returns nil.
+// outputSchema compiles the schema of structured content: explicit or that of t, or nil.
 func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil && t != nil {
@@ -111,9 +107,8 @@ func compileSchema(raw json.RawMessage, limits schema.Limits) (*schema.Schema, e
 	return schema.Compile(jsonx.AppendCompact(nil, raw), limits)
 }
 
-// decodeArguments decodes arguments that match the input schema. Other faults, as of an
-// UnmarshalJSON method or of number ranges, are reported by the name of the field alone, because
-// the texts of such errors repeat values.
+// decodeArguments decodes valid arguments. Errors of UnmarshalJSON methods and number ranges name
+// only the field, because their texts repeat values.
 func decodeArguments[In any](decoder *jsonx.Decoder[In], arguments json.RawMessage) (In, error) {
 	in, err := decoder.Decode(arguments)
 	if err == nil {

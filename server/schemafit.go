@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// checkFit refuses an InputSchema that promises what the handler's input type cannot keep:
+// checkFit refuses an InputSchema that the handler's input type cannot satisfy:
 //
 //   - a property that the type has no field for, which the handler would never see;
 //   - a type, or a listed value, that the field cannot be decoded from;
@@ -22,8 +22,8 @@ import (
 //   - a bound in the tags of a field that the schema does not have: the schema is
 //     used as it is, so that bound would not hold.
 //
-// What is not refused: a field that the schema leaves out, since a caller may be
-// kept from setting it, and everything under keywords that combine schemas.
+// Fields that the schema leaves out are allowed, since callers may be kept from setting them, and
+// so is everything under keywords that combine schemas.
 func checkFit(schema json.RawMessage, t reflect.Type) error {
 	var doc any
 	if err := jsonx.UnmarshalNumbers(schema, &doc); err != nil {
@@ -32,7 +32,7 @@ func checkFit(schema json.RawMessage, t reflect.Type) error {
 	return checkSubschema(doc, t, "")
 }
 
-// checkSubschema checks the subschema doc of t. path names it in errors, empty at the root.
+// checkSubschema checks doc against t. path names it in errors, empty at the root.
 func checkSubschema(doc any, t reflect.Type, path string) error {
 	s, ok := doc.(map[string]any)
 	for t.Kind() == reflect.Pointer {
@@ -77,7 +77,7 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-// decodesFreely reports whether t may be decoded from any type of value.
+// decodesFreely reports whether t may be decoded from values of any type.
 func decodesFreely(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Kind() == reflect.Interface || t == reflect.TypeFor[time.Time]() ||
@@ -130,8 +130,7 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 	return nil
 }
 
-// takesTheRest reports whether a field with that option of its json tag takes the members without a
-// field.
+// takesTheRest reports whether this json tag option collects the members without a field.
 func takesTheRest(option string) bool {
 	return option == "embed" || option == "inline" || option == "unknown"
 }
@@ -171,7 +170,7 @@ func hasBound(s map[string]any, keyword string) bool {
 	return ok && s[instead] != nil
 }
 
-// checkType checks the types and the values that a schema lists.
+// checkType checks a schema's types and listed values.
 func checkType(s map[string]any, t reflect.Type) error {
 	names := []any{s["type"]}
 	if list, ok := s["type"].([]any); ok {
@@ -199,7 +198,7 @@ func checkType(s map[string]any, t reflect.Type) error {
 	return nil
 }
 
-// decodesFrom reports whether a value of that JSON Schema type can be decoded into t.
+// decodesFrom reports whether a value of JSON Schema type name can be decoded into t.
 func decodesFrom(t reflect.Type, name string) bool {
 	isBytes := t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 	switch kind := fields.KindOf(t); name {

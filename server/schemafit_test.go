@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// ruled is a text that decodes itself: what it takes is its own affair.
+// ruled decodes itself, from any text.
 type ruled struct{ url.URL }
 
 func (r *ruled) UnmarshalText(text []byte) error { return r.UnmarshalBinary(text) }
@@ -53,7 +53,7 @@ func book[In any](s *server.Server, schema string) (said string) {
 	return ""
 }
 
-// TestInputSchemaMustFitItsStruct: what the schema lets through must reach the handler.
+// Values that the schema allows must reach the handler.
 func TestInputSchemaMustFitItsStruct(t *testing.T) {
 	object := func(properties, more string) string {
 		return `{"type":"object","properties":{` + properties + `}` + more + `}`
@@ -67,7 +67,7 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		{object(name+`,"seats":{"type":"number"}`, ""), ""}, // some numbers fit
 		{object(name+`,"seats":{"enum":[1,2,3,null]}`, ""), ""},
 		{object(name+`,"admin":false`, ""), ""},                                 // forbids it
-		{object(name, `,"required":["name"],"additionalProperties":false`), ""}, // owner cannot be set, on purpose
+		{object(name, `,"required":["name"],"additionalProperties":false`), ""}, // owner may not be set
 		// where the bound may be
 		{object(`"name":{"$ref":"#/$defs/n"}`, `,"$defs":{"n":{"minLength":1}}`), ""},
 		{`{"type":"object"}`, ""},
@@ -111,7 +111,7 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		book[map[string]any](h.Server, object(`"x":{"type":"string"}`, "")), "")
 }
 
-// TestLargeBoundsAreListedExactly, as no float64 could.
+// No float64 could hold them.
 func TestLargeBoundsAreListedExactly(t *testing.T) {
 	type within struct {
 		N int64 `json:"n" minimum:"-9007199254740993"`
@@ -137,8 +137,7 @@ func TestLargeBoundsAreListedExactly(t *testing.T) {
 	h.call("large", `{"max":1,"list":[{"n":-9007199254740994}]}`).failed("n")
 }
 
-// TestDefaultsOfArguments: what has a default may be left out, at every depth,
-// and what was sent is taken as it was.
+// Members with defaults may be left out, at every depth; sent values are kept.
 func TestDefaultsOfArguments(t *testing.T) {
 	type line struct {
 		Cents int    `json:"cents" default:"100"`
@@ -184,7 +183,7 @@ type tree struct {
 	Kids []*tree `json:"kids"`
 }
 
-// A type that contains itself needs a schema, and is told so.
+// The error for a recursive type asks for a schema.
 func TestRecursiveTypes(t *testing.T) {
 	of := json.RawMessage(
 		`{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}}}`)

@@ -16,14 +16,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A tagger adds the struct tags that the library does not read to an inferred schema: those of
-// forms, so that a bound holds for answers and arguments alike.
+// A tagger adds the struct tags of forms to an inferred schema: bounds hold for arguments, too.
 type tagger struct {
-	// arguments may leave out members with a default; see [defaults].
-	arguments bool
+	arguments bool // may leave out members with a default; see [defaults]
 }
 
-// applyTags goes over the schema s of t.
 func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -32,7 +29,7 @@ func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 		return nil
 	}
 	if t == reflect.TypeFor[json.RawMessage]() {
-		s.Types = nil // the library makes a pointer to any value one to null
+		s.Types = nil // the library turns a pointer to any value into null
 	}
 	switch {
 	case reflect.ValueOf(*s).IsZero():
@@ -46,7 +43,7 @@ func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 		return nil
 	}
 	for _, member := range fields.Members(t) {
-		if member.Field.Anonymous { // the library takes its fields for ours, or leaves it out
+		if member.Field.Anonymous { // the library flattens or drops it
 			return &fields.Error{Type: member.Owner, Field: member.Field.Name,
 				Reason: "is embedded and a member of its own, which cannot be inferred: give the " +
 					"field a name, or the tool an InputSchema"}
@@ -78,7 +75,6 @@ func (g tagger) applyTags(s *jsonschema.Schema, t reflect.Type) error {
 	return nil
 }
 
-// describeField adds the tags of one field to its schema.
 func describeField(s *jsonschema.Schema, tags *fields.Tags) {
 	s.Title = cmp.Or(tags.Title, s.Title)
 	s.Format = cmp.Or(tags.Format, s.Format)
@@ -93,9 +89,9 @@ func describeField(s *jsonschema.Schema, tags *fields.Tags) {
 	}
 }
 
-// exactMark begins the keyword of a bound that the library's floats would round. No json tag can
-// hold it. Alone it marks a schema without keywords, which the library writes as true: clients
-// that are widely used refuse a whole list for that.
+// exactMark begins the keyword of a bound that the library's floats would round; no json tag can
+// hold it. Alone it marks an empty schema, which the library would encode as true: widely used
+// clients refuse a whole list for that.
 const exactMark = "\x00"
 
 var markedKeyword = regexp.MustCompile(`"\\u0000(minimum|maximum)":`)
@@ -122,7 +118,7 @@ func marshalSchema(s *jsonschema.Schema) (json.RawMessage, error) {
 	return markedKeyword.ReplaceAll(raw, []byte(`"$1":`)), err
 }
 
-// offerValues adds the values to choose from as forms do: titled ones as constants.
+// offerValues adds the options as forms do: titled ones as constants.
 func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 	options := &s.OneOf
 	if s.Items != nil {

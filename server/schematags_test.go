@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A taggedField is a struct of one field v, as a form and as the arguments of a tool.
+// A taggedField is a struct with the field v, as a form and as tool arguments.
 type taggedField struct {
 	name   string
 	form   func() (*form.Form, error)
@@ -41,21 +41,19 @@ func tagged[T any](values ...string) taggedField {
 	}
 }
 
-// registered returns what the registration panics with, nil if it does not.
+// registered returns the panic of a registration, or nil.
 func registered(s *server.Server, register func(*server.Server)) (said any) {
 	defer func() { said = recover() }()
 	register(s)
 	return nil
 }
 
-// TestFormsAndArgumentsReadTagsAlike: one table of tags, and whatever is put
-// into the field is accepted by both or by none, and means the same.
+// Forms and arguments accept the same values, with the same meaning.
 func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 	const email = `"a@example.com"`
 	texts := []string{"", `""`, `"a"`, `"ab"`, `"abc"`, `"é"`, `" a"`, `1`, `true`, `["a"]`, `{}`,
 		email, `"https://example.com/"`, `"2026-02-29"`, `"2024-02-29"`, `"2026-01-01T00:00:00Z"`}
-	// Whole numbers spelled as 1.0 or -0 are left out: forms normalize them and arguments are as
-	// they were sent.
+	// Whole numbers such as 1.0 or -0 are left out: forms normalize them, arguments do not.
 	numbers := []string{"", "0", "1", "1.5", "-1", "127", "128", "1000", "9007199254740992",
 		"9007199254740993", "9007199254740994", "9223372036854775807", "9223372036854775808",
 		"18446744073709551615", "18446744073709551616", "1e400", `"1"`, "true"}
@@ -137,7 +135,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 		tagged[struct {
 			V []string `json:"v,omitempty" enum:"a,b" enumTitles:"A,B" default:"a,b"`
 		}](lists...),
-		// Mistakes, which neither takes.
+		// Mistakes, which both refuse.
 		tagged[struct {
 			V int `json:"v" minumum:"1"`
 		}](),
@@ -269,7 +267,6 @@ type refund struct {
 	Level  *string               `json:"level,omitempty" enum:"high"`
 }
 
-// TestTagsBoundArguments: what a tag says of a field, no argument breaks.
 func TestTagsBoundArguments(t *testing.T) {
 	const good = `"amount":1,"kind":"cash","reason":"abc"`
 	for _, tc := range []struct{ name, arguments, bad string }{

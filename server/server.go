@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Server answers the requests of clients. Transports pass it requests and send the responses. All
-// methods may be called concurrently, registration included.
+// A Server answers the requests that transports pass on. All methods may be called concurrently.
 type Server struct {
 	opts    Options
 	funnel  *roundtrip.Funnel
@@ -64,15 +63,14 @@ func New(opts *Options) (*Server, error) {
 
 var _ protocol.Peer = (*Server)(nil)
 
-// Notify ignores a notification. Modern clients in process have none to send: to abandon a request,
-// cancel the context of [Server.Handle].
+// Notify ignores notifications. To abandon a request, cancel the context of [Server.Handle].
 func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
 
-// ShutdownWaitsForPeople returns the option, for transports that shut down.
+// ShutdownWaitsForPeople returns the option of that name, for transports.
 func (s *Server) ShutdownWaitsForPeople() bool { return s.opts.ShutdownWaitsForPeople }
 
-// Done returns a channel that is closed once [Server.Close] or [Server.Shutdown] has been called.
-// Nothing is announced from then on, so transports end the streams that they keep open for that.
+// Done returns a channel that is closed by [Server.Close] and [Server.Shutdown]. Nothing is
+// announced after that, so transports end their announcement streams.
 func (s *Server) Done() <-chan struct{} { return s.hub.closed }
 
 // PeekState is [roundtrip.Funnel.PeekState] of the server's funnel.
@@ -82,19 +80,17 @@ func (s *Server) PeekState(
 	return s.funnel.PeekState(ctx, p, requestState)
 }
 
-// Close refuses further requests and cancels the contexts of running ones with the cause
-// [ErrClosed]. It does not wait for them; see [Server.Shutdown].
+// Close refuses requests and cancels running ones with [ErrClosed], without waiting for them.
 func (s *Server) Close() error {
 	s.hub.closeAll()
 	s.requests.Abort(ErrClosed)
 	return nil
 }
 
-// Shutdown refuses further requests, ends subscriptions in good order and waits for running
-// requests, and for the ends of what [Options].Watch began. Unless
-// Options.ShutdownWaitsForPeople is set it withdraws the questions that are with clients, and those
-// asked meanwhile, and tells their callers that the server is closing and to call again. When ctx
-// ends first it cancels what runs as [Server.Close] does and returns the context's error.
+// Shutdown refuses further requests, ends subscriptions gracefully and waits for running requests
+// and for stop functions of [Options].Watch. Unless Options.ShutdownWaitsForPeople is set, it
+// withdraws open and new questions and tells the callers to call again. When ctx ends first it
+// cancels running requests as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.closeAll()

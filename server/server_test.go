@@ -71,7 +71,6 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 	h.wantBug("_meta")
 }
 
-// callAs is call without arguments, by a principal.
 func (h *harness) callAs(user protocol.Principal, name string, more ...string) reply {
 	h.Helper()
 	members := append([]string{fmt.Sprintf(`"name":%q,"_meta":{%q:"2026-07-28",%q:%s}`, name,
@@ -80,8 +79,7 @@ func (h *harness) callAs(user protocol.Principal, name string, more ...string) r
 		"{"+strings.Join(members, ",")+"}")
 }
 
-// TestStateIsBound presents a state where it does not belong, or changed. The client learns a
-// reference, and the observer which it is and why.
+// A foreign or changed state is refused. The client gets a reference, the observer the reason.
 func TestStateIsBound(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
@@ -121,7 +119,7 @@ func TestStateIsBound(t *testing.T) {
 	for _, malformed := range []string{`"`, `!` + state[start+1:], ` ` + state[start:]} {
 		frozen(h, h.call("ask", `{"a":1}`, answer, state[:start]+malformed), words.ReasonMalformed)
 	}
-	// a handler may read them as other things
+	// handlers may distinguish them
 	for _, spelling := range []string{"1.0", "1e0", "1E0"} {
 		frozen(h, h.call("ask", `{"a":`+spelling+`}`, answer, state), words.ReasonArguments)
 	}
@@ -131,8 +129,7 @@ func TestStateIsBound(t *testing.T) {
 	server.AddRawTool(other.Server, server.Tool{Name: "ask"}, asksCount)
 	frozen(other, other.call("ask", `{"a":1}`, answer, state), words.ReasonForeignEphemeral)
 
-	// A subject is another one with another issuer; no two of these pairs may run together into the
-	// same text either.
+	// Subjects differ between issuers; concatenated pairs must not collide either.
 	users := []protocol.Principal{anonymous, {Issuer: "a", Subject: "ann"},
 		{Issuer: "a", Subject: "bob"}, {Issuer: "b", Subject: "ann"}, {Issuer: "aa", Subject: "nn"},
 		{Subject: "ann"}, {Issuer: "ann", Subject: "a"}, {Issuer: "a", Subject: "Ann"},
@@ -149,7 +146,6 @@ func TestStateIsBound(t *testing.T) {
 	}
 }
 
-// sharedRing returns a keyring as several processes may have it.
 func sharedRing(t *testing.T) *keys.Keyring {
 	t.Helper()
 	key, err := keys.NewKey("k", make([]byte, 32))
@@ -159,7 +155,7 @@ func sharedRing(t *testing.T) *keys.Keyring {
 	return ring
 }
 
-// Two servers with one key are one service only when they have one name.
+// Two servers share states only with the same key and name.
 func TestAudienceIsTheName(t *testing.T) {
 	ring := sharedRing(t)
 	named := func(name string) *harness {
@@ -251,7 +247,7 @@ func TestCancelledRequest(t *testing.T) {
 	})
 }
 
-// A caller in the same process gets the cause instead of a response, as over a transport.
+// An in-process caller gets the cause instead of a response.
 func TestAbandonedRequestHasNoResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -296,8 +292,7 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// TestConcurrentFlows has many users, each with many flows of the same tool at once. All that tells
-// them apart is who sends a request and the state that it carries.
+// Many users run flows of the same tool at once, distinguished only by principal and state.
 func TestConcurrentFlows(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "add"},

@@ -14,19 +14,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// closedRetryAfter is when the client of a closed session may try again, in a new one.
-const closedRetryAfter = time.Second
+const closedRetryAfter = time.Second // in which clients of a closed session open another
 
-// A Session is one connection with a client of a revision before 2026-07-28, free of transports. It
-// is opened by the request initialize (basic/lifecycle of those revisions) and ends when the
-// transport closes it. A transport hands it what the client sends:
+// A Session is a connection with a client of a revision before 2026-07-28, independent of
+// transports. The request initialize opens it (basic/lifecycle of those revisions), and the
+// transport closes it. A transport passes on what the client sends:
 //
 //	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify
 //	response      Deliver
 //
-// Requests are asked of the client on the way back of the request that needs them: the Back of
-// their [Delivery] must be a [BackSender]. All methods may be called concurrently.
+// Questions are sent on the way back of the request that asks: the Back of its [Delivery] must be a
+// [BackSender]. All methods may be called concurrently.
 type Session struct {
 	server        *Server
 	principal     protocol.Principal
@@ -37,8 +36,7 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // what changed and the client does not know yet
 
-	// requests are those that the client may cancel by id. It is nil on a line stream, which holds
-	// and cancels the requests of both eras itself.
+	// requests may be cancelled by id; nil on a line stream, which tracks its requests itself.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex
@@ -52,14 +50,12 @@ type Session struct {
 	uriBytes     int                   // of the resources subscribed to
 }
 
-// defaultLogLevel holds until the client sends logging/setLevel.
-const defaultLogLevel = protocol.LevelInfo
+const defaultLogLevel = protocol.LevelInfo //
 
-// NewSession returns an unopened session, whose requests have the principal p. send delivers
-// messages that relate to no request: changes of lists and resources, and
-// [Call.ElicitationComplete]. It may fail while no client is connected: the message is lost then.
-// Changes are sent by one goroutine at a time, with a context that ends with the session. With a
-// nil send the client is told not to expect any.
+// NewSession returns an unopened session of the principal p. send delivers messages unrelated to
+// any request: changes of lists and resources, and [Call.ElicitationComplete]. It may fail while no
+// client is connected: the message is lost. Changes are sent one at a time, with a context that
+// ends with the session. With a nil send, none are promised to the client.
 func (s *Server) NewSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	x := s.newSession(p, send)
@@ -67,7 +63,7 @@ func (s *Server) NewSession(p protocol.Principal,
 	return x
 }
 
-// newSession is NewSession for a transport that holds the session's requests itself.
+// newSession is NewSession for a transport that tracks the session's requests itself.
 func (s *Server) newSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
@@ -87,8 +83,7 @@ func (x *Session) Version() protocol.Version {
 	return x.version
 }
 
-// ClientName returns the self-reported name of the client, at most 256 bytes, empty before it is
-// known.
+// ClientName returns the client's self-reported name, at most 256 bytes, empty before initialize.
 func (x *Session) ClientName() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,10 +96,10 @@ func (x *Session) ClientName() string {
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 
-// Admit is [Server.Admit] for a request of the session: the first must be initialize, save pings,
-// and capabilities are those declared there. The principal is the session's. An initialize that is
-// not refused opens the session at once, so that the client need not wait for the answer; if it
-// fails later the session is as before.
+// Admit is [Server.Admit] for a request of the session: the first must be initialize, except pings,
+// and declares the capabilities. The principal is the session's. A valid initialize opens the
+// session at once, so that the client need not wait for the answer; if it fails later the session
+// is as before.
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
@@ -139,7 +134,7 @@ func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	return a
 }
 
-// checkMethodLocked returns why a request may not be dispatched, nil if it may.
+// checkMethodLocked returns the reason not to dispatch a request, or nil.
 func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	s := x.server
 	switch {
@@ -165,8 +160,7 @@ func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	return nil
 }
 
-// Notify receives a notification of the client. It ignores unknown and unreadable ones, and all
-// once the session is closed.
+// Notify receives a client's notification. It ignores unknown or invalid ones, and all after Close.
 func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	if n == nil {
 		return
@@ -185,18 +179,17 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 			x.pushes.extendPush(p.Token)
 		}
 	}
-	// notifications/roots/list_changed needs no more: roots are not kept.
+	// Roots are not kept, so notifications/roots/list_changed is ignored.
 }
 
-// Deliver receives the client's answer to a question of this session, for which a
-// [roundtrip.Pusher] of the session waits. It reports false, without effect, if the question is not
-// pending in this session.
+// Deliver passes the client's answer to the [roundtrip.Pusher] of this session that waits for it.
+// It reports false, without effect, if no such question is pending.
 func (x *Session) Deliver(r *protocol.Response) bool {
 	return r != nil && x.pushes.deliverAnswer(r)
 }
 
 // Close ends the session: its requests are cancelled with the cause errSessionClosed, and its
-// questions fail. It does not wait for either. Further requests are refused.
+// questions fail. It does not wait for them. Further requests are refused.
 func (x *Session) Close() {
 	x.mu.Lock()
 	x.closed = true // before what subscribes meanwhile is removed
@@ -209,9 +202,8 @@ func (x *Session) Close() {
 	x.pushes.failPushes()
 }
 
-// beginRequest makes a request end with the session, and when the client cancels it by its id,
-// until endRequest is called. mu orders it with cancelRequest, so that one of the two sees the
-// other.
+// beginRequest lets the end of the session and a cancellation by id end the request, until
+// endRequest. mu orders it with cancelRequest, so that one of the two sees the other.
 func (x *Session) beginRequest(a *Admission) {
 	if x.requests == nil {
 		return
@@ -239,7 +231,7 @@ func (x *Session) beginRequest(a *Admission) {
 	}
 }
 
-// endRequest is called after the response with the id at admission: middleware may change it.
+// endRequest gets the id at admission: middleware may change it.
 func (x *Session) endRequest(a *Admission, id protocol.ID) {
 	if a.unfollow != nil {
 		a.unfollow()
@@ -249,11 +241,10 @@ func (x *Session) endRequest(a *Admission, id protocol.ID) {
 	}
 }
 
-// isAbandoned implements [era].
 func (x *Session) isAbandoned(a *Admission) bool { return a.task.IsCancelled() }
 
-// cancelRequest cancels a request, but not initialize (basic/utilities/cancellation). An unknown id
-// is no error: the request may have been answered, or the cancellation may have overtaken it.
+// cancelRequest cancels a request other than initialize (basic/utilities/cancellation). An unknown
+// id may have been answered, or be overtaken by its cancellation.
 func (x *Session) cancelRequest(id protocol.ID) {
 	if x.requests == nil {
 		return
@@ -271,8 +262,8 @@ func legacyVersions() []protocol.Version {
 		func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiateVersion returns the revision that a client wants if a session can have it, else the
-// newest that one can have (basic/lifecycle, "Version Negotiation").
+// negotiateVersion returns wanted or the newest legacy revision (basic/lifecycle, "Version
+// Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {
 		return wanted
@@ -280,14 +271,12 @@ func negotiateVersion(wanted protocol.Version) protocol.Version {
 	return legacyVersions()[0]
 }
 
-// ServesLegacy reports whether the server opens sessions for clients of
-// revisions before 2026-07-28; see [Options].ModernOnly.
+// ServesLegacy reports whether the server opens sessions; see [Options].ModernOnly.
 func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 
-// AdmitStateless is [Session.Admit] for an independent request of revision v from a client of which
-// only d is known. An initialize is answered as usual. Requests that need a session are refused:
-// subscriptions, log levels and, since no capability is known, questions. The returned function
-// must be called once the request has been answered.
+// AdmitStateless is [Session.Admit] for an independent request of revision v. An initialize is
+// answered as usual. Requests that need a session are refused: subscriptions, log levels and, since
+// no capability is known, questions. The returned function must be called after the response.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version,
 	d Delivery) (*Admission, func()) {
 	x := s.NewSession(d.Principal, nil)

@@ -21,8 +21,7 @@ func (x *Session) openLocked(request *Request, p *protocol.InitializeParams) {
 	request.opensSession = true
 }
 
-// revertFailedOpen implements [era]: it undoes openLocked, and the subscription of
-// answerInitialize. Requests that were admitted meanwhile go on.
+// revertFailedOpen implements [era]: it undoes openLocked and the subscription of answerInitialize.
 func (x *Session) revertFailedOpen(request *Request, err error) {
 	if !request.opensSession || err == nil {
 		return
@@ -33,7 +32,6 @@ func (x *Session) revertFailedOpen(request *Request, err error) {
 	x.version, x.client = "", protocol.RequestMeta{}
 }
 
-// offersMethod is [Server.offersMethod] for sessions.
 func (x *Session) offersMethod(method string) bool {
 	s := x.server
 	switch method {
@@ -48,7 +46,6 @@ func (x *Session) offersMethod(method string) bool {
 	return s.offersMethod(method)
 }
 
-// answerOwnMethod implements [era].
 func (x *Session) answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error,
 	bool) {
 	x.server.hub.followCatalogs(x.announcements, request.Catalogs)
@@ -81,7 +78,7 @@ func (x *Session) answerOwnMethod(ctx context.Context, request *Request) (protoc
 	return nil, nil, false
 }
 
-// answerInitialize answers initialize, and subscribes the session to the promised changes.
+// answerInitialize also subscribes the session to the promised changes.
 func (x *Session) answerInitialize(request *Request) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), request.Version)
 	if x.sendUnrelated == nil {
@@ -103,7 +100,7 @@ func (x *Session) answerInitialize(request *Request) *protocol.InitializeResult 
 	}
 }
 
-// legacyCapabilities leaves out the capabilities that revision v does not have.
+// legacyCapabilities leaves out the capabilities that revision v lacks.
 func legacyCapabilities(c protocol.ServerCapabilities,
 	v protocol.Version) protocol.ServerCapabilities {
 	c.Extensions = nil
@@ -113,7 +110,7 @@ func legacyCapabilities(c protocol.ServerCapabilities,
 	return c
 }
 
-// withoutAnnouncements leaves out the promises to announce changes.
+// withoutAnnouncements removes the promises to announce changes.
 func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	if c.Tools != nil {
 		c.Tools = &protocol.ListCapability{}
@@ -127,7 +124,7 @@ func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabili
 	return c
 }
 
-// legacyInfo leaves out the members that revision v does not have.
+// legacyInfo leaves out the members that revision v lacks.
 func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Implementation {
 	if v < protocol.V20251125 {
 		info.Description, info.WebsiteURL, info.Icons = "", "", nil
@@ -138,9 +135,8 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 	return info
 }
 
-// subscribeResource subscribes the session to changes of the resource at uri, without revealing
-// whether it exists. The number and size of URIs are limited: they are held as long as the session.
-// Notifications depend on the access of the latest subscription.
+// subscribeResource subscribes the session to the resource at uri, without revealing whether it
+// exists. URIs are limited because the session keeps them. The latest subscription's access counts.
 func (x *Session) subscribeResource(ctx context.Context, request *Request, uri string) error {
 	hub, watchable := x.server.hub, x.server.listWatchable(request, uri)
 	hub.mu.Lock()
@@ -192,8 +188,7 @@ func (x *Session) noteInitialized() {
 	x.startAnnouncing()
 }
 
-// startAnnouncing starts the goroutine that announces pending changes, unless it runs. It ends when
-// nothing is pending.
+// startAnnouncing starts the goroutine that announces changes until none are pending, if needed.
 func (x *Session) startAnnouncing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -228,8 +223,7 @@ func (x *Session) announceChanges() bool {
 	return true
 }
 
-// announceOne announces a changed list, or the resource at uri. It recovers panics of Visible and
-// of the transport.
+// announceOne announces a list, or the resource at uri. It recovers panics of Visible and send.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime,
 		event.Where{Version: x.Version(), Method: method, Target: uri})
@@ -241,11 +235,9 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	}
 }
 
-// An announcementChannel sends messages that relate to no request. While no client is connected
-// they are lost without an error.
+// An announcementChannel sends unrelated messages. They are lost while no client is connected.
 type announcementChannel struct{ session *Session }
 
-// Notify implements [protocol.Back].
 func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -254,7 +246,6 @@ func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notificatio
 	return nil
 }
 
-// sendNow implements [era].
 func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	if x.lifetime.Err() != nil {
 		return errSessionClosed
@@ -265,7 +256,7 @@ func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	return x.sendUnrelated(ctx, m)
 }
 
-// followLists subscribes the session to changes from now on, unless it is closed.
+// followLists subscribes the session to later changes, unless it is closed.
 func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 	x.server.hub.joinSession(x.announcements, filter)
 	if x.isClosed() {
@@ -290,7 +281,7 @@ func (x *Session) newPusher(request *Request) *pusher {
 
 func (x *Session) sessionKey() any { return x }
 
-// logLevel returns the level that the client chose with logging/setLevel.
+// logLevel returns the level of logging/setLevel.
 func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -304,7 +295,7 @@ func (x *Session) refuseCapabilities(missing protocol.ClientCapabilities) error 
 		"the client does not support: %s; use a client that does", missing)
 }
 
-// refuseTool tells the model, which reads results and not errors.
+// refuseTool returns a result: models do not read errors.
 func (x *Session) refuseTool(err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return ErrorText(e.Message), nil
@@ -315,9 +306,9 @@ func (x *Session) refuseTool(err error) (protocol.Result, error) {
 // namesServer is false: the answer to initialize has named the server.
 func (x *Session) namesServer() bool { return false }
 
-// spellError implements [era]. It keeps codes that the revision lacks off the wire, and gives a
-// missing resource the code of these revisions (server/resources, "Error Handling"). URLs in an
-// error of middleware have not passed the funnel and are checked here.
+// spellError implements [era]. It replaces codes that the revision lacks, and gives a missing
+// resource the code of these revisions (server/resources, "Error Handling"). It checks URLs in
+// errors of middleware, which bypassed the funnel.
 func (x *Session) spellError(
 	ctx context.Context, request *Request, e *protocol.Error,
 ) *protocol.Error {
@@ -342,8 +333,7 @@ func (x *Session) spellError(
 }
 
 // isMissingResource reports whether e is like that of [protocol.ResourceNotFound]: an error about a
-// resource whose data is its URI and nothing else. For resources/read it comes from the server or a
-// handler, for resources/subscribe only from middleware that checks URIs.
+// resource with only its URI as data. For resources/subscribe only middleware returns it.
 func isMissingResource(request *Request, e *protocol.Error) bool {
 	switch request.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:

@@ -21,15 +21,15 @@ import (
 var legacyVersions = []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618,
 	protocol.V20251125}
 
-// A visitor is a client of a legacy revision and a transport without a wire.
-// All that is said is held against the published schema when the test ends.
+// A visitor is a legacy client with an in-memory transport. Its messages are checked against the
+// published schema.
 type visitor struct {
 	*testing.T
 	h       *harness
 	session *server.Session
 	version protocol.Version
 	log     wiretest.Log
-	// answer says what the client answers to a question; nil: nothing, ever.
+	// answer answers a question; nil: never.
 	answer func(req *protocol.Request) *protocol.Response
 
 	mu        sync.Mutex
@@ -39,7 +39,6 @@ type visitor struct {
 	news      chan *protocol.Notification
 }
 
-// visit returns a client that has not sent anything.
 func (h *harness) visit(v protocol.Version) *visitor {
 	h.Helper()
 	c := &visitor{T: h.T, h: h, version: v, news: make(chan *protocol.Notification, 100)}
@@ -56,7 +55,6 @@ func (h *harness) visit(v protocol.Version) *visitor {
 	return c
 }
 
-// enter returns a client with an open session.
 func (h *harness) enter(v protocol.Version, capabilities string) *visitor {
 	h.Helper()
 	c := h.visit(v)
@@ -88,7 +86,7 @@ func (c *visitor) notify(method, params string) {
 	c.session.Notify(c.Context(), n)
 }
 
-// request sends a request and returns the response, nil when there is none.
+// request returns the response, or nil.
 func (c *visitor) request(method, params string) *protocol.Response {
 	c.Helper()
 	return c.serve(c.admit(method, params))
@@ -99,7 +97,6 @@ func (c *visitor) admit(method, params string) *server.Admission {
 	return c.admitWith(method, params, server.Delivery{Back: c})
 }
 
-// admitWith admits a request of which the transport knows d.
 func (c *visitor) admitWith(method, params string, d server.Delivery) *server.Admission {
 	c.mu.Lock()
 	c.lastID++
@@ -122,7 +119,6 @@ func (c *visitor) serve(in *server.Admission) *protocol.Response {
 	return response
 }
 
-// Notify implements [protocol.Back].
 func (c *visitor) Notify(_ context.Context, n *protocol.Notification) error {
 	c.add(wiretest.Server, n)
 	c.mu.Lock()
@@ -131,7 +127,6 @@ func (c *visitor) Notify(_ context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// Send implements [server.BackSender].
 func (c *visitor) Send(ctx context.Context, m protocol.Message) error {
 	req, ok := m.(*protocol.Request)
 	if !ok {
@@ -173,8 +168,7 @@ func (c *visitor) noted(method string) (params []string) {
 	return params
 }
 
-// call calls a tool and returns its text, with "error: " before that of a
-// failure, or the code of an error.
+// call returns the tool's text, after "error: " if it failed, or an error code.
 func (c *visitor) call(name, arguments string) string {
 	c.Helper()
 	return told(c.request(protocol.MethodCallTool,
@@ -276,7 +270,7 @@ func TestSessionLifecycle(t *testing.T) {
 	}
 }
 
-// TestSessionOpensOrNot: an initialize that fails after all leaves no session.
+// An initialize that fails late leaves no session.
 func TestSessionOpensOrNot(t *testing.T) {
 	fail := true
 	h := newHarness(t,
@@ -310,7 +304,6 @@ func TestSessionModernOnly(t *testing.T) {
 	}
 }
 
-// full is a server with something of everything.
 func full(t *testing.T, opts *server.Options) *harness {
 	h := newHarness(t, opts)
 	h.plain()
@@ -341,8 +334,7 @@ func full(t *testing.T, opts *server.Options) *harness {
 	return h
 }
 
-// TestSessionMethods sends every request of every revision; the answers are
-// held against its schema.
+// Every request of every revision is answered according to its schema.
 func TestSessionMethods(t *testing.T) {
 	for _, v := range legacyVersions {
 		for _, wrapped := range []bool{false, true} {
@@ -399,7 +391,6 @@ func TestSessionMethods(t *testing.T) {
 	}
 }
 
-// TestSessionCapabilities declares what the revision knows.
 func TestSessionCapabilities(t *testing.T) {
 	for _, v := range legacyVersions {
 		h := full(t, &server.Options{
@@ -425,8 +416,7 @@ func TestSessionCapabilities(t *testing.T) {
 	}
 }
 
-// TestSessionIgnoresModernMembers: neither answers nor state exist there, and
-// capabilities are the session's.
+// Answers and state do not exist there, and capabilities are the session's.
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
@@ -454,14 +444,13 @@ func TestSessionIgnoresModernMembers(t *testing.T) {
 	}
 }
 
-// Reason is what the tests ask for.
 type Reason struct {
 	Reason string `json:"reason" default:"none"`
 }
 
 const acceptedNow = `{"action":"accept","content":{"reason":"now"}}`
 
-// TestSessionLogLevel: info until the client sets it, each session for itself.
+// The level is info until the client sets it, in each session.
 func TestSessionLogLevel(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("log", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
@@ -489,8 +478,7 @@ func TestSessionLogLevel(t *testing.T) {
 	}
 }
 
-// TestSessionNews: what changes is told once, after initialized, and only what
-// was declared or subscribed to.
+// Changes are sent once, after initialized, if declared or subscribed to.
 func TestSessionNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{
@@ -552,7 +540,7 @@ func TestSessionNews(t *testing.T) {
 	})
 }
 
-// TestSessionNewsAreBounded: a client that does not listen costs a set.
+// A client that does not read costs one set.
 func TestSessionNewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := full(t, nil)
@@ -609,7 +597,7 @@ func TestSessionSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSessionCancel: the request ends and is not answered; its question is withdrawn on its stream.
+// The request ends without response; its question is withdrawn on its stream.
 func TestSessionCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -645,7 +633,6 @@ func TestSessionCancel(t *testing.T) {
 	})
 }
 
-// addAsker adds a tool that returns a question.
 func addAsker(h *harness) {
 	h.tool("ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
@@ -658,8 +645,7 @@ func addAsker(h *harness) {
 	})
 }
 
-// TestSessionProgressExtends: the token is in the question, and the client's
-// reports put the end off.
+// The question has a progress token; reports extend the timeout.
 func TestSessionProgressExtends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -691,8 +677,7 @@ func TestSessionProgressExtends(t *testing.T) {
 	})
 }
 
-// TestSessionProgressAgain: a handler that runs again reports what it did before,
-// as it may, and the client hears of each step once.
+// A rerun handler may repeat its reports; the client gets each step once.
 func TestSessionProgressAgain(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("slow", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
@@ -720,7 +705,6 @@ func TestSessionProgressAgain(t *testing.T) {
 	wantList(t, "sent", c.noted(protocol.NotifyProgress), want)
 }
 
-// TestSessionDelivers to its own questions only.
 func TestSessionDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -763,7 +747,7 @@ func TestSessionDelivers(t *testing.T) {
 	})
 }
 
-// TestSessionClose cancels what runs; what the client is asked fails.
+// Closing cancels requests and fails questions.
 func TestSessionClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -784,7 +768,6 @@ func TestSessionClose(t *testing.T) {
 	})
 }
 
-// TestSessionWithoutBack refuses cleanly: there is no way to ask.
 func TestSessionWithoutBack(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
@@ -793,7 +776,7 @@ func TestSessionWithoutBack(t *testing.T) {
 	wantPart(t, "the result", told(c.serve(in)), "no session")
 }
 
-// TestSessionNeeds gates before the handler, in the manner of the family.
+// Missing capabilities are refused before the handler, in the manner of the method.
 func TestSessionNeeds(t *testing.T) {
 	h := newHarness(t, nil)
 	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
@@ -811,7 +794,7 @@ func TestSessionNeeds(t *testing.T) {
 	wantCode(t, "the response", r, protocol.CodeCannotAsk)
 }
 
-// TestSessionPrincipal binds what is done in it, and middleware sees it once a call.
+// The session's principal holds, and middleware runs once a call.
 func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
@@ -839,7 +822,6 @@ func TestSessionPrincipal(t *testing.T) {
 	wantEqual(t, "somebody else", got, "code -32602")
 }
 
-// TestSessionWithoutNews promises none where they cannot be sent.
 func TestSessionWithoutNews(t *testing.T) {
 	h := full(t, nil)
 	c := &visitor{T: t, h: h, version: protocol.V20251125}
@@ -858,7 +840,7 @@ func TestSessionWithoutNews(t *testing.T) {
 	}
 }
 
-// A request without a session is served in its revision, and nobody is asked.
+// A request without a session is served in its revision, without questions.
 func TestRequestsWithoutASession(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
@@ -880,7 +862,7 @@ func TestRequestsWithoutASession(t *testing.T) {
 	}
 }
 
-// TestSessionUnsubscribedNews: what changed before is not told after.
+// Changes before unsubscribing are not sent afterwards.
 func TestSessionUnsubscribedNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := full(t, nil)
@@ -897,7 +879,7 @@ func TestSessionUnsubscribedNews(t *testing.T) {
 	})
 }
 
-// TestSessionInitializeIsNotCancelled: that request cannot be (basic/utilities/cancellation).
+// initialize cannot be cancelled (basic/utilities/cancellation).
 func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -923,7 +905,7 @@ func TestSessionInitializeIsNotCancelled(t *testing.T) {
 	})
 }
 
-// TestMalformedInitialize: the error names the member as the client spelled it.
+// The error names the member as sent.
 func TestMalformedInitialize(t *testing.T) {
 	const version, meta = `"protocolVersion":"2025-11-25"`, `"_meta":{"io.modelcontextprotocol/`
 	for _, tc := range []struct{ name, params, names string }{
@@ -947,7 +929,6 @@ func TestMalformedInitialize(t *testing.T) {
 	}
 }
 
-// counting returns a client of a server whose tool counts its runs.
 func counting(t *testing.T) (c *visitor, runs *int) {
 	h := newHarness(t, nil)
 	runs = new(int)
@@ -960,8 +941,7 @@ func counting(t *testing.T) (c *visitor, runs *int) {
 
 func cancelOf(id any) string { return fmt.Sprintf(`{"requestId":%v}`, id) }
 
-// TestSessionCancelOvertakes: over HTTP a cancellation is a request of its own
-// and may be there before that which it cancels. Its handler does not run.
+// Over HTTP a cancellation may overtake its request, whose handler then does not run.
 func TestSessionCancelOvertakes(t *testing.T) {
 	c, runs := counting(t)
 	in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
@@ -970,7 +950,7 @@ func TestSessionCancelOvertakes(t *testing.T) {
 		*runs != 0 {
 		t.Errorf("answered %s, %v, and ran %d times", r.Result, r.Error, *runs)
 	}
-	// It is used up. A client that uses ids again is served.
+	// It is used up: a client that reuses ids is served.
 	again := c.h.Serve(t.Context(),
 		c.session.Admit(&protocol.Request{ID: in.Request().Message.ID, Method: protocol.MethodPing},
 			server.Delivery{}))

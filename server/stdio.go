@@ -14,52 +14,43 @@ import (
 )
 
 const (
-	// defaultMaxLineBytes is the same as the longest body over HTTP.
-	defaultMaxLineBytes = 16 << 20
-	// defaultMaxInFlight limits the running requests of a line stream. Excess requests are refused
-	// rather than queued: a queue would hide the overload from the client.
+	defaultMaxLineBytes = 16 << 20 // same as over HTTP
+	// defaultMaxInFlight limits the running requests of a line stream. More are refused, not
+	// queued: a queue would hide the overload from the client.
 	defaultMaxInFlight = 256
-	// defaultStreamGrace lets a script that writes its requests and closes its end see the
-	// responses, and is short enough to end promptly.
+	// defaultStreamGrace lets a script that writes requests and closes its end see the responses.
 	defaultStreamGrace = 2 * time.Second
 )
 
 // StreamOptions configure one line stream. The zero value works.
 type StreamOptions struct {
-	// Principal is at the other end; zero: [protocol.LocalPrincipal], because a stream belongs to
-	// whoever started the process.
+	// Principal is the peer; zero: [protocol.LocalPrincipal], who started the process.
 	Principal protocol.Principal
-	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] everything, and
-	// else nothing that has scopes.
+	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] all, else no scopes.
 	Access *Access
 	// MaxLineBytes bounds one message, 0: 16 MiB, negative: no limit.
 	MaxLineBytes int
-	// MaxInFlight bounds the running requests, subscriptions included, 0: 256, negative: no limit.
-	// Calls that wait for a person do not count, see
-	// [roundtrip.Options].Limits.WaitingPerPrincipal.
+	// MaxInFlight bounds the running requests and subscriptions, 0: 256, negative: no limit. Calls
+	// that wait for a user do not count, see [roundtrip.Options].Limits.WaitingPerPrincipal.
 	MaxInFlight int
-	// Grace is how long requests may go on after the end of input, 0: 2 s, negative: not at all.
-	Grace time.Duration
+	Grace       time.Duration // of requests after the end of input, 0: 2 s, negative: not at all
 }
 
-// ServeStdio serves one client over standard input and output
-// (basic/transports/stdio), until the input ends or ctx does. While it runs
-// nothing else may write to standard output; log to standard error.
+// ServeStdio serves one client over standard input and output (basic/transports/stdio) until the
+// input or ctx ends. Nothing else may write to standard output; log to standard error.
 func (s *Server) ServeStdio(ctx context.Context) error {
 	return s.ServeStream(ctx, os.Stdin, os.Stdout, nil)
 }
 
-// ServeStream serves one client over any stream of lines: pipes, a Unix socket, a TCP connection.
-// It returns nil when in ends and an error when in or out fails or ctx ends. After it has returned
-// nothing is written and no request runs, unless a handler ignores the end of its context for more
-// than a second, which is an error too. A blocked read of in or write to out is not waited for:
-// close both to free their goroutines.
+// ServeStream serves one client over a stream of lines: pipes, a Unix socket, a TCP connection. It
+// returns nil when in ends, and an error when in or out fails or ctx ends. After that nothing is
+// written and no request runs, unless a handler ignores the end of its context for more than a
+// second, which is an error too. Blocked reads of in and writes to out go on: close both.
 //
-// Requests run concurrently. A request that notifications/cancelled cancels is not answered. Lines
-// that are too long or not a message are refused; the stream goes on.
+// Requests run concurrently. Requests cancelled with notifications/cancelled are not answered.
+// Lines that are too long or invalid are refused; the stream goes on.
 //
-// A client that sends initialize gets a [Session] on the stream. Requests whose _meta names their
-// revision do not use it.
+// A client that sends initialize gets a [Session], for requests whose _meta has no revision.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer,
 	opts *StreamOptions) error {
 	var o StreamOptions
@@ -97,7 +88,7 @@ func (o StreamOptions) withDefaults() StreamOptions {
 	return o
 }
 
-// A streamPeer is the server as the client of one line stream sees it.
+// A streamPeer is the server for the client of one line stream.
 type streamPeer struct {
 	server    *Server
 	principal protocol.Principal
@@ -107,11 +98,10 @@ type streamPeer struct {
 
 var _ lineio.Peer = (*streamPeer)(nil)
 
-// Admit implements [lineio.Peer].
 func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.ServeFunc {
 	var admitted *Admission
 	if p.belongsToSession(req) {
-		// Here, for what follows depends on initialize.
+		// At once: later requests depend on initialize.
 		admitted = p.session.Admit(req, Delivery{Access: p.access, Back: back})
 	}
 	return func(ctx context.Context) (*protocol.Response, error) {
@@ -119,7 +109,7 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.Ser
 			d := Delivery{Principal: p.principal, Access: p.access, Back: back}
 			admitted = p.server.Admit(req, d)
 		}
-		req = nil // its line need not be kept for as long as the handler runs
+		req = nil // so that a long handler does not keep its line
 		return p.server.Serve(ctx, admitted), nil
 	}
 }
@@ -137,33 +127,29 @@ func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 	return p.session.Version() != ""
 }
 
-// Notify implements [lineio.Peer].
 func (p *streamPeer) Notify(ctx context.Context, n *protocol.Notification) {
 	if p.session != nil {
 		p.session.Notify(ctx, n)
 	}
 }
 
-// Deliver implements [lineio.Peer].
 func (p *streamPeer) Deliver(r *protocol.Response) {
 	if p.session != nil {
 		p.session.Deliver(r)
 	}
 }
 
-// AllowsBatches implements [lineio.Peer].
 func (p *streamPeer) AllowsBatches() bool {
 	return p.session != nil && p.session.Version() == protocol.V20250326
 }
 
-// FailQuestions implements [lineio.Peer].
 func (p *streamPeer) FailQuestions() {
 	if p.session != nil {
 		p.session.pushes.failPushes()
 	}
 }
 
-// Close ends the session, if there is one, and not the server.
+// Close ends the session, not the server.
 func (p *streamPeer) Close() {
 	if p.session != nil {
 		p.session.Close()

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A lineClient is a client of one stream that says and hears one line at a time.
+// A lineClient is a client of one stream that works line by line.
 type lineClient struct {
 	testing.TB
 	in    io.WriteCloser
@@ -25,7 +25,6 @@ type lineClient struct {
 	note  func(from wiretest.From, line string) // is told of each line
 }
 
-// serveLineClient serves a stream to a client that has not said anything.
 func serveLineClient(t testing.TB, ctx context.Context, s *server.Server, inR, outR io.ReadCloser,
 	inW, outW io.WriteCloser, opts *server.StreamOptions) *lineClient {
 	c := &lineClient{TB: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1),
@@ -38,8 +37,8 @@ func serveLineClient(t testing.TB, ctx context.Context, s *server.Server, inR, o
 	return c
 }
 
-// pipes returns a client of both eras on one stream over real pipes. Modern requests have ids that
-// begin with "m. All lines are held against the schema of their era.
+// pipes returns a client of both eras on one stream over OS pipes. Modern ids begin with "m. Lines
+// are checked against the schema of their era.
 func (h *harness) pipes(version string, opts *server.StreamOptions) *lineClient {
 	h.Helper()
 	inR, inW, err := os.Pipe()
@@ -73,7 +72,7 @@ func (c *lineClient) say(line string) {
 	write(c, c.in, line+"\n")
 }
 
-// expect reads one line, which must contain all the parts.
+// expect reads one line, which must contain all parts.
 func (c *lineClient) expect(parts ...string) string {
 	c.Helper()
 	if !c.lines.Scan() {
@@ -89,7 +88,6 @@ func (c *lineClient) expect(parts ...string) string {
 	return line
 }
 
-// ask says a line, and reads the next one.
 func (c *lineClient) ask(line string, parts ...string) string {
 	c.Helper()
 	c.say(line)
@@ -105,7 +103,6 @@ const (
 	askLine         = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask"}}`
 )
 
-// questionID returns the id of a question.
 func questionID(t *testing.T, line string) string {
 	t.Helper()
 	var req struct {
@@ -119,7 +116,7 @@ func questionID(t *testing.T, line string) string {
 	return string(req.ID)
 }
 
-// TestStdioBothEras serves a session and modern requests on one stream, one within the other.
+// A session and modern requests are served on one stream, nested.
 func TestStdioBothEras(t *testing.T) {
 	for _, v := range []string{"2025-06-18", "2025-11-25"} {
 		h := newHarness(t, nil)
@@ -146,7 +143,6 @@ func TestStdioBothEras(t *testing.T) {
 	}
 }
 
-// TestStdioNews tells of changes between requests.
 func TestStdioNews(t *testing.T) {
 	h := newHarness(t, nil)
 	h.plain()
@@ -156,7 +152,7 @@ func TestStdioNews(t *testing.T) {
 	c.ask(initializedLine, "notifications/tools/list_changed")
 }
 
-// TestStdioEndOfInput: nobody is left to answer, so nobody is waited for.
+// After the end of input no answer is awaited.
 func TestStdioEndOfInput(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
@@ -168,7 +164,7 @@ func TestStdioEndOfInput(t *testing.T) {
 	c.expect(`"id":2`, "could not be asked")
 }
 
-// TestStdioBatches has them in 2025-03-26 and in no other revision.
+// Only 2025-03-26 has batches.
 func TestStdioBatches(t *testing.T) {
 	const ping, list = `{"jsonrpc":"2.0","id":7,"method":"ping"}`, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`
 	h := newHarness(t, nil)

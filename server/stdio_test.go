@@ -23,7 +23,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// line returns a request with the members given after _meta.
 func line(id, method, members string) string {
 	if members != "" {
 		members = "," + members
@@ -51,7 +50,6 @@ type wire struct {
 	ended chan error
 }
 
-// serve serves a stream over pipes without a buffer.
 func (h *harness) serve(ctx context.Context, opts *server.StreamOptions) *wire {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -78,7 +76,6 @@ func (w *wire) send(lines ...string) {
 	}
 }
 
-// next reads one message, which must be one.
 func (w *wire) next() protocol.Message {
 	w.Helper()
 	text, err := w.out.ReadBytes('\n')
@@ -100,7 +97,7 @@ func message(t testing.TB, text []byte) protocol.Message {
 	return m
 }
 
-// response reads the response to the request with id, which must come next.
+// response reads the next message: the response to id.
 func (w *wire) response(id string) *protocol.Response {
 	w.Helper()
 	m := w.next()
@@ -124,7 +121,7 @@ func (w *wire) fails(id string, code int64) {
 	wantCode(w, "request", w.response(id), code)
 }
 
-// silentUntilEnd fails if anything more is written before the stream ends.
+// silentUntilEnd fails on any further message.
 func (w *wire) silentUntilEnd() {
 	w.Helper()
 	if rest, err := io.ReadAll(w.out); len(rest) > 0 || err != nil {
@@ -132,7 +129,6 @@ func (w *wire) silentUntilEnd() {
 	}
 }
 
-// end closes the input and returns how the stream ended.
 func (w *wire) end() error {
 	w.in.Close()
 	return <-w.ended
@@ -152,8 +148,7 @@ func describe(m protocol.Message) string {
 	return fmt.Sprintf("%T", m)
 }
 
-// blocking adds a tool that announces itself, and runs until it is released or
-// its context ends, whose cause it then passes on.
+// blocking adds a tool that runs until released or cancelled, and returns the cause.
 func (h *harness) blocking() (started chan string, release chan struct{}, causes chan error) {
 	started, release, causes = make(chan string, 16), make(chan struct{}), make(chan error, 16)
 	h.tool("block", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
@@ -164,7 +159,7 @@ func (h *harness) blocking() (started chan string, release chan struct{}, causes
 			causes <- context.Cause(ctx)
 			if err := call.Progress(ctx, 1, 0, "too late"); err == nil &&
 				context.Cause(ctx) != server.ErrClosed {
-				// Whether the client learns of it is for the test to see.
+				// The test checks whether the client gets it.
 				_ = call.Log(ctx, protocol.LevelError, "", "too late")
 			}
 		}
@@ -177,7 +172,6 @@ func (h *harness) plain() {
 	h.tool("x", says("x"))
 }
 
-// TestStreamsOfEveryKind serves over what streams really are.
 func TestStreamsOfEveryKind(t *testing.T) {
 	kinds := map[string]func(t *testing.T, h *harness) *wire{
 		"pipes": func(t *testing.T, h *harness) *wire {
@@ -211,12 +205,11 @@ func TestStreamsOfEveryKind(t *testing.T) {
 	}
 }
 
-// closeWriter closes the sending half, as a client that has no more to say.
+// A closeWriter closes the sending half.
 type closeWriter struct{ *net.UnixConn }
 
 func (c closeWriter) Close() error { return c.CloseWrite() }
 
-// sockets returns the ends of a connection over a Unix socket.
 func sockets(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
@@ -322,7 +315,7 @@ func TestStreamBound(t *testing.T) {
 		if !ok || first.Error != nil {
 			t.Fatalf("got %+v, want a result", first)
 		}
-		// There is room again, and the id may be used again.
+		// There is room, and the id is free.
 		w.send(callLine(first.ID.String(), "block"))
 		<-started
 		close(release)
@@ -363,8 +356,7 @@ func TestStreamCancellation(t *testing.T) {
 	})
 }
 
-// TestCancellationOvertakesSlowReader cancels a request whose notification
-// waits for the client to read.
+// A request is cancelled whose notification waits for the client to read.
 func TestCancellationOvertakesSlowReader(t *testing.T) {
 	for name, context := range map[string]func(context.Context) context.Context{
 		"context of the request": func(ctx context.Context) context.Context { return ctx },
@@ -435,7 +427,7 @@ func TestStreamKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoMessageIsNotSent has a handler send what would break the stream.
+// Invalid messages of handlers would break the stream.
 func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 	bad := map[string]*protocol.Notification{
 		"nil":              nil,
@@ -464,7 +456,7 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 }
 
 func TestEndOfInput(t *testing.T) {
-	// slow answers after a while, whatever happens to its context.
+	// slow ignores its context.
 	slow := func(d time.Duration) rawTool {
 		return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			time.Sleep(d) // the time of a test bubble
@@ -522,8 +514,7 @@ func TestEndOfInput(t *testing.T) {
 	}
 }
 
-// TestStreamContext ends the context while the stream waits for input, and
-// then while it waits for the client to read.
+// ctx ends while the stream waits for input, and then for the client to read.
 func TestStreamContext(t *testing.T) {
 	quit := errors.New("quit")
 	t.Run("while reading", func(t *testing.T) {
@@ -597,7 +588,6 @@ func TestStreamContext(t *testing.T) {
 	})
 }
 
-// TestUnreadOutput ends the input of a client that never reads.
 func TestUnreadOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -614,7 +604,7 @@ func TestUnreadOutput(t *testing.T) {
 	})
 }
 
-// TestUnreadPipe does the same with a pipe of the system, and ends the context.
+// The same with an OS pipe; ctx ends.
 func TestUnreadPipe(t *testing.T) {
 	testkit.CheckLeaks(t)
 	h := newHarness(t, nil)
@@ -622,7 +612,6 @@ func TestUnreadPipe(t *testing.T) {
 	outR, outW, err := os.Pipe()
 	noError(t, err)
 	defer outR.Close()
-	// Fill the pipe.
 	outW.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 	if _, err := outW.Write(make([]byte, 4<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("got %v, want a pipe that is full", err)
@@ -697,7 +686,7 @@ func TestStreamSubscriptions(t *testing.T) {
 		w.send(callLine("2", "x"))
 		w.succeeds("2")
 		w.in.Close()
-		// The rest ends in good order.
+		// The rest ends gracefully.
 		n, ok := w.next().(*protocol.Notification)
 		if !ok || n.Method != protocol.NotifyCancelled || string(n.Params) != `{"requestId":"1"}` {
 			t.Fatalf("got %+v, want notifications/cancelled", n)
@@ -709,7 +698,6 @@ func TestStreamSubscriptions(t *testing.T) {
 	})
 }
 
-// TestShutdownTellsStreams shuts the server down under an open stream.
 func TestShutdownTellsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -728,10 +716,9 @@ func TestShutdownTellsStreams(t *testing.T) {
 	})
 }
 
-// childEnv makes the test binary a server, see [TestServeStdioChild].
-const childEnv = "RONDO_SERVER_CHILD"
+const childEnv = "RONDO_SERVER_CHILD" // makes the test binary a server, see [TestServeStdioChild]
 
-// TestServeStdioChild is no test: it is the server that others start.
+// TestServeStdioChild is not a test but the server that others start.
 func TestServeStdioChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		return
@@ -789,7 +776,7 @@ func BenchmarkServeStream(b *testing.B) {
 	noError(b, <-ended)
 }
 
-// FuzzServeStream sends arbitrary bytes. Whatever comes back is a message.
+// Any input yields only valid messages.
 func FuzzServeStream(f *testing.F) {
 	seeds := []string{
 		callLine("1", "x"), line("1", "tools/list", ""), line("1", "server/discover", ""),

@@ -17,17 +17,11 @@ import (
 )
 
 const (
-	// defaultMaxSubscriptions is how many subscriptions may be open at once.
-	// Each holds a goroutine and, over HTTP, a connection.
-	defaultMaxSubscriptions = 10_000
-	// maxSubscribedResources limits the resources of one subscription. The acknowledgment leaves
-	// out the rest.
-	maxSubscribedResources = 1000
-	// maxListenBytes limits the parameters of subscriptions/listen, which are held as long as the
-	// subscription is open. All its resources fit, with URIs of ordinary length.
-	maxListenBytes = 256 << 10
-	// subscriptionRetry is long because subscriptions last for hours, as long as the clients.
-	subscriptionRetry = 30 * time.Second
+	defaultMaxSubscriptions = 10_000 // each holds a goroutine and, over HTTP, a connection
+	maxSubscribedResources  = 1000   // of one subscription; the acknowledgment leaves out the rest
+	// maxListenBytes limits the kept parameters of a subscription: all resources with usual URIs.
+	maxListenBytes    = 256 << 10
+	subscriptionRetry = 30 * time.Second // long, because subscriptions last for hours
 )
 
 // A hub notifies open subscriptions of changes.
@@ -55,12 +49,12 @@ func newHub(max int) *hub {
 	return h
 }
 
-// A subscriber is one open subscription, or a session. Pending changes are kept as sets, so a slow
-// client costs no more than a fast one: it learns once that a list changed.
+// A subscriber is a subscription or a session. Pending changes are sets, so that a slow client
+// costs no more than a fast one: it learns once that a list changed.
 type subscriber struct {
 	principal protocol.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
-	resources map[string]*Access          // its URIs, with what those who named them may do
+	resources map[string]*Access          // by URI, with the access of those who subscribed
 	catalogs  []*Catalog                  // that it sees beside the server's own
 	wake      chan struct{}               // holds one; nil for sessions
 	changed   func()                      // of sessions: called when something is due
@@ -106,7 +100,7 @@ func newSubscriber(filter protocol.SubscriptionFilter, access *Access) *subscrib
 	return sub
 }
 
-// joinSession subscribes a session to changes. Transports limit sessions, which hold nothing open.
+// joinSession subscribes a session, which holds nothing open and is limited by its transport.
 func (h *hub) joinSession(sub *subscriber, filter protocol.SubscriptionFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,8 +121,7 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	}
 }
 
-// followCatalogs has a session follow the catalogs of its latest request. If they differ from
-// earlier ones its client is told that the lists have changed.
+// followCatalogs makes a session follow the catalogs of its latest request, with notifications.
 func (h *hub) followCatalogs(sub *subscriber, catalogs []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,12 +150,12 @@ func (s *subscriber) noteSubscribedLocked() {
 	}
 }
 
-// sees reports whether the subscription hears of the changes of c.
+// sees reports whether the subscription follows the changes of c.
 func (s *subscriber) sees(c *Catalog) bool {
 	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }
 
-// closeAll ends every subscription with its result, and what is watched.
+// closeAll ends all subscriptions with a result, and all watches.
 func (h *hub) closeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,14 +174,13 @@ func (h *hub) forEach(f func(*subscriber)) {
 	}
 }
 
-// accessTo returns the access with which sub subscribed to the resource at uri, and its catalogs.
+// accessTo returns the access with which sub subscribed to uri, and its catalogs.
 func (h *hub) accessTo(sub *subscriber, uri string) (*Access, []*Catalog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return sub.resources[uri], sub.catalogs
 }
 
-// noteListChanged notes that the list behind method changed.
 func (h *hub) noteListChanged(c *Catalog, method string) {
 	h.forEach(func(sub *subscriber) {
 		if sub.sees(c) {
@@ -217,7 +209,6 @@ func (h *hub) noteResourceUpdated(c *Catalog, uri string) {
 	})
 }
 
-// markDue adds to one of the sets and wakes the subscription.
 func (s *subscriber) markDue(set map[string]bool, what string) {
 	s.mu.Lock()
 	set[what] = true
@@ -232,14 +223,13 @@ func (s *subscriber) markDue(set map[string]bool, what string) {
 	}
 }
 
-// forgetUpdate drops the pending change of a resource after unsubscribing.
 func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.updated, uri)
 }
 
-// takeDue empties the sets and returns what was in them, sorted.
+// takeDue empties the sets and returns their contents, sorted.
 func (s *subscriber) takeDue() (lists, updated []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,13 +239,11 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 	return lists, updated
 }
 
-// ResourceUpdated tells the clients that subscribed to the resource at uri, and may see it
-// ([Options].Visible), that its contents changed (basic/patterns/subscriptions). Changes of lists
-// are announced automatically.
+// ResourceUpdated tells clients that subscribed to the resource at uri, and may see it, that its
+// contents changed (basic/patterns/subscriptions). List changes are announced automatically.
 func (s *Server) ResourceUpdated(uri string) { s.own.ResourceUpdated(uri) }
 
-// answerListen answers subscriptions/listen: it acknowledges, then sends changes until the client
-// or the server ends the subscription.
+// answerListen acknowledges subscriptions/listen and sends changes until the subscription ends.
 func (s *Server) answerListen(ctx context.Context, request *Request,
 	p *protocol.ListenParams) (protocol.Result, error) {
 	if request.back == nil {
@@ -301,7 +289,7 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 	l := &announcer{server: s, in: request, meta: meta}
 	if err := l.sendNotification(ctx, protocol.NotifyAcknowledged,
 		subscriptionParams{Notifications: &filter}); err != nil {
-		return nil, newClientGoneError(err) // no result, for nothing may precede the acknowledgment
+		return nil, newClientGoneError(err) // no result: the acknowledgment must come first
 	}
 	announced, end := startAnnouncing(ctx, announce)
 	defer end()
@@ -327,7 +315,7 @@ func (s *Server) answerListen(ctx context.Context, request *Request,
 	}
 }
 
-// An announcer sends the notifications of one subscription, or of a session.
+// An announcer sends the notifications of one subscription or session.
 type announcer struct {
 	server *Server
 	in     *Request
@@ -345,7 +333,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// startAnnouncing runs announce and passes its notifications on until end, which waits for it.
+// startAnnouncing runs announce and forwards its notifications until end, which waits for it.
 func startAnnouncing(ctx context.Context, announce Announce) (
 	announced <-chan *protocol.Notification, end func()) {
 	if announce == nil {
@@ -377,7 +365,6 @@ func (l *announcer) sendAnnounced(ctx context.Context, n *protocol.Notification)
 		&protocol.Notification{Method: n.Method, Params: json.RawMessage(params)})
 }
 
-// sendDue sends the changes that a subscriber took with takeDue.
 func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error {
 	for _, method := range lists {
 		if err := l.sendNotification(ctx, method, subscriptionParams{}); err != nil {
@@ -396,9 +383,8 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 	return nil
 }
 
-// mayLearn reports whether the client may know of the resource at uri. It is called for each
-// notification, since a principal may lose access meanwhile. The acknowledgment reveals nothing: it
-// names unknown resources, too.
+// mayLearn reports whether the client may know of the resource at uri. It is checked each time: a
+// principal may lose access. The acknowledgment reveals nothing: it names unknown resources, too.
 func (l *announcer) mayLearn(uri string) bool {
 	if l.server.opts.Visible == nil && !l.server.resourceScopes.Load() {
 		return true
@@ -421,16 +407,13 @@ func (s *Server) checkSubscriber(request *Request, uri string) error {
 	return nil
 }
 
-// endResult returns the result of a subscription that the server ends.
 func (l *announcer) endResult() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
-// newClientGoneError returns the outcome, for middleware, of a request whose client cannot be
-// reached.
+// newClientGoneError returns the outcome, for middleware, if the client is unreachable.
 func newClientGoneError(err error) error {
 	return protocol.Errorf(protocol.CodeInternalError, "subscription ended: %v", err)
 }
 
-// subscriptionParams are the parameters of the notifications of a subscription.
 type subscriptionParams struct {
 	Meta          protocol.Meta                `json:"_meta,omitzero"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications,omitzero"`

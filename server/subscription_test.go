@@ -19,7 +19,7 @@ import (
 
 const everyList = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`
 
-// A listening is one subscription of a client in process. Tests run it in a bubble of synctest.
+// A listening is one subscription of an in-process client, in a synctest bubble.
 type listening struct {
 	h      *harness
 	id     string        // JSON text
@@ -33,8 +33,7 @@ type listening struct {
 	done chan reply
 }
 
-// listen opens a subscription to the members of a filter and returns once it
-// has nothing to do any more.
+// listen opens a subscription and returns once it is idle.
 func (h *harness) listen(ctx context.Context, id, filter string,
 	set ...func(*listening)) *listening {
 	h.Helper()
@@ -56,7 +55,6 @@ func (h *harness) listen(ctx context.Context, id, filter string,
 
 func slow(l *listening) { l.hold = make(chan struct{}) }
 
-// Notify implements protocol.Back.
 func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error {
 	if l.hold != nil {
 		select {
@@ -84,7 +82,7 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	return nil
 }
 
-// wants fails unless exactly this was sent, beside the acknowledgment, since the last time.
+// wants wants exactly these messages since the last call, without the acknowledgment.
 func (l *listening) wants(want ...string) {
 	l.h.Helper()
 	synctest.Wait()
@@ -99,7 +97,6 @@ func (l *listening) wants(want ...string) {
 	l.got = nil
 }
 
-// endsWell fails unless the subscription has ended with a result.
 func (l *listening) endsWell() {
 	l.h.Helper()
 	r := <-l.done
@@ -109,7 +106,6 @@ func (l *listening) endsWell() {
 	}
 }
 
-// listens runs f with a server that offers everything.
 func listens(t *testing.T, opts *server.Options, f func(t *testing.T, h *harness)) {
 	synctest.Test(t, func(t *testing.T) {
 		var o server.Options
@@ -207,13 +203,12 @@ func TestListenRefuses(t *testing.T) {
 			}
 		})
 	}
-	// Without a way back nothing can ever be sent.
+	// Notifications need a way back.
 	h.send(protocol.MethodListen, `"notifications":{}`).refused(protocol.CodeInvalidRequest,
 		"notifications")
 }
 
-// TestListenSendsWhatWasAskedFor changes everything under subscriptions to
-// something, to everything and to nothing.
+// Everything changes under subscriptions to something, everything and nothing.
 func TestListenSendsWhatWasAskedFor(t *testing.T) {
 	const tools, prompts, resources = "tools/list_changed", "prompts/list_changed",
 		"resources/list_changed"
@@ -264,7 +259,7 @@ func TestListenSendsWhatWasAskedFor(t *testing.T) {
 	})
 }
 
-// TestListenCoalesces holds that a slow client costs no more than a fast one.
+// A slow client costs no more than a fast one.
 func TestListenCoalesces(t *testing.T) {
 	listens(t, nil, func(t *testing.T, h *harness) {
 		l := h.listen(t.Context(), `1`, everyList+`,"resourceSubscriptions":["x:b","x:a"]`, slow)
@@ -284,7 +279,7 @@ func TestListenCoalesces(t *testing.T) {
 		}
 		l.wants("resources/updated x:b", "resources/list_changed", "tools/list_changed",
 			"resources/updated x:a", "resources/updated x:b")
-		// What changes while something is sent is not lost.
+		// Changes during a send are not lost.
 		h.ResourceUpdated("x:a")
 		synctest.Wait()
 		h.ResourceUpdated("x:a")
@@ -354,7 +349,7 @@ func TestListenEnds(t *testing.T) {
 	}
 }
 
-// TestMaxSubscriptions holds that every kind of end frees the place.
+// Every kind of end frees the slot.
 func TestMaxSubscriptions(t *testing.T) {
 	listens(t, &server.Options{MaxSubscriptions: 2}, func(t *testing.T, h *harness) {
 		first := h.listen(t.Context(), `1`, everyList)
@@ -381,8 +376,7 @@ func TestMaxSubscriptions(t *testing.T) {
 	})
 }
 
-// TestListenKeepsSilence holds that nothing but changes goes to a subscription,
-// whatever its request asks for.
+// Only changes are sent to a subscription, whatever its request asks for.
 func TestListenKeepsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, &server.Options{Capabilities: declaresAll()})
@@ -411,8 +405,7 @@ func TestListenKeepsSilence(t *testing.T) {
 	})
 }
 
-// TestListenHidesResources holds that updates do not give away what the client
-// may not see, and that the acknowledgment does not either.
+// Updates and acknowledgments do not reveal hidden resources.
 func TestListenHidesResources(t *testing.T) {
 	var mu sync.Mutex
 	promoted := false
@@ -457,8 +450,7 @@ func TestListenHidesResources(t *testing.T) {
 	})
 }
 
-// TestListenRaces has many clients and many changes at once, then waits for the
-// last change to reach everybody.
+// Many clients and changes run at once until the last change has reached all.
 func TestListenRaces(t *testing.T) {
 	const clients, writers, changes = 20, 8, 50
 	h := newHarness(t, &server.Options{Capabilities: declaresAll()})
@@ -516,7 +508,6 @@ type backFunc func(context.Context, *protocol.Notification) error
 
 func (f backFunc) Notify(ctx context.Context, n *protocol.Notification) error { return f(ctx, n) }
 
-// BenchmarkFanOut tells 1,000 subscriptions of a change.
 func BenchmarkFanOut(b *testing.B) {
 	srv, err := server.New(&server.Options{Capabilities: declaresAll()})
 	noError(b, err)

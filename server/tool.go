@@ -16,47 +16,43 @@ import (
 
 // A Tool describes a tool to register (server/tools). It must not be changed afterwards.
 type Tool struct {
-	// Name is unique within the server. Clients send it in a header, and models write it: use at
-	// most 128 ASCII letters, digits, '_', '-' and '.' (server/tools, "Tool Names"). Others are
-	// served, but some clients refuse them.
+	// Name is unique within the server. It is sent in headers and written by models: use up to 128
+	// ASCII letters, digits, '_', '-' and '.' (server/tools, "Tool Names"); some clients refuse
+	// others.
 	Name        string
 	Title       string
 	Description string
 	Icons       []protocol.Icon
 	Annotations *protocol.ToolAnnotations
 	Meta        protocol.Meta
-	// InputSchema describes the arguments; its type must be "object". Nil: it is inferred from the
-	// handler's input type, or, without one, any object.
+	// InputSchema describes the arguments; its type must be "object". Nil: inferred from the
+	// handler's input type or, without one, any object.
 	InputSchema json.RawMessage
-	// OutputSchema describes the structured content, which every result but an error must then
-	// have. Nil: it is inferred from the handler's output type, if any.
+	// OutputSchema describes structured content, which successful results must have. Nil: inferred
+	// from the handler's output type, if any.
 	OutputSchema json.RawMessage
-	// Needs are required capabilities. A client that lacks any is refused before the handler runs;
-	// the error lists the missing ones. Questions are checked without it, when they are asked.
+	// Needs are required capabilities. A client that lacks any is refused before the handler runs,
+	// with an error that lists them. Questions are checked anyway, when they are asked.
 	Needs protocol.ClientCapabilities
-	// Scopes are required scopes, all of them: a request that lacks any is refused with a
-	// [*ScopeError] before Needs is checked. Over HTTP a serverhttp.Authority supplies the scopes
-	// of callers, who have none without it. In process and on standard input and output the local
-	// caller has all. Scopes do not hide anything from lists.
+	// Scopes are all required: a request that lacks any is refused with a [*ScopeError] before
+	// Needs is checked. Over HTTP a serverhttp.Authority supplies the scopes of callers, who have
+	// none without it. The local caller, in process or on stdio, has all. Scopes hide nothing from
+	// lists.
 	Scopes []string
-	// AcceptUnsolicited lets the handler read answers without proof that it asked; see
-	// [roundtrip.Call].
+	// AcceptUnsolicited accepts answers without proof of a question; see [roundtrip.Call].
 	AcceptUnsolicited bool
-	// Task says whether calls become tasks, where package server/tasks is in use.
-	Task TaskMode
+	Task              TaskMode // says whether calls become tasks, with package server/tasks
 }
 
 // A ToolCall is one leg of a call of a tool.
 type ToolCall struct {
 	Call
 	Name string
-	// Arguments is the JSON object that was sent, {} if there was none. It matches the input
-	// schema. Optional members that were sent as null are left out, unless the schema admits null
-	// there.
+	// Arguments is the JSON object of the call, {} if absent. It matches the input schema. Optional
+	// members sent as null are left out, unless the schema admits null there.
 	Arguments json.RawMessage
 }
 
-// tool is a registered tool.
 type tool struct {
 	definition        protocol.Tool
 	needs             protocol.ClientCapabilities
@@ -67,9 +63,8 @@ type tool struct {
 	noText            map[string]bool                        // see Options.ParseArguments; or nil
 	relayed           bool                                   // arguments are passed on as they came
 	check             func(structured json.RawMessage) error // nil without an output schema
-	// arguments that are mirrored into headers
-	headers rules.Mirrors
-	handle  func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
+	headers           rules.Mirrors                          // mirrored arguments
+	handle            func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
 func (t *tool) entryKey() string { return t.definition.Name }
@@ -77,23 +72,22 @@ func (t *tool) entryKey() string { return t.definition.Name }
 // AddTool registers a tool whose arguments are decoded into In. The input schema is inferred from
 // In unless t has one: fields are named and omitted as by encoding/json, required unless they omit
 // empty values, and described by a tag such as `jsonschema:"what it means"`. The tags of forms
-// apply, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format, enum,
-// enumTitles and default. A member with a default may be left out; In then has the default,
-// call.Arguments does not. Other constraints go into t.InputSchema, which is used as it is.
-// Arguments that do not match never reach the handler; the caller is told which field is wrong.
+// apply: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format, enum,
+// enumTitles and default. An absent member with a default has it in In, not in call.Arguments.
+// Other constraints go into t.InputSchema, which is used unchanged. Invalid arguments never reach
+// the handler; the caller learns which field is wrong.
 //
 // AddTool may be called while the server runs. It panics, as registering with net/http does, if the
-// tool is invalid: no name or a taken one, no handler, a type or schema that cannot be used, a tag
-// that looks like one of these and is not ("minumum", "pattern", "required") or makes no sense, or
-// an InputSchema that does not fit In: a property without a field, a type that its field cannot be
-// decoded from, a bound in a tag that the schema lacks. Tags of other libraries are ignored.
+// tool is invalid: no name or a taken one, no handler, an unusable type or schema, a misspelled
+// ("minumum", "pattern", "required") or contradictory tag, or an InputSchema that does not fit In:
+// a property without a field, a type that its field cannot be decoded from, a bound in a tag that
+// the schema lacks. Tags of other libraries are ignored.
 func AddTool[In any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	s.registrations().addTool(t, reflect.TypeFor[In](), nil, withArguments(handler))
 }
 
-// withArguments returns a handler that decodes the arguments for next.
 func withArguments[In any](
 	next func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error),
 ) func(context.Context, *ToolCall) (protocol.CallToolOutcome, error) {
@@ -107,14 +101,12 @@ func withArguments[In any](
 	}
 }
 
-// AddToolOut registers a tool that answers with a value of type Out, as structured content and, for
-// clients that do not support it, as the same JSON in a text block. The output schema is inferred
-// from Out unless t has one.
+// AddToolOut registers a tool that returns a value of type Out, sent as structured content and, for
+// older clients, as JSON in a text block. The output schema is inferred from Out unless t has one.
 //
 // The handler asks with roundtrip.Ask and its kind, or returns an [*InputRequiredError]. Without a
-// value, since nothing was done, it returns a [*ToolError]: the client gets its text as an error
-// result, which needs no structured content (server/tools, "Output Schema"). Otherwise AddToolOut
-// is like [AddTool]; so are the tags of Out.
+// value it returns a [*ToolError]: the client gets its text as an error result, which needs no
+// structured content (server/tools, "Output Schema"). Otherwise it is like [AddTool].
 func AddToolOut[In, Out any](s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	mustRegister("tool", t.Name, checkHandler(handler != nil))
@@ -128,7 +120,7 @@ func AddToolOut[In, Out any](s Registrar, t Tool,
 		}))
 }
 
-// AddRawTool registers a tool that reads its arguments itself. They match the input schema, by
+// AddRawTool registers a tool that decodes its arguments itself. They match the input schema, by
 // default any object. Otherwise it is like [AddTool].
 func AddRawTool(s Registrar, t Tool,
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
@@ -136,7 +128,7 @@ func AddRawTool(s Registrar, t Tool,
 	s.registrations().addTool(t, reflect.TypeFor[any](), nil, handler)
 }
 
-// RemoveTool removes a tool. It reports whether there was one of that name. Calls that run go on.
+// RemoveTool removes a tool and reports whether it existed. Running calls go on.
 func (s *Server) RemoveTool(name string) bool { return s.own.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.
@@ -180,7 +172,6 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 		Tools: definitionsOf(tools, func(t *tool) protocol.Tool { return t.definition })}
 }
 
-// callTool answers tools/call.
 func (s *Server) callTool(ctx context.Context, request *Request,
 	p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := find(s, request, KindTool, toolsOf, p.Name)
@@ -215,11 +206,9 @@ func (s *Server) callTool(ctx context.Context, request *Request,
 	})
 }
 
-// handleTool runs the handler of a tool.
 func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	p *protocol.CallToolParams) (protocol.Result, error) {
-	// Middleware may have replaced the arguments. Equal memory is compared without reading it;
-	// checking it again would cost 2 % of the instructions of a call.
+	// Equal memory is compared without reading it; another check would cost 2 % of a call.
 	checked := bytes.Equal(p.Arguments, request.checkedArguments)
 	arguments, err := t.readArguments(p.Arguments, checked)
 	if err != nil {
@@ -235,9 +224,8 @@ func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 	return s.convertOutcome(ctx, request, result, err)
 }
 
-// readArguments returns arguments as the handler gets them, without the nulls that mean absent; the
-// state of a flow stays bound to the original ones. Arguments that middleware made are also checked
-// to be strict JSON.
+// readArguments returns the arguments for the handler, without nulls that mean absent; a flow's
+// state stays bound to the original. Arguments of middleware must also be strict JSON.
 func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawMessage, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments, checked = json.RawMessage("{}"), true
@@ -257,8 +245,7 @@ func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawM
 	return arguments, t.input.ValidateChecked(dropped)
 }
 
-// badArguments is a result, not an error, so that the model can correct itself (server/tools,
-// "Error Handling").
+// badArguments is a result, so that the model can correct itself (server/tools, "Error Handling").
 func badArguments(err error) *protocol.CallToolResult {
 	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
 }

@@ -33,8 +33,7 @@ func orders(t *testing.T) (*harness, *[]order) {
 	return h, seen
 }
 
-// TestIntegersOfRawTools holds that an integer that no decoder takes is refused before a tool that
-// decodes its arguments itself, and one that is merely spelled in another way is not.
+// Integers that no decoder accepts are refused before raw tools, other spellings are not.
 func TestIntegersOfRawTools(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(`{
@@ -86,7 +85,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What is wrong with arguments is said without repeating them.
+// Argument errors do not repeat values.
 func TestArgumentErrorsKeepSecrets(t *testing.T) {
 	h, _ := orders(t)
 	for _, arguments := range []string{
@@ -159,7 +158,7 @@ func TestSchemasAreListed(t *testing.T) {
 	}
 }
 
-// Clients that are widely used refuse a whole list in which a member has the schema true.
+// Widely used clients refuse a list with the schema true.
 func TestSchemasOfAnyValueAreObjects(t *testing.T) {
 	type line struct {
 		Any any `json:"any"`
@@ -330,8 +329,7 @@ func TestBadTools(t *testing.T) {
 	wantPanic(t, "registered already", func() { addTool(s, "x", raw) })
 }
 
-// Middleware may put other arguments in the place of those that came. Nobody has looked at their
-// JSON before, so it is held to the same rules as a message's.
+// Arguments from middleware must be strict JSON, like those in messages.
 func TestRewrittenArguments(t *testing.T) {
 	const schema = `{"type":"object","properties":{"n":{"type":"integer"},"on":{"type":"boolean"}},"additionalProperties":false}`
 	type input struct {
@@ -381,8 +379,7 @@ func TestRewrittenArguments(t *testing.T) {
 	}
 }
 
-// TestNullArguments holds that null for an optional argument is absent for both kinds of tools,
-// and has its default then.
+// null for an optional argument means absent, with its default, for both kinds of tools.
 func TestNullArguments(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddTool(h.Server, server.Tool{Name: "typed"},
@@ -410,7 +407,7 @@ func TestNullArguments(t *testing.T) {
 	h.call("bare", ``).text(`{}`)
 }
 
-// TestNullArgumentsBind holds that a retry is bound to the arguments as they came.
+// A retry is bound to the original arguments.
 func TestNullArgumentsBind(t *testing.T) {
 	h := newHarness(t, nil)
 	sure := roundtrip.MustQuestion[struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestAToolSaysNo in both eras, before and after a question: the client reads the words although
-// errors are hidden, and nobody is told of a failure.
+// In both eras, before and after a question, the client gets the text although errors are hidden,
+// and no failure is reported.
 func TestAToolSaysNo(t *testing.T) {
 	type bill struct {
 		Number int `json:"number"`
@@ -68,7 +68,6 @@ func TestAToolSaysNo(t *testing.T) {
 	}
 }
 
-// failureCount counts what is reported as failures of handlers.
 type failureCount struct{ atomic.Int32 }
 
 func (c *failureCount) Observe(_ context.Context, e event.Event) {

@@ -58,7 +58,6 @@ func newPayer(t testing.TB, opts roundtrip.Options) *server.Server {
 	return srv
 }
 
-// callAfter calls a tool with a client that answers after the time given.
 func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
 	after time.Duration, action protocol.ElicitAction) string {
 	t.Helper()
@@ -75,7 +74,6 @@ func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
 	return text
 }
 
-// serveLines serves srv on lines, a wire like that of standard input and output.
 func serveLines(t *testing.T, srv *server.Server,
 	out func(io.WriteCloser) io.WriteCloser) protocol.Peer {
 	t.Helper()
@@ -96,8 +94,7 @@ func serveLines(t *testing.T, srv *server.Server,
 	return stream
 }
 
-// TestUnseenOnAWire: lines are a wire. What takes long is what a person may have read; what a
-// push returns is what the client sent.
+// On lines a slow answer may come from a user; a push returns what the client sent.
 func TestUnseenOnAWire(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, tc := range []struct {
@@ -128,7 +125,7 @@ func TestUnseenOnAWire(t *testing.T) {
 	}
 }
 
-// A stuckWriter takes a minute for the notification that comes before the question.
+// A stuckWriter delays the notification before the question by a minute.
 type stuckWriter struct{ io.WriteCloser }
 
 func (w stuckWriter) Write(p []byte) (int, error) {
@@ -138,8 +135,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return w.WriteCloser.Write(p)
 }
 
-// TestUnseenBehindAStuckClient: the time runs from the write of the question, which waits until a
-// client that reads nothing has read what was sent before.
+// The time starts with the write of the question, after earlier messages were read.
 func TestUnseenBehindAStuckClient(t *testing.T) {
 	for _, tool := range []string{"flow", "guard"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -153,8 +149,7 @@ func TestUnseenBehindAStuckClient(t *testing.T) {
 	}
 }
 
-// TestUnseenIsOffInProcessUnlessSet: who answers in the process is a program of the author's, and
-// so is the person of a test.
+// In-process answers come from programs and tests.
 func TestUnseenIsOffInProcessUnlessSet(t *testing.T) {
 	for min, want := range map[time.Duration]string{0: "declined", -1: "declined",
 		time.Hour: "unseen"} {

@@ -8,16 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// An uriMatcher finds the values of a URI template's expressions, in time linear in the length of
-// the URI.
+// An uriMatcher extracts the values of a URI template, in time linear in the length of the URI.
 type uriMatcher struct {
 	names   []string
 	pattern *regexp.Regexp
 }
 
 const (
-	// One or more characters that are not reserved (RFC 3986, section 2.2).
-	// What is not ASCII passes: clients send IRIs.
+	// Characters not reserved in RFC 3986, section 2.2. Non-ASCII passes: clients send IRIs.
 	unreserved = `([^:/?#\[\]@!$&'()*+,;=]+)`
 	anything   = `(.+)`
 )
@@ -66,7 +64,7 @@ func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
 	return m, err
 }
 
-// isVariable reports whether name is a varname of RFC 6570, section 2.3, less percent-encoded ones.
+// isVariable reports whether name is a varname (RFC 6570, section 2.3) without percent-encoding.
 func isVariable(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || strings.Trim(part,
@@ -77,8 +75,7 @@ func isVariable(name string) bool {
 	return true
 }
 
-// maxMatched is the longest URI, in bytes, that is matched against templates, at some 50 ns a byte
-// and template for a maybe unknown client; web servers stop at half of it.
+// maxMatched limits matched URIs, at some 50 ns a byte and template, also for unknown clients.
 const maxMatched = 16 << 10
 
 // matchURI returns the percent-decoded values. A URI with badly encoded values does not match.

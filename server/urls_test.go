@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A urlStyle is a way in which a handler asks for a visit, under the key "login".
+// A urlStyle is a way to ask for a visit, under the key "login".
 type urlStyle struct {
 	name string
 	era  protocol.Era // 0 for both
@@ -67,9 +67,7 @@ func urlStyles() []urlStyle {
 	}
 }
 
-// TestNoServerSendsAPersonAnywhere: whichever way a handler asks for a visit, the URL is held
-// against the same rule before anybody is asked anything, and the client learns which question it
-// was.
+// Every way to ask for a visit checks the URL before anything is sent, and names the question.
 func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 	for _, style := range urlStyles() {
 		for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {

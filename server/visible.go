@@ -2,10 +2,10 @@ package server
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// A Kind is a kind of thing that can be registered.
+// A Kind is a kind of definition that can be registered.
 type Kind string
 
-// The kinds that [Options].Visible is asked about.
+// The kinds, as passed to [Options].Visible.
 const (
 	KindTool             Kind = "tool"
 	KindPrompt           Kind = "prompt"
@@ -13,7 +13,6 @@ const (
 	KindResourceTemplate Kind = "resource template"
 )
 
-// isVisible reports whether p may see what is registered under name.
 func (s *Server) isVisible(p protocol.Principal, kind Kind, name string) bool {
 	return s.opts.Visible == nil || s.opts.Visible(p, kind, name)
 }

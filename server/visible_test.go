@@ -15,7 +15,7 @@ import (
 var admin, guest = protocol.Principal{Issuer: "i",
 	Subject: "admin"}, protocol.Principal{Issuer: "i", Subject: "guest"}
 
-// hideSecrets shows what has "secret" in its name to admin alone.
+// hideSecrets shows names with "secret" only to admin.
 func hideSecrets(p protocol.Principal, _ server.Kind, name string) bool {
 	return p == admin || !strings.Contains(name, "secret")
 }
@@ -28,8 +28,7 @@ func (h *harness) sendAs(p protocol.Principal, method, members string) reply {
 	return h.raw(server.WithPrincipal(h.Context(), p), method, "{"+goodMeta+members+"}")
 }
 
-// TestHiddenIsUnknown holds that a guest cannot tell what is hidden from what
-// does not exist, by any request.
+// A guest cannot tell hidden definitions from missing ones, by any request.
 func TestHiddenIsUnknown(t *testing.T) {
 	h := newHarness(t, &server.Options{Visible: hideSecrets})
 	ran := false
@@ -37,7 +36,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 		ran = true
 		return []string{"v"}, nil
 	}
-	// The schema and the needs must not give it away either.
+	// The schema and the needs must not reveal it either.
 	server.AddRawTool(h.Server, server.Tool{Name: "secret",
 		InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
 		Needs:       protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
@@ -58,7 +57,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 	server.AddResource(h.Server, server.Resource{URI: "x:secret", Name: "a"}, read)
 	server.AddResourceTemplate(h.Server,
 		server.ResourceTemplate{URITemplate: "secret:{id}", Name: "a", Complete: complete}, read)
-	// Would read the hidden resource if it were asked.
+	// It would reveal the hidden resource.
 	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "b"},
 		read)
 
@@ -101,8 +100,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 	}
 }
 
-// TestPagesOfVisible holds that everybody has full pages of what he may see,
-// and that nothing about a page tells how much that is not.
+// Everyone gets full pages, which do not reveal how much is hidden.
 func TestPagesOfVisible(t *testing.T) {
 	walk := func(h *harness, p protocol.Principal, method, member string) (pages [][]string,
 		cursors []string) {
@@ -142,7 +140,7 @@ func TestPagesOfVisible(t *testing.T) {
 			if n := len(slices.Concat(all...)); n != 15 || len(all) != 8 {
 				t.Errorf("admin sees %d in %d pages, want 15 in 8", n, len(all))
 			}
-			// A cursor of admin's leads the guest nowhere, as one made up does.
+			// admin's cursor is as invalid for the guest as an invented one.
 			mixed.sendAs(guest, l.method,
 				`"cursor":"`+far[len(far)-1]+`"`).refused(protocol.CodeInvalidParams, "cursor")
 			for i := range 10 {
@@ -188,8 +186,7 @@ func TestVisiblePanics(t *testing.T) {
 	}
 }
 
-// TestDiscoverIsPrivateWithVisible: what is shown differs between principals,
-// so nothing that describes the server is shared between them.
+// Principals see different definitions, so no description of the server is shared.
 func TestDiscoverIsPrivateWithVisible(t *testing.T) {
 	h := newHarness(t, &server.Options{Visible: hideSecrets})
 	wantEqual(t, "cacheScope is",

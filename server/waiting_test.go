@@ -26,7 +26,7 @@ func newTypist(t testing.TB, ctx context.Context, s *server.Server,
 
 const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`
 
-// addAsk adds a tool that asks in place, or with a context that is not the request's.
+// addAsk adds a tool that asks in place, or with a foreign context.
 func addAsk(s *server.Server, foreign bool) {
 	addTool(s, "ask", func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		if foreign {
@@ -134,7 +134,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 			c.expect(`"method":"notifications/progress"`,
 				`"progress":`+value+`,"message":"waiting for an answer"`)
 		}
-		// Patience is over.
+		// HumanTimeout is over.
 		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
 		c.expect("the server is closing, call again")
 		wantIs(t, "the error", <-done, context.DeadlineExceeded)
@@ -143,7 +143,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 	})
 }
 
-// Whatever context a handler asks with, what surrounds its call hears of it.
+// The surroundings of a call see its wait whatever context asks.
 func TestForeignContextsTellOfTheWait(t *testing.T) {
 	for name, foreign := range map[string]bool{"in place": false,
 		"with a context of its own": true} {

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A watching is one call of [Options].Watch for one URI, and of the stop that it returns.
+// A watching is one call of [Options].Watch for one URI, and of its stop.
 type watching struct {
 	holders  int
 	previous *watching // whose stop may still run
@@ -17,8 +17,7 @@ type watching struct {
 	done     chan struct{} // closed when stop has returned
 }
 
-// listWatchable returns the URIs that are watched for a request: those of resources that it may
-// read. Others may not exist, and are as many as clients like to make up.
+// listWatchable returns the URIs that the request may read: clients could invent any number.
 func (s *Server) listWatchable(request *Request, uris ...string) (watched []string) {
 	if s.opts.Watch == nil {
 		return nil
@@ -32,7 +31,7 @@ func (s *Server) listWatchable(request *Request, uris ...string) (watched []stri
 	return watched
 }
 
-// holdLocked has sub hold the watching of uri, which it begins if there is none.
+// holdLocked makes sub hold the watching of uri, which it starts if there is none.
 func (s *Server) holdLocked(sub *subscriber, uri string) {
 	h := s.hub
 	if h.closing || sub.held[uri] != nil {
@@ -118,8 +117,7 @@ func (s *Server) callStop(ctx context.Context, stop func(), uri string) {
 	}
 }
 
-// awaitWatch waits until Watch has returned, so that no change after the answer to a subscription
-// is missed. w may be nil.
+// awaitWatch waits for Watch of w, which may be nil, so that no change after subscribing is missed.
 func (h *hub) awaitWatch(ctx context.Context, w *watching) {
 	if w == nil {
 		return

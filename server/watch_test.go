@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestWatchDoesNotOverlap has Watch and stop take long while subscribers come and go.
+// Watch and stop take long while subscribers come and go.
 func TestWatchDoesNotOverlap(t *testing.T) {
 	const toA = `"resourceSubscriptions":["x:a"]`
 	var h *harness
@@ -68,7 +68,7 @@ func TestWatchDoesNotOverlap(t *testing.T) {
 	})
 }
 
-// TestWatchPanics holds that the subscription goes on, and that it needs no stop.
+// The subscription continues without stop.
 func TestWatchPanics(t *testing.T) {
 	for name, watch := range map[string]func(context.Context, string) func(){
 		"watch": func(context.Context, string) func() { panic("watch") },

@@ -1,6 +1,5 @@
-// Package relay passes the questions of another server on to the clients of a server of rondo's:
-// those that it returns with a state of its own, and those that it pushes while its call, which
-// runs once, waits in this process.
+// Package relay passes another server's questions on to the clients of a rondo server: those that
+// it returns with a state, and those that it pushes while its call, which runs once, waits here.
 package relay
 
 import (
@@ -12,46 +11,42 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A State is what travels with a client that was asked something, sealed by the server and bound
-// to the caller and the request. Gateways of earlier releases read and write it under these names.
+// A State travels with a client that was asked, sealed by the server and bound to the caller and
+// the request. Gateways of earlier releases use the same names.
 type State struct {
 	// Asked are the questions of the last round.
 	Asked []Asked `json:"asked,omitempty"`
-	// Peer is the requestState of a server that returned its questions, byte by byte; nil: it
-	// sent none.
+	// Peer is the unchanged requestState of a server that returned its questions; nil: absent.
 	Peer *[]byte `json:"upstream,omitempty"`
-	// Owner is the token of the replica that runs a parked call, Parked the call, and Round the
-	// leg that the answers are for.
+	// Owner is the replica's token, Parked its call, and Round the leg that the answers are for.
 	Owner  string `json:"owner,omitempty"`
 	Parked string `json:"parked,omitempty"`
 	Round  int    `json:"round,omitempty"`
 }
 
-// An Asked pairs the key that the client sees with that of the server that asks.
+// An Asked pairs the client's key of a question with the asking server's.
 type Asked struct {
 	Key  string             `json:"key"`
 	Peer string             `json:"upstream"`
 	Kind protocol.InputKind `json:"kind"`
 }
 
-// An Answer is what a client said to a question.
+// An Answer is a client's answer to a question.
 type Answer struct {
 	Action protocol.ElicitAction
 	Result any // of an accept: the content of a form, or the result of sampling
 }
 
-// Ask returns the outcome that asks the client what another server asks. next is what the next leg
-// reads with [roundtrip.State]. The forms are those of a peer: they need not keep to the grammar
-// that is asked of an author here.
+// Ask returns the outcome that asks the client another server's questions. The next leg reads next
+// with [roundtrip.State]. Their forms need not follow the grammar for authors.
 func Ask(questions protocol.InputRequests, next any) protocol.Result {
 	result := roundtrip.InputRequired(roundtrip.WithState(next), roundtrip.WithoutAnswers())
 	result.InputRequests = questions
 	return result
 }
 
-// NoteReturned returns the questions that a server has returned under the keys that the client
-// sees, and the state to ask them with. keyOf returns the key for the question with the number,
-// from 1.
+// NoteReturned returns a server's returned questions under the client's keys, and the state to ask
+// them with. keyOf returns the key of the question with that number, from 1.
 func NoteReturned(asks protocol.InputRequests, state protocol.RequestState,
 	keyOf func(number int, key string) string) (protocol.InputRequests, State) {
 	var next State
@@ -68,7 +63,7 @@ func NoteReturned(asks protocol.InputRequests, state protocol.RequestState,
 	return questions, next
 }
 
-// Retry returns the answers of this leg as the server that asked gets them, with its own state.
+// Retry returns this leg's answers for the server that asked, with its state.
 func (s *State) Retry(ctx context.Context) (retry protocol.Retry, err error) {
 	if s.Peer != nil {
 		retry.RequestState = protocol.StateText(string(*s.Peer))
@@ -88,8 +83,7 @@ func (s *State) Retry(ctx context.Context) (retry protocol.Retry, err error) {
 	return retry, nil
 }
 
-// readAnswers returns what the client has answered. What is missing or does not fit its form is
-// left out.
+// readAnswers returns the client's answers, without missing and invalid ones.
 func readAnswers(ctx context.Context, asked []Asked) map[string]Answer {
 	answers := map[string]Answer{}
 	for _, q := range asked {
@@ -121,7 +115,7 @@ func readAnswer(ctx context.Context, key string, kind protocol.InputKind) (Answe
 	return Answer{}, false
 }
 
-// decodeAnswer reads what the client of a session has answered.
+// decodeAnswer decodes an answer of a session's client.
 func decodeAnswer(kind protocol.InputKind, raw json.RawMessage) (Answer, error) {
 	switch kind {
 	case protocol.KindCreateMessage:
@@ -138,7 +132,7 @@ func decodeAnswer(kind protocol.InputKind, raw json.RawMessage) (Answer, error) 
 	return Answer{result.Action, result.Content}, nil
 }
 
-// Encode returns the answer as the server that asked reads it.
+// Encode returns the answer for the server that asked.
 func (a Answer) Encode() (json.RawMessage, error) {
 	switch result := a.Result.(type) {
 	case *protocol.CreateMessageResult, *protocol.ListRootsResult:
@@ -149,7 +143,7 @@ func (a Answer) Encode() (json.RawMessage, error) {
 	return json.Marshal(protocol.ElicitResult{Action: a.Action})
 }
 
-// digestAnswers tells the answers of one leg from those of another.
+// digestAnswers identifies the answers of a leg.
 func digestAnswers(answers map[string]Answer, asked []Asked) ([32]byte, error) {
 	h := sha256.New()
 	for _, q := range asked {

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Flows that wait for a person outlive an upgrade: the names are those of release 0.1.0.
+// Waiting flows outlive an upgrade: the names are those of release 0.1.0.
 func TestStatesOfEarlierReleasesAreRead(t *testing.T) {
 	peer := []byte("state of the peer")
 	want := relay.State{

@@ -14,46 +14,45 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// errGone answers a request for a call that is not here any more. No client starts over after it
-// by itself.
+// errGone refuses a request for an unknown call. No client starts over automatically after it.
 func errGone() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "This call is not known here: the server "+
 		"that ran it is another one, is gone, or has given it up. "+UnknownEffect)
 }
 
-// UnknownEffect is what a model has to know before it calls a tool again.
+// UnknownEffect tells a model what to do before it calls a tool again.
 const UnknownEffect = "What the tool did is not known: check before calling it again"
 
-// Limits bound parked calls; 0 is the default of each number, and a negative one no limit.
+// Limits bound parked calls; 0 is the default of each number, negative no limit.
 type Limits struct {
 	Calls, CallsPerPrincipal int           // 1,000, 64
-	Time                     time.Duration // of one call, people's time included: 10 minutes
-	// Resumed gets one of the Resume constants for each request that came back to a parked call.
+	Time                     time.Duration // of one call, including waits for users: 10 minutes
+	// Resumed gets a Resume constant for each request that returned to a parked call.
 	Resumed func(outcome string)
-	// Place is what refusals call this process: "gateway", "server".
+	// Place names this process in refusals: "gateway", "server".
 	Place string
 }
 
-// How a request ended that came back to a parked call.
+// How a request that returned to a parked call ended.
 const (
 	ResumeAsked   = "asked"   // with more questions
 	ResumeDone    = "done"    // with the end of the call
-	ResumeRefused = "refused" // it does not continue the call as it stands
-	ResumeUnknown = "unknown" // the call is not here any more
-	ResumeLeft    = "left"    // the client went away
+	ResumeRefused = "refused" // it does not continue the call
+	ResumeUnknown = "unknown" // the call is not here
+	ResumeLeft    = "left"    // the client disconnected
 )
 
 // A Park holds calls that run once while their questions are with clients.
 type Park struct {
 	room *quota.Pool[protocol.Principal]
-	time time.Duration // that one call may take, negative: no limit
+	time time.Duration // of one call, negative: no limit
 
-	owner  atomic.Pointer[string] // token of this replica; nil: there are no others
+	owner  atomic.Pointer[string] // token of this replica; nil: the only one
 	report func(outcome string)   // how a request for a parked call ended
 	place  string
 
 	mu      sync.Mutex
-	calls   map[string]*Parked // those that ended a moment ago are among them
+	calls   map[string]*Parked // including those that just ended
 	running int                // calls upstream
 	held    int                // bytes of results
 	closed  bool               // no more calls begin
@@ -75,7 +74,7 @@ func NewPark(limits Limits) *Park {
 }
 
 // Handler returns the HTTP handler of srv, whose calls are parked here. opts may be nil. With
-// Replicas of opts, requests that bring answers reach the replica that runs the call.
+// Replicas of opts, answers reach the replica that runs the call.
 func (p *Park) Handler(
 	srv *server.Server, opts *serverhttp.Options,
 ) (*serverhttp.Handler, error) {
@@ -83,7 +82,7 @@ func (p *Park) Handler(
 	if opts != nil {
 		with = *opts
 	}
-	// The state has not been checked: the replica that serves the request does that.
+	// Not checked here: the replica that serves the request checks the state.
 	with.OwnerOf = func(ctx context.Context, caller protocol.Principal, text string) string {
 		kept, ok := srv.PeekState(ctx, caller, text)
 		var state State
@@ -102,7 +101,7 @@ func (p *Park) Handler(
 	return handler, nil
 }
 
-// Reserve makes room for a call of principal, or returns why there is none.
+// Reserve reserves room for a call of principal, or returns why there is none.
 func (p *Park) Reserve(principal protocol.Principal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +120,7 @@ func (p *Park) Reserve(principal protocol.Principal) error {
 	return nil
 }
 
-// Release frees the room of a call that has ended, or was not made.
+// Release frees the room of a call that ended or was not made.
 func (p *Park) Release(principal protocol.Principal) {
 	p.room.Give(principal, 1)
 	p.mu.Lock()
@@ -130,7 +129,7 @@ func (p *Park) Release(principal protocol.Principal) {
 	p.closeIdleLocked()
 }
 
-// Drain lets no more calls begin. The channel is closed when the last has ended.
+// Drain refuses further calls. The channel is closed when the last has ended.
 func (p *Park) Drain() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +140,7 @@ func (p *Park) Drain() <-chan struct{} {
 	return p.idle
 }
 
-// IsClosed reports whether no more calls begin.
+// IsClosed reports whether further calls are refused.
 func (p *Park) IsClosed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +166,7 @@ func (p *Park) removeLocked(id string) {
 	}
 }
 
-// keep makes room for the result of a call that has ended, or forgets the call.
+// keep keeps an ended call's result if there is room, else forgets the call.
 func (p *Park) keep(call *Parked, result protocol.Result) {
 	encoded, err := json.Marshal(result)
 	p.mu.Lock()
@@ -182,11 +181,10 @@ func (p *Park) keep(call *Parked, result protocol.Result) {
 	}
 }
 
-// Run makes a call for which there is room, once, and waits for the first outcome. It calls run on
-// another goroutine, under a context of its own with the values of life, which must outlive the
-// request. A panic of run ends the process. finish gets the result of run, or the cause with which
-// the context was cancelled, and returns what the client gets. Both are kept as long as the call
-// runs, so they should not hold ctx or call, which hold an HTTP request.
+// Run makes a call with reserved room, once, and waits for the first outcome. It calls run on
+// another goroutine, in a context with the values of life, which must outlive the request. A panic
+// of run ends the process. finish gets the result of run, or the cause of the cancelled context,
+// and returns the client's outcome. Neither should hold ctx or call, which hold an HTTP request.
 func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	run func(ctx context.Context, parked *Parked) (protocol.Result, error),
 	finish func(protocol.Result, error) (protocol.Result, error),
@@ -223,7 +221,7 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	return p.await(ctx, parked, leg, 0)
 }
 
-// finish ends a call. A client that was asked may have lost the response and come again.
+// finish ends a call. A client that was asked may have lost the response and retry.
 func (p *Park) finish(parked *Parked, result protocol.Result, err error) {
 	parked.finish(result, err)
 	parked.stopTimers()
@@ -236,7 +234,7 @@ func (p *Park) finish(parked *Parked, result protocol.Result, err error) {
 	time.AfterFunc(graceTime, func() { p.remove(id) })
 }
 
-// Resume takes the answers to a call that runs here, and waits for the next outcome.
+// Resume delivers answers to a running call, and waits for the next outcome.
 func (p *Park) Resume(
 	ctx context.Context, call *server.Call, state *State,
 ) (protocol.Result, error) {
@@ -275,7 +273,7 @@ func (p *Park) resume(
 	return result, ResumeDone, err
 }
 
-// await waits for the outcome of a leg and returns it as the server sends it.
+// await waits for the outcome of a leg and returns it as a result.
 func (p *Park) await(
 	ctx context.Context, parked *Parked, l *leg, round int,
 ) (protocol.Result, error) {
@@ -305,7 +303,7 @@ func (p *Park) await(
 	return Ask(questions, next), nil
 }
 
-// A request is one request of a client, all its rounds in a session included.
+// A request is one request of a client, with all its rounds in a session.
 type request struct {
 	parked *Parked
 	shows  []*question // by its result
@@ -318,9 +316,8 @@ func requestFrom(ctx context.Context) *request {
 	return r
 }
 
-// WatchRequest calls next for a request that may be a leg of a parked call, and ends the call if
-// nobody can come back for it: the request has ended without asking, or the session that it
-// belongs to sends no second one.
+// WatchRequest calls next for a request that may be a leg of a parked call. It ends the call if no
+// client can return: the request has ended without asking, or its session sends no second one.
 func (p *Park) WatchRequest(
 	ctx context.Context, req *server.Request, next server.Handler,
 ) (protocol.Result, error) {

@@ -18,8 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A parking is a server whose tool "deploy" asks twice in a call that runs once, and a client that
-// is answered for by hand.
+// A parking is a server whose tool "deploy" asks twice in a call that runs once, and a client.
 type parking struct {
 	*client.Client
 	park   *relay.Park
@@ -153,7 +152,6 @@ func (p *parking) resume(
 	return nil, result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text, nil
 }
 
-// message returns what a call asks now.
 func message(p *client.Pending) string {
 	return p.Questions()[0].Request.(*protocol.ElicitForm).Message
 }
@@ -166,7 +164,7 @@ func TestCopiesOfALegGetOneOutcome(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The response was lost: the same request again gets the same question.
+		// The response was lost: a retry gets the same question.
 		again, _, err := p.resume(t.Context(), first, "production")
 		if err != nil || again.Questions()[0].Key != second.Questions()[0].Key {
 			t.Fatalf("got %v, %v", again, err)
@@ -246,14 +244,13 @@ func TestACallThatTakesTooLongIsCancelled(t *testing.T) {
 		if err := <-p.ended; !errors.Is(err, relay.ErrExpired) || time.Since(began) > time.Minute {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
-		// The cause is the error of the tool.
 		if _, got, err := p.resume(t.Context(), first, "late"); got != relay.ErrExpired.Error() {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
 }
 
-// A request that begins a call leaves no state behind; one that brings answers may come again.
+// A lost first request leaves no state; one with answers may be retried.
 func TestACallIsCancelledWhenItsClientHasLeft(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"begins": 0, "resumes": 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

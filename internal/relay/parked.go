@@ -16,14 +16,12 @@ import (
 )
 
 const (
-	// settleTime is how long a call waits after a question for others that are asked at the same
-	// time, so that they go to the client together.
+	// settleTime is how long a question waits for concurrent ones, which are batched.
 	settleTime = 15 * time.Millisecond
-	// graceTime is how long a call goes on when the request that waited for it ended, and how
-	// long its result is kept for a client that lost the response.
+	// graceTime is how long a call goes on without a request, and an ended one's result is kept.
 	graceTime = 30 * time.Second
-	// maxHeldBytes is how much the results are together that are kept for clients that may come
-	// again. Calls that end beyond it are forgotten when those who wait have their outcome.
+	// maxHeldBytes limits the results kept for clients that may retry. Above it ended calls are
+	// forgotten once waiting requests have their outcome.
 	maxHeldBytes = 64 << 20
 )
 
@@ -38,21 +36,19 @@ func IsAbandoned(err error) bool {
 	return errors.Is(err, ErrClientLeft) || errors.Is(err, ErrExpired)
 }
 
-// A Parked is a call that runs once, and stays open while the client goes away with questions and
-// comes back with answers. Each request of the client for it is a leg, which waits for an outcome:
-// questions, or the end of the call. Its methods may be called concurrently.
+// A Parked is a call that runs once, and stays open while questions are with the client. Each
+// request for it is a leg that waits for questions or the end. Methods may be called concurrently.
 //
-// One lock decides everything, so that of two copies of a request either both get one outcome or
-// one is refused.
+// One lock guards all state: two copies of a request get the same outcome or one is refused.
 type Parked struct {
 	id      string
 	cancel  context.CancelCauseFunc // ends the call
-	session *server.Call            // of a client that is pushed to; nil: it comes back
+	session *server.Call            // of a client that is pushed to; nil: it returns
 
 	mu       sync.Mutex
-	legs     []*leg               // that were begun; of all but the last two only the place is kept
-	open     []*question          // that were asked and no client has been shown
-	shown    map[string]*question // that the last outcome asked, by key
+	legs     []*leg               // of all but the last two only the place is kept
+	open     []*question          // not yet shown to a client
+	shown    map[string]*question // by the last outcome, by key
 	keys     int                  // how many keys were given out
 	settling *time.Timer          // shows the open questions, nil when none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
@@ -61,7 +57,7 @@ type Parked struct {
 	held int // bytes of the result, under the lock of the park
 }
 
-// A leg is one request of the client, with the copies of it that were sent again.
+// A leg is one request of the client, including its retries.
 type leg struct {
 	answers [32]byte      // digest of what it brought
 	ready   chan struct{} // closed when outcome is set
@@ -70,34 +66,33 @@ type leg struct {
 	caller  *server.Call // the latest of them; progress and logs go there
 }
 
-// An outcome is what a leg is answered with.
+// An outcome is the response to a leg.
 type outcome struct {
 	questions []*question
 	result    protocol.Result
 	err       error
 }
 
-// A question is one that somebody waits for.
+// A question is one whose asker waits.
 type question struct {
 	key     string
 	number  int // in the order in which they were asked
 	request protocol.InputRequest
 	answer  chan Answer // has room for one
-	written func()      // is told when the client was sent the question
+	written func()      // called when the question was sent
 }
 
 func newParked(cancel context.CancelCauseFunc) *Parked {
 	return &Parked{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
 }
 
-// ErrForeignLeg refuses a request that does not continue the call as it stands: an older round, or
-// other answers than those that were taken.
+// ErrForeignLeg refuses a request that does not continue the call: old round or other answers.
 func ErrForeignLeg() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "Invalid or expired requestState")
 }
 
-// beginLeg returns the leg of a request that brings the answers to round, and takes them unless a
-// copy of the request brought them before. Round 0 is the request that began the call.
+// beginLeg returns the leg of a request with the answers to round, and takes them unless a copy of
+// the request did. Round 0 is the request that began the call.
 func (p *Parked) beginLeg(
 	round int, digest [32]byte, answers map[string]Answer, caller *server.Call,
 ) (*leg, error) {
@@ -120,8 +115,7 @@ func (p *Parked) beginLeg(
 	return l, nil
 }
 
-// takeAnswersLocked gives those who asked the answers to what was shown. What is not answered is
-// asked again.
+// takeAnswersLocked delivers the answers to shown questions. Unanswered ones are asked again.
 func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	var again []*question
 	for key, q := range p.shown {
@@ -136,11 +130,11 @@ func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	clear(p.shown)
 }
 
-// addLegLocked begins the next leg and settles it where its outcome is known.
+// addLegLocked adds the next leg and settles it if its outcome is known.
 func (p *Parked) addLegLocked(digest [32]byte) {
 	p.legs = append(p.legs, &leg{answers: digest, ready: make(chan struct{})})
 	if n := len(p.legs); n > 2 {
-		p.legs[n-3] = nil // nobody can ask for its outcome any more
+		p.legs[n-3] = nil // its outcome is no longer needed
 	}
 	switch {
 	case p.finished != nil:
@@ -150,7 +144,7 @@ func (p *Parked) addLegLocked(digest [32]byte) {
 	}
 }
 
-// lastLegLocked returns the leg that waits for an outcome, nil if none does.
+// lastLegLocked returns the waiting leg, or nil.
 func (p *Parked) lastLegLocked() *leg {
 	if len(p.legs) == 0 {
 		return nil
@@ -171,7 +165,7 @@ func (p *Parked) settleLocked(o outcome) {
 	}
 }
 
-// settleSoonLocked shows the open questions to the leg that waits, after settleTime.
+// settleSoonLocked shows the open questions to the waiting leg after settleTime.
 func (p *Parked) settleSoonLocked() {
 	if p.settling == nil {
 		p.settling = time.AfterFunc(settleTime, p.showQuestions)
@@ -193,14 +187,13 @@ func (p *Parked) showQuestions() {
 	p.open = p.open[len(shown):] // for the next leg
 }
 
-// maxShown is how many questions one leg shows at most: their state has to fit into that of the
-// client.
+// maxShown limits the questions of one leg: their state must fit into the client's.
 const maxShown = 32
 
-// Ask puts a question to the client and waits for the answer until ctx ends, because the question
-// is withdrawn or the call is over; the error is the cause of ctx then. In a session the error may
-// be one of [server.Call.Push]. watch, which may be nil, is told of the question; without Extended
-// its time is the server's in a session.
+// Ask sends a question to the client and waits for the answer until ctx ends, because the question
+// is withdrawn or the call is over; the error is then the cause of ctx. In a session the error may
+// be one of [server.Call.Push]. watch, which may be nil, is notified of the question; without
+// Extended its time in a session is the server's.
 func (p *Parked) Ask(
 	ctx context.Context, request protocol.InputRequest, watch *waiting.Push,
 ) (Answer, error) {
@@ -232,7 +225,7 @@ func (p *Parked) Ask(
 	}
 }
 
-// withdraw forgets a question. A client that was shown it may answer; nobody takes the answer.
+// withdraw removes a question. A later answer to it is ignored.
 func (p *Parked) withdraw(q *question) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,7 +233,6 @@ func (p *Parked) withdraw(q *question) {
 	p.open = slices.DeleteFunc(p.open, func(o *question) bool { return o == q })
 }
 
-// finish ends the call with its result.
 func (p *Parked) finish(result protocol.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,8 +240,7 @@ func (p *Parked) finish(result protocol.Result, err error) {
 	p.settleLocked(*p.finished)
 }
 
-// await returns the outcome of a leg. A request that ends before leaves the leg; when the last one
-// has left, the call goes on for graceTime.
+// await returns the outcome of a leg. After the last request has ended, the call lasts graceTime.
 func (p *Parked) await(ctx context.Context, l *leg) (outcome, error) {
 	select {
 	case <-l.ready:
@@ -276,7 +267,7 @@ func (p *Parked) await(ctx context.Context, l *leg) (outcome, error) {
 	return outcome{}, context.Cause(ctx)
 }
 
-// leaveCause returns the cause with which a call ends that nobody waits for, as ctx has ended.
+// leaveCause returns the cause for ending an abandoned call, after the end of ctx.
 func leaveCause(ctx context.Context) error {
 	if said, ok := protocol.AsError(context.Cause(ctx)); ok {
 		return &waiting.ClientError{Said: said, Err: ErrClientLeft}
@@ -284,7 +275,7 @@ func leaveCause(ctx context.Context) error {
 	return ErrClientLeft
 }
 
-// leaveLaterLocked cancels the call after graceTime, unless a leg comes before.
+// leaveLaterLocked cancels the call after graceTime, unless a leg comes.
 func (p *Parked) leaveLaterLocked() {
 	var timer *time.Timer
 	timer = time.AfterFunc(graceTime, func() {
@@ -297,10 +288,10 @@ func (p *Parked) leaveLaterLocked() {
 	p.leaving = timer
 }
 
-// Session returns the call of a client that is pushed to, nil for one that comes back.
+// Session returns the call of a client that is pushed to, nil for one that returns.
 func (p *Parked) Session() *server.Call { return p.session }
 
-// WaitingCaller returns the request that waits for the call, nil if none does.
+// WaitingCaller returns the call's waiting request, or nil.
 func (p *Parked) WaitingCaller() *server.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -310,14 +301,13 @@ func (p *Parked) WaitingCaller() *server.Call {
 	return nil
 }
 
-// hasAsked reports whether a client may come back for the call.
+// hasAsked reports whether a client may return to the call.
 func (p *Parked) hasAsked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.keys > 0
 }
 
-// stopTimers ends what is due for a call that is over.
 func (p *Parked) stopTimers() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

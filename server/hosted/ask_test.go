@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// asking is a hosted server with handlers that ask in every style and fashion.
+// asking is a hosted server with handlers that ask in every way.
 func asking(effects *atomic.Int32) *fake {
 	return &fake{answers: map[string]handler{
 		"two": func(ctx context.Context, c *fakeCall) (string, error) {
@@ -170,7 +170,7 @@ func TestARefusalThatTheHandlerPassesOnTellsTheModelWhatItMeans(t *testing.T) {
 	})
 }
 
-// A person who never answers, and handlers that go on.
+// The user never answers, and handlers go on.
 func TestNothingLeavesAHandlerWhoseQuestionHasNoAnswer(t *testing.T) {
 	tools := []string{"unknown mode", "own timeout", "ended context", "not waited", "no call"}
 	for _, park := range [][]string{nil, tools} {

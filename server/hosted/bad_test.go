@@ -15,7 +15,6 @@ import (
 
 func panics(context.Context, *fakeCall) (string, error) { panic("at the disco") }
 
-// failed reports whether a call has ended with an error, of the protocol or of the tool.
 func failed(text string) bool {
 	return strings.HasPrefix(text, "error: ") || strings.HasPrefix(text, "failed: ")
 }
@@ -76,7 +75,7 @@ func TestHostedServersThatMisbehave(t *testing.T) {
 		wantText(t, c, "asks late", "left")
 		released <- struct{}{}
 		<-released
-		// The rounds of a flow are bounded; a session asks on until they are.
+		// The rounds of a flow are bounded; a session asks until they are.
 		got := hostedtest.CallTool(t, c, "asks often")
 		if era == protocol.Modern && !failed(got) {
 			t.Errorf("200 rounds: got %q", got)

@@ -16,8 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A fake is a hosted server of this test's own. Its methods are functions by the name of the tool,
-// or by the method of other requests.
+// A fake is a hosted server. Its methods are functions by tool name, or by method.
 type fake struct {
 	offers  string // the capabilities, a JSON object
 	answers map[string]handler
@@ -108,14 +107,12 @@ func (f *fake) OpenSession(ctx context.Context, initialize *protocol.Request,
 			`"version":"7"},"instructions":"be kind"}`, offers)}, nil
 }
 
-// openSessions returns how many sessions are open.
 func (f *fake) openSessions() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open
 }
 
-// awaitClosed fails unless all sessions are closed soon.
 func (f *fake) awaitClosed(t testing.TB) {
 	t.Helper()
 	timeout := time.After(10 * time.Second)
@@ -135,7 +132,6 @@ func (f *fake) awaitClosed(t testing.TB) {
 	}
 }
 
-// last returns the session that was opened last.
 func (f *fake) last() *fakeSession {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -196,7 +192,6 @@ func (s *fakeSession) Notify(context.Context, *protocol.Notification) error { re
 func (s *fakeSession) Done() <-chan struct{} { return s.done }
 func (s *fakeSession) Err() error            { return nil }
 
-// host puts rondo in front of a fake.
 func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
 	t.Helper()
 	h, err := hosted.New(hosted.One(f), opts)
@@ -213,7 +208,7 @@ func host(t testing.TB, f *fake, opts *hosted.Options) *hosted.Server {
 	return h
 }
 
-// A route is a way to the server in front.
+// A route is a way to the front.
 type route struct {
 	name string
 	open func(t testing.TB, h *hosted.Server) protocol.Peer
@@ -242,20 +237,17 @@ func openLines(t testing.TB, h *hosted.Server) protocol.Peer {
 	return client.NewStream(clientIn, clientOut, nil)
 }
 
-// open returns a client of an era.
 func open(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.Options,
 ) *client.Client {
 	t.Helper()
 	return hostedtest.NewClient(t, peer, era, opts)
 }
 
-// wantText calls a tool, and wants its text.
 func wantText(t testing.TB, c *client.Client, tool, want string) {
 	t.Helper()
 	hostedtest.Want(t, tool, hostedtest.CallTool(t, c, tool), want)
 }
 
-// eachWay runs a test in both eras on each route.
 func eachWay(t *testing.T, f func(t *testing.T, r route, era protocol.Era)) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, r := range routes() {

@@ -32,7 +32,7 @@ func (h *Server) answerHosted(next server.Handler) server.Handler {
 	}
 }
 
-// answerInitialize opens the hosted server's session together with that of the client.
+// answerInitialize opens the hosted server's session along with the client's.
 func (h *Server) answerInitialize(
 	ctx context.Context, req *server.Request, next server.Handler,
 ) (protocol.Result, error) {
@@ -95,7 +95,7 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 		})
 }
 
-// noteLists sets the cache hints of lists, and remembers which tools mirror arguments into headers.
+// noteLists sets the cache hints of lists, and records which tools mirror arguments into headers.
 func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 	switch r := result.(type) {
 	case *protocol.ListToolsResult:
@@ -110,8 +110,8 @@ func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 	}
 }
 
-// annotatedTools are the tools that have been listed, by name, with the schemas of those that
-// mirror arguments into headers: over HTTP calls of revision 2026-07-28 are held against them.
+// annotatedTools are the listed tools, with schemas that mirror arguments into headers: over HTTP
+// calls of revision 2026-07-28 are checked against them.
 type annotatedTools struct {
 	mu      sync.Mutex
 	schemas map[string]json.RawMessage // nil: the tool mirrors none
@@ -133,15 +133,14 @@ func (a *annotatedTools) note(tools []protocol.Tool) {
 	}
 }
 
-// forget is called when the tools have changed.
 func (a *annotatedTools) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.schemas, a.whole = nil, false
 }
 
-// schemaOf returns the schema of a tool that mirrors arguments, nil for others. It reads the list
-// of the session unless that has had the tool: what one caller sees says nothing of another.
+// schemaOf returns the schema of a tool that mirrors arguments, else nil. It lists the session's
+// tools unless the tool is known: callers may see different tools.
 func (a *annotatedTools) schemaOf(
 	ctx context.Context, s *session, name string,
 ) json.RawMessage {
@@ -162,12 +161,11 @@ func (a *annotatedTools) schemaOf(
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.whole = a == &s.tools // those of a server for all may be others for the next caller
+	a.whole = a == &s.tools // a shared server may list others to the next caller
 	return a.schemas[name]
 }
 
-// maxPages bounds what is read of a list.
-const maxPages = 1000
+const maxPages = 1000 // of a list that are read
 
 func (a *annotatedTools) find(name string) (schema json.RawMessage, listed bool) {
 	a.mu.Lock()

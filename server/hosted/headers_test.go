@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// TestMirroredHeadersAreCheckedForEachCaller: a server that is made for each request lists what
-// that request may use, so that one list says nothing of another caller's tools.
+// A server made for each request lists only what that caller may use.
 func TestMirroredHeadersAreCheckedForEachCaller(t *testing.T) {
 	source := func(_ context.Context, caller *hosted.Caller) (hosted.Peer, error) {
 		name := caller.Header.Get("X-Tool")

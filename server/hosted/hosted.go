@@ -16,27 +16,26 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A Peer is a server on another SDK. Its methods may be called concurrently.
+// A Peer is a server of another SDK. Its methods may be called concurrently.
 type Peer interface {
-	// OpenSession sends an initialize request of an older revision and returns the response and,
-	// unless that is an error, the session; see [protocol.LegacyPeer]. The context has the values
-	// of the request that needs the session, and [CallerFrom] returns its caller.
+	// OpenSession sends an initialize request of an older revision and returns the response and, on
+	// success, the session; see [protocol.LegacyPeer]. The context has the values of the request
+	// that needs the session, and [CallerFrom] returns its caller.
 	OpenSession(
 		ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
 	) (protocol.LegacySession, *protocol.Response, error)
-	// Close closes all sessions.
-	Close() error
+	Close() error // closes all sessions
 }
 
-// A Source returns the peer that serves a session of the hosted server. [One] makes such a
-// function of a server that serves everybody. Any other is called when a session is opened, under
-// the context of the request that needs it, and the peer is closed with the session. An error
-// refuses the request; a [*protocol.Error] goes to the client as it is. Calls may overlap.
+// A Source returns the peer for a session of the hosted server. [One] returns one for all. Other
+// sources are called when a session is opened, with the context of the request that needs it; the
+// peer is closed with the session. An error refuses the request, a [*protocol.Error] unchanged.
+// Calls may overlap.
 type Source func(ctx context.Context, caller *Caller) (Peer, error)
 
 type sharedPeer struct{ Peer }
 
-// One returns the source of a server that serves everybody. [Server.Close] closes the peer.
+// One returns the source of a server for all callers. [Server.Close] closes the peer.
 func One(peer Peer) Source {
 	return func(context.Context, *Caller) (Peer, error) {
 		return sharedPeer{peer}, nil
@@ -45,28 +44,23 @@ func One(peer Peer) Source {
 
 // Options configure a [Server]. The zero value works.
 type Options struct {
-	// Server configures the server in front: keys, middleware, limits, observer. Info,
-	// Instructions and Capabilities are those of the hosted server where they are zero, and
-	// nothing else can be registered with it.
+	// Server configures the front: keys, middleware, limits, observer. Zero Info, Instructions and
+	// Capabilities are taken from the hosted server; nothing else can be registered.
 	Server server.Options
-	// Park are the names of the tools whose handlers must run once. In revision 2026-07-28 the
-	// call of such a tool waits in this process while its questions are with the client, so that
-	// the answers have to come to this replica. Such a handler asks with the SDK's own methods:
-	// roundtrip.Ask fails in it. All other handlers run again from their start in each round.
+	// Park names tools whose handlers must run once. In revision 2026-07-28 their calls wait in
+	// this process while questions are with the client, so answers must reach this replica. They
+	// ask with the SDK's methods, not roundtrip.Ask. Other handlers rerun in each round.
 	Park []string
-	// Optional are the names of tools and prompts, and URIs of resources, whose handlers can do
-	// without an answer. Where the client cannot be asked they get an error and decide; the call
-	// of any other ends with a refusal that says what lacks, whatever its handler does.
+	// Optional names tools, prompts and URIs of resources whose handlers can do without an answer.
+	// If the client cannot be asked they get an error and decide; other calls are always refused.
 	Optional []string
-	// AcceptUnsolicited are the names of tools and prompts, and URIs of resources, whose handlers
-	// get answers that nothing proves they asked for; see [roundtrip.Call].
+	// AcceptUnsolicited names tools, prompts and URIs of resources whose handlers get answers
+	// without proof of a question; see [roundtrip.Call].
 	AcceptUnsolicited []string
-	// PerRequest opens a session of the hosted server for each request, for sources that make a
-	// server by what the request carries.
+	// PerRequest opens a hosted session for each request, for sources that depend on the request.
 	PerRequest bool
-	// MaxSessions is how many sessions of the hosted server are kept for callers of revision
-	// 2026-07-28, for 5 minutes after their last request. 0: 1,000; negative: none. Beyond it a
-	// request has a session of its own.
+	// MaxSessions limits the sessions kept for callers of revision 2026-07-28, for 5 minutes after
+	// their last request. 0: 1,000; negative: none. Above it each request has its own session.
 	MaxSessions int
 }
 
@@ -78,14 +72,14 @@ type Server struct {
 	sessions *sessionTable
 	tools    annotatedTools
 	park     *relay.Park
-	shared   atomic.Pointer[sharedPeer] // of [One], once a session has been opened
+	shared   atomic.Pointer[sharedPeer] // of [One], once a session is open
 	life     context.Context            // of handlers that run once
 	end      context.CancelFunc
 }
 
-// New returns a server in front of those of source. It opens a session of nobody to learn what the
-// hosted server offers, and closes it again. Where that fails, because a source needs to know who
-// calls, Options.Server.Info must name the server; it then declares tools, prompts, resources and
+// New returns a server in front of those of source. It opens and closes an anonymous session to
+// learn what the hosted server offers. If that fails, because a source needs a caller,
+// Options.Server.Info must name the server; it then declares tools, prompts, resources and
 // completions unless Options.Server.Capabilities says otherwise.
 func New(source Source, opts *Options) (*Server, error) {
 	if source == nil {
@@ -99,8 +93,8 @@ func New(source Source, opts *Options) (*Server, error) {
 	offers, err := h.describe()
 	if err != nil {
 		if with.Info.Name == "" {
-			return nil, fmt.Errorf("hosted: the server cannot be asked what it offers: %w; if it "+
-				"needs to know who calls, set Options.Server.Info", err)
+			return nil, fmt.Errorf("hosted: the server's capabilities are unknown: %w; if it "+
+				"needs a caller, set Options.Server.Info", err)
 		}
 		offers = offerAll(with.Info)
 	}
@@ -112,7 +106,7 @@ func New(source Source, opts *Options) (*Server, error) {
 		with.Capabilities = offers.Capabilities
 	}
 	with.Middleware = append(slices.Clone(with.Middleware), h.answerHosted)
-	// What a hosted server lists may depend on who asks.
+	// A hosted server's lists may depend on the caller.
 	with.PrivateLists = true
 	if h.front, err = server.New(&with); err != nil {
 		return nil, fmt.Errorf("hosted: %w", err)
@@ -132,7 +126,7 @@ func (h *Server) describe() (*protocol.InitializeResult, error) {
 	return s.offers, nil
 }
 
-// offerAll is what a server may offer that has not been asked.
+// offerAll returns all features, for a server that could not be asked.
 func offerAll(info protocol.Implementation) *protocol.InitializeResult {
 	return &protocol.InitializeResult{ServerInfo: info, Capabilities: protocol.ServerCapabilities{
 		Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{},
@@ -140,11 +134,11 @@ func offerAll(info protocol.Implementation) *protocol.InitializeResult {
 	}}
 }
 
-// Server returns the server in front, for [server.Server.ServeStdio] and other transports.
+// Server returns the front, for [server.Server.ServeStdio] and other transports.
 func (h *Server) Server() *server.Server { return h.front }
 
-// Shutdown is [server.Server.Shutdown]. It waits for the calls of Options.Park until ctx ends, and
-// closes the hosted server's sessions afterwards.
+// Shutdown waits for calls of Options.Park until ctx ends, then is [server.Server.Shutdown], and
+// closes the hosted server's sessions.
 func (h *Server) Shutdown(ctx context.Context) error {
 	var cut error
 	select {
@@ -173,7 +167,7 @@ func (h *Server) closeHosted() error {
 	return nil
 }
 
-// reportPanic is for handlers that no request waits for.
+// reportPanic is for handlers without a waiting request.
 func (h *Server) reportPanic(ctx context.Context, method string, v any) {
 	if o := h.opts.Server.Observer; o != nil {
 		o.Observe(ctx, event.HandlerPanicked{Where: event.Where{Method: method}, Value: v,
@@ -181,5 +175,4 @@ func (h *Server) reportPanic(ctx context.Context, method string, v any) {
 	}
 }
 
-// openTimeout is how long a server in this process may take to open a session.
-const openTimeout = 30 * time.Second
+const openTimeout = 30 * time.Second // in this process

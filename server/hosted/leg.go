@@ -17,25 +17,24 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is one run of a handler of the hosted server. In revision 2026-07-28 the handler runs
-// again in each round, and what it asks is answered by the funnel, or put off to the next round.
+// A leg is one run of a handler of the hosted server. In revision 2026-07-28 it runs in each round,
+// and the funnel answers its questions or defers them to the next round.
 type leg struct {
 	ctx      context.Context // of the handler of the server in front
 	session  *session
 	call     *server.Call  // nil: parked
 	extra    protocol.Meta // of the request
-	token    protocol.ID   // of its progress; zero: the client wants none
+	token    protocol.ID   // of its progress; zero: not wanted
 	optional bool
-	lenient  bool                        // answers that nothing proves it asked for are passed on
-	parked   *relay.Parked               // the handler runs once; nil: it runs again in each round
+	lenient  bool                        // unsolicited answers are passed on
+	parked   *relay.Parked               // the handler runs once; nil: in each round
 	askable  protocol.ClientCapabilities // of the client of a parked handler
 	asked    atomic.Bool
 	over     atomic.Bool
 	open     openQuestions
 }
 
-// openQuestions are those without an answer. Where the handler goes on without, its result is
-// withheld, as the funnel does in revision 2026-07-28.
+// openQuestions are unanswered. If the handler completes nonetheless, its result is withheld.
 type openQuestions struct {
 	mu    sync.Mutex
 	count int
@@ -54,7 +53,7 @@ func (o *openQuestions) fail(err error) {
 	o.why = err
 }
 
-// check returns an error while there are any.
+// check returns an error if any are open.
 func (o *openQuestions) check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,8 +125,7 @@ type passedOn struct {
 func (e passedOn) Error() string { return e.text }
 func (e passedOn) Unwrap() error { return e.error }
 
-// refusalIn returns the error of a handler that has passed on the refusal of its question, or nil:
-// the funnel then says what the refusal means, in each SDK the same.
+// refusalIn returns the refusal in a text of a handler, or nil. The funnel then explains it.
 func (l *leg) refusalIn(text string) error {
 	no := roundtrip.RoundOf(l.ctx).RefusalIn(text)
 	if no == nil {
@@ -136,8 +134,7 @@ func (l *leg) refusalIn(text string) error {
 	return passedOn{text, no}
 }
 
-// finish drops what the server in front says itself, and the cache hints of a resource that depends
-// on an answer.
+// finish drops the hosted server's name, and cache hints of a resource that depends on answers.
 func (l *leg) finish(result protocol.Result) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -152,7 +149,7 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
-// runRecovering is for a goroutine of its own: a panic must not end the process.
+// runRecovering is for separate goroutines: a panic must not end the process.
 func (l *leg) runRecovering(method string, params protocol.Params) (
 	result protocol.Result, err error) {
 	defer func() {
@@ -164,7 +161,7 @@ func (l *leg) runRecovering(method string, params protocol.Params) (
 	return l.run(method, params)
 }
 
-// paramsOf returns the parameters as the hosted server gets them.
+// paramsOf returns the parameters for the hosted server.
 func (l *leg) paramsOf(params protocol.Params) (own protocol.Params, err error) {
 	switch p := params.(type) {
 	case *protocol.CallToolParams:
@@ -196,7 +193,7 @@ func explainFailure(err error) error {
 	return err
 }
 
-// explainError spells an error of the hosted server, which is that of a session, for all revisions.
+// explainError converts an error of the hosted server's session for all revisions.
 func explainError(method string, params protocol.Params, e *protocol.Error) error {
 	if visits, ok := e.URLElicitations(); ok {
 		return &protocol.URLElicitationRequiredError{Message: e.Message, Elicitations: visits}
@@ -240,7 +237,7 @@ func (l *leg) Call(ctx context.Context, req *protocol.Request) (*protocol.Respon
 	return &protocol.Response{ID: req.ID, Result: answer}, nil
 }
 
-// askInRound has the funnel answer a question, or put it off to the next round.
+// askInRound lets the funnel answer a question or defer it to the next round.
 func (l *leg) askInRound(ctx context.Context, q protocol.InputRequest) (json.RawMessage, error) {
 	var opts []roundtrip.QuestionOption
 	if l.optional {
@@ -250,8 +247,7 @@ func (l *leg) askInRound(ctx context.Context, q protocol.InputRequest) (json.Raw
 	return roundtrip.AskUnkeyed(roundtrip.WithRoundOf(ctx, l.ctx), q, opts...)
 }
 
-// CloseStream closes the connection on which the client waits, see [server.Call.CloseStream], for
-// SDKs whose handlers can.
+// CloseStream closes the client's connection as [server.Call.CloseStream] does, for SDKs that can.
 func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
 	if call := l.waitingCall(); call != nil {
 		return call.CloseStream(ctx, retry)
@@ -259,12 +255,12 @@ func (l *leg) CloseStream(ctx context.Context, retry time.Duration) error {
 	return server.ErrCannotClose
 }
 
-// Notify implements [protocol.BackCaller]: it passes on what the handler reports.
+// Notify implements [protocol.BackCaller]: it forwards notifications of the handler.
 func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 	switch n.Method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated,
-		protocol.NotifyElicitationCompleted: // of no request, whoever sends it
+		protocol.NotifyElicitationCompleted: // unrelated to requests
 		return sessionBack{l.session}.Notify(context.WithoutCancel(ctx), n)
 	}
 	call := l.waitingCall()
@@ -284,7 +280,7 @@ func (l *leg) Notify(ctx context.Context, n *protocol.Notification) error {
 		if p.Total != nil {
 			total = *p.Total
 		}
-		// Progress that does not grow is dropped, as clients demand.
+		// Progress that does not increase is dropped, as the specification requires.
 		_ = call.Progress(ctx, p.Progress, total, p.Message)
 		return nil
 	case protocol.NotifyMessage:

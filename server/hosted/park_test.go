@@ -119,7 +119,6 @@ func TestParkedHandlersEndWithTheServer(t *testing.T) {
 	}
 }
 
-// An observer counts panics.
 type observer struct{ panics atomic.Int32 }
 
 func (o *observer) Observe(_ context.Context, e event.Event) {

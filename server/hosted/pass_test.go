@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// request sends a request of revision 2026-07-28 as it stands and returns the result.
+// request sends a request of revision 2026-07-28 unchanged and returns the result.
 func request(t testing.TB, h *hosted.Server, method, members string) string {
 	t.Helper()
 	params := `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +

@@ -13,15 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// askReturned asks what a handler has returned, under the handler's own keys.
+// askReturned asks a handler's returned questions, under its own keys.
 func askReturned(asks *protocol.InputRequiredResult) protocol.Result {
 	questions, next := relay.NoteReturned(asks.InputRequests, asks.RequestState,
 		func(_ int, key string) string { return key })
 	return relay.Ask(questions, next)
 }
 
-// retryOf returns the answers to what the handler has returned before, and its state. given is from
-// the client.
+// retryOf returns the answers to returned questions, and the handler's state, or the client's.
 func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	state, resumed := roundtrip.State[relay.State](l.ctx)
 	switch {
@@ -33,8 +32,8 @@ func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	return retry, nil
 }
 
-// parkCall answers one leg of a call whose handler runs once: it makes the call, or brings answers.
-// Who makes it keeps the session until the handler has returned.
+// parkCall answers one leg of a call whose handler runs once: it starts the call, or brings
+// answers. The first leg keeps the session until the handler has returned.
 func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep func() func(),
 	method string, params protocol.Params) (protocol.Result, error) {
 	state, resumed := roundtrip.State[relay.State](ctx)
@@ -50,7 +49,7 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 		l.ctx, l.call, l.parked = ctx, nil, parked
 		return l.runRecovering(method, params)
 	}
-	// Its own round is over when the first question is with the client.
+	// Its own round ends with the first question.
 	life, cancel := context.WithCancelCause(roundtrip.WithoutRound(context.WithoutCancel(ctx)))
 	stop := context.AfterFunc(h.life, func() { cancel(errClosed) })
 	return h.park.Run(ctx, life, call, run,
@@ -84,9 +83,8 @@ func (l *leg) waitingCall() *server.Call {
 	return l.call
 }
 
-// Handler returns the HTTP handler of the server in front: [serverhttp.New]. opts may be nil. With
-// Options.Park and replicas, a client's answers reach the replica whose handler waits for them;
-// opts.OwnerOf must be nil then.
+// Handler returns the front's HTTP handler, by [serverhttp.New]. opts may be nil. With Options.Park
+// and replicas, answers reach the replica whose handler waits; opts.OwnerOf must be nil then.
 func (h *Server) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error) {
 	if len(h.opts.Park) > 0 {
 		return h.park.Handler(h.front, opts)

@@ -13,21 +13,21 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A session is one of the hosted server's.
+// A session is a session of the hosted server.
 type session struct {
 	host    *Server
 	caller  *Caller // who opened it
 	peer    Peer
 	legacy  protocol.LegacySession
 	offers  *protocol.InitializeResult
-	catalog *server.Catalog // whose subscribers hear of its changes; nil before there is a front
-	front   *server.Session // that it stands behind, nil: of revision 2026-07-28
+	catalog *server.Catalog // its subscribers see changes; nil before there is a front
+	front   *server.Session // the client's session, nil: of revision 2026-07-28
 	ids     atomic.Int64
 	uris    subscriptions
-	tools   annotatedTools // of a server that serves this session alone
+	tools   annotatedTools // of a server for this session only
 
 	mu   sync.Mutex
-	legs map[*leg]struct{} // that run
+	legs map[*leg]struct{} // running
 }
 
 func (s *session) addLeg(l *leg) {
@@ -51,7 +51,7 @@ func (s *session) annotated() *annotatedTools {
 
 func newCaller() *Caller { return &Caller{SessionID: rand.Text()} }
 
-// callerOf returns who sends a request, without a session.
+// callerOf returns the sender of a request, without a session.
 func callerOf(ctx context.Context, req *server.Request) *Caller {
 	c := &Caller{Principal: req.Principal, Header: headersFrom(ctx), Version: req.Version}
 	if info := req.Meta.ClientInfo; info != nil {
@@ -61,8 +61,8 @@ func callerOf(ctx context.Context, req *server.Request) *Caller {
 	return c
 }
 
-// openSession opens a session. ctx is that of the request that needs it: a hosted server that makes
-// a client of another service depends on its values. The peer keeps them from handlers.
+// openSession opens a session. ctx belongs to the request that needs it: a hosted server may use
+// its values for upstream clients. The peer hides them from handlers.
 func (h *Server) openSession(
 	ctx context.Context, caller *Caller, front *server.Session,
 ) (s *session, err error) {
@@ -128,7 +128,7 @@ func readOffers(response *protocol.Response) (*protocol.InitializeResult, error)
 	return result.(*protocol.InitializeResult), nil
 }
 
-// close ends the session, and its peer unless that is shared.
+// close ends the session, and its peer unless shared.
 func (s *session) close() {
 	if s.legacy != nil {
 		_ = s.legacy.Close()
@@ -147,7 +147,7 @@ func (s *session) isOver() bool {
 	}
 }
 
-// send sends a request of this package's own. A panic of the hosted server is an error.
+// send sends a request of this package. A panic of the hosted server becomes an error.
 func (s *session) send(
 	ctx context.Context, method string, params protocol.Params,
 ) (result json.RawMessage, err error) {
@@ -180,11 +180,10 @@ func (s *session) handle(ctx context.Context, method string, params protocol.Par
 	return response, err
 }
 
-// sessionBack takes what the hosted server sends that belongs to no request.
+// sessionBack receives messages of the hosted server unrelated to requests.
 type sessionBack struct{ *session }
 
-// Call implements [protocol.BackCaller]. Nobody can be asked here, and the question may be of any
-// request that runs: none of them goes on without an answer.
+// Call refuses a question. It may belong to any running request: none completes without an answer.
 func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if req.Method == protocol.MethodPing {
 		return answerPing(req), nil
@@ -204,7 +203,6 @@ func answerPing(req *protocol.Request) *protocol.Response {
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage("{}")}
 }
 
-// Notify implements [protocol.BackCaller].
 func (s sessionBack) Notify(ctx context.Context, n *protocol.Notification) error {
 	if s.catalog == nil {
 		return nil
@@ -225,7 +223,7 @@ func (s sessionBack) Notify(ctx context.Context, n *protocol.Notification) error
 			return err
 		}
 		s.catalog.ResourceUpdated(updated.URI)
-	case protocol.NotifyProgress: // of no request that runs
+	case protocol.NotifyProgress: // of an ended request
 	default:
 		if s.front != nil && s.isWanted(n) {
 			return s.front.Send(ctx, n)

@@ -89,7 +89,6 @@ func TestASessionThatTheHostedServerClosedIsOpenedAnew(t *testing.T) {
 	})
 }
 
-// withPrincipal calls a tool in process as a user, by a client of the name.
 func withPrincipal(t testing.TB, h *hosted.Server, user, name string) {
 	t.Helper()
 	ctx := server.WithPrincipal(t.Context(), protocol.Principal{Subject: user})
@@ -237,8 +236,7 @@ func TestASourceThatHangsEndsWithItsRequest(t *testing.T) {
 
 type tokenKey struct{}
 
-// TestASessionBeginsWithTheValuesOfItsRequest: a server that makes a client of another service when
-// a session begins does so for whoever calls.
+// A server that makes an upstream client for each session uses the caller's values.
 func TestASessionBeginsWithTheValuesOfItsRequest(t *testing.T) {
 	var tokens []any
 	f := whoami()

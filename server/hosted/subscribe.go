@@ -9,13 +9,13 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// subscriptions count who listens to a resource on a session of the hosted server.
+// subscriptions count the subscribers of resources on a session of the hosted server.
 type subscriptions struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-// subscribe subscribes to a resource on the hosted server, unless that is done.
+// subscribe subscribes to a resource on the hosted server, once.
 func (s *session) subscribe(ctx context.Context, uri string) error {
 	s.uris.mu.Lock()
 	defer s.uris.mu.Unlock()
@@ -29,10 +29,9 @@ func (s *session) subscribe(ctx context.Context, uri string) error {
 	return nil
 }
 
-// unsubscribeTimeout is how long a hosted server may take to end a subscription.
-const unsubscribeTimeout = 5 * time.Second
+const unsubscribeTimeout = 5 * time.Second // of the hosted server
 
-// unsubscribe undoes one subscribe, also where ctx has ended.
+// unsubscribe undoes one subscribe, even after the end of ctx.
 func (s *session) unsubscribe(ctx context.Context, uri string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTimeout)
 	defer cancel()
@@ -48,7 +47,7 @@ func (s *session) announces() bool {
 	return s.offers.Capabilities.Resources != nil && s.offers.Capabilities.Resources.Subscribe
 }
 
-// answerSubscribe subscribes a session of an older revision, or unsubscribes it.
+// answerSubscribe subscribes or unsubscribes a session of an older revision.
 func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
 	p *protocol.SubscribeParams, next server.Handler) (protocol.Result, error) {
 	s, giveBack, err := h.sessions.sessionFor(ctx, req)
@@ -66,8 +65,7 @@ func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
 	return next(ctx, req)
 }
 
-// answerListen subscribes a client of revision 2026-07-28, and uses the session, as long as it
-// listens.
+// answerListen subscribes a client of revision 2026-07-28, and uses the session, while it listens.
 func (h *Server) answerListen(ctx context.Context, req *server.Request, p *protocol.ListenParams,
 	next server.Handler) (protocol.Result, error) {
 	s, giveBack, err := h.sessions.sessionFor(ctx, req)
@@ -79,7 +77,7 @@ func (h *Server) answerListen(ctx context.Context, req *server.Request, p *proto
 	if s.announces() {
 		seen := map[string]bool{}
 		for _, uri := range p.Notifications.ResourceSubscriptions {
-			// One that the hosted server refuses is never announced.
+			// A refused resource is never announced.
 			if len(seen) < maxSubscribed && !seen[uri] && s.subscribe(ctx, uri) == nil {
 				seen[uri] = true
 				defer s.unsubscribe(ctx, uri)
@@ -89,5 +87,4 @@ func (h *Server) answerListen(ctx context.Context, req *server.Request, p *proto
 	return next(ctx, req)
 }
 
-// maxSubscribed is how many resources one subscription may name, as in package server.
-const maxSubscribed = 1000
+const maxSubscribed = 1000 // resources of one subscription, as in package server

@@ -17,13 +17,10 @@ import (
 
 const (
 	defaultMaxSessions = 1000
-	// maxClients is how many sessions one principal has of revision 2026-07-28: one for each
-	// client, by name and capabilities. People use a few.
-	maxClients = 8
-	// idleTime is how long a session of revision 2026-07-28 is kept that serves no request.
-	idleTime = 5 * time.Minute
-	// closeTimeout is how long the end of a server waits for sessions that are being opened.
-	closeTimeout = 5 * time.Second
+	// maxClients limits a principal's 2026-07-28 sessions, by client name and capabilities.
+	maxClients   = 8
+	idleTime     = 5 * time.Minute // of an unused session of revision 2026-07-28
+	closeTimeout = 5 * time.Second // of a closing server, for sessions that are being opened
 )
 
 type sessionTable struct {
@@ -37,13 +34,13 @@ type sessionTable struct {
 	closing sync.WaitGroup // sessions that are being closed
 }
 
-// A clientKey names a client of revision 2026-07-28.
+// A clientKey identifies a client of revision 2026-07-28.
 type clientKey struct {
 	principal protocol.Principal
 	client    [32]byte
 }
 
-// A keptSession is opened by the first request that needs it. ready is closed then.
+// A keptSession is opened by the first request that needs it, which then closes ready.
 type keptSession struct {
 	key   any
 	ready chan struct{}
@@ -55,7 +52,7 @@ type keptSession struct {
 	lastUsed time.Time
 	idle     *time.Timer
 	dropped  bool        // to be closed by the last user
-	unwatch  func() bool // the session of the client that it ends with; may be nil
+	unwatch  func() bool // from the client's session, with which it ends; may be nil
 }
 
 func newSessionTable(h *Server) *sessionTable {
@@ -63,7 +60,7 @@ func newSessionTable(h *Server) *sessionTable {
 		kept: map[any]*keptSession{}}
 }
 
-// sessionFor returns the session for a request, and the function that gives it back.
+// sessionFor returns the session for a request, and the function that releases it.
 func (t *sessionTable) sessionFor(
 	ctx context.Context, req *server.Request,
 ) (*session, func(), error) {
@@ -102,7 +99,7 @@ func (t *sessionTable) sessionFor(
 	}
 }
 
-// keyFor returns what the session of a request is kept under, nil: it is not kept.
+// keyFor returns the key of a request's session; nil: not kept.
 func (t *sessionTable) keyFor(req *server.Request, caller *Caller) (any, error) {
 	switch front := req.Session(); {
 	case t.host.opts.PerRequest:
@@ -121,8 +118,7 @@ var errOpenedOver = fmt.Errorf("hosted: the server has closed the session at onc
 
 var errClosed = errors.New("hosted: the server is closed")
 
-// take returns the session that is kept under key. The caller opens it where it is new, and has to
-// give it back. It returns nil where none can be kept.
+// take returns the session under key, or nil without room. Release it, and open it if opens.
 func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +132,7 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 		if client, ok := key.(clientKey); ok && !t.makeRoomLocked(client.principal) {
 			return nil, false, nil
 		}
-		// The opening is a user of its own.
+		// Opening uses the session, too.
 		k, opens = &keptSession{key: key, ready: make(chan struct{}), users: 1}, true
 		t.kept[key] = k
 	}
@@ -148,8 +144,7 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	return k, opens, nil
 }
 
-// makeRoomLocked reports whether one more session of a principal can be kept. It closes the one
-// that has been idle for longest, one of the principal where that has its share.
+// makeRoomLocked makes room for a session of p: it closes the longest idle (at maxClients: of p).
 func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	total, own := 0, 0
 	var oldest, oldestOwn *keptSession
@@ -185,8 +180,7 @@ func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	return true
 }
 
-// open opens a session that is kept. Others wait for it: it outlives the request that opens it,
-// which does not wait longer than it may.
+// open opens a kept session. Others wait for it, so it outlives the request that opens it.
 func (t *sessionTable) open(
 	ctx context.Context, k *keptSession, front *server.Session, caller *Caller,
 ) {
@@ -218,8 +212,7 @@ func (h *Server) openNamed(
 	return h.openSession(ctx, &named, front)
 }
 
-// giveBack ends the use of a session. An idle one is closed after idleTime, unless it ends with a
-// session of the server in front.
+// giveBack releases a session. It is closed after idleTime, unless it ends with a client's session.
 func (t *sessionTable) giveBack(k *keptSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +238,7 @@ func (t *sessionTable) dropIdle(k *keptSession) {
 	}
 }
 
-// drop keeps a session no longer. It is closed when its last request has ended.
+// drop removes a session from the table. It is closed after its last request.
 func (t *sessionTable) drop(k *keptSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -268,21 +261,21 @@ func (t *sessionTable) dropLocked(k *keptSession) {
 	}
 }
 
-// closeLater closes a session on another goroutine: that may run code of the hosted server.
+// closeLater closes a session on another goroutine, because that may run code of the hosted server.
 func (t *sessionTable) closeLater(k *keptSession) {
 	if k.idle != nil {
 		k.idle.Stop()
 	}
 	switch {
 	case k.session == nil:
-	case t.closed: // closeAll may wait for the others already
+	case t.closed: // closeAll may already wait for the others
 		go k.session.close()
 	default:
 		t.closing.Go(k.session.close)
 	}
 }
 
-// closeAll closes all sessions, those that serve requests, too.
+// closeAll closes all sessions, even those in use.
 func (t *sessionTable) closeAll() {
 	t.mu.Lock()
 	t.closed = true
@@ -303,7 +296,7 @@ func (t *sessionTable) closeAll() {
 			if k.session != nil {
 				k.session.close()
 			}
-		case <-timeout: // who opens it closes it
+		case <-timeout: // open closes it
 		}
 	}
 	t.closing.Wait()

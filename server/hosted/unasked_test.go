@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// TestQuestionsOfHostedServersReachClientsThatShowNone, one call or two for each question.
+// Each question takes one call or two.
 func TestQuestionsOfHostedServersReachClientsThatShowNone(t *testing.T) {
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		if r.name == "http" {

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/inspect"
 )
 
-// BenchmarkFlow is a flow of one question in process, by itself and with a page that keeps it. Of
-// 10,000 flows a second the difference is what the page takes.
+// BenchmarkFlow is a flow of one question in process, with and without a page.
 func BenchmarkFlow(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		b.Run(map[bool]string{false: "nobody observes", true: "with a page"}[kept],

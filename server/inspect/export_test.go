@@ -17,7 +17,7 @@ func FillForm(schema []byte, given url.Values) (names []string, content json.Raw
 	return names, content, err
 }
 
-// ReadWire lets messages pass in pieces, and returns the texts of what is kept.
+// ReadWire adds messages in pieces, and returns the kept texts.
 func ReadWire(pieces ...[]byte) (texts []string, sizes []int) {
 	var l wireLog
 	for _, piece := range pieces {

@@ -9,8 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// readFields returns the inputs for a schema, filled with what was given before or else with the
-// defaults. It reports false for schemas that are no flat form.
+// readFields returns a schema's form fields, filled in; false: the schema is not a flat form.
 func readFields(schema json.RawMessage, given url.Values) (fields []htmlform.Field, ok bool) {
 	parsed, err := form.ParsePeer(schema)
 	if err != nil {
@@ -20,8 +19,7 @@ func readFields(schema json.RawMessage, given url.Values) (fields []htmlform.Fie
 	return shown.Fields, err == nil
 }
 
-// contentOf returns what was entered, as a JSON object: the text of the field "json" where there
-// is one, and else the fields.
+// contentOf returns the entered JSON object: the text of the field "json" or else of the fields.
 func contentOf(schema json.RawMessage, given url.Values) (json.RawMessage, error) {
 	if raw := given.Get("json"); raw != "" {
 		return json.RawMessage(raw), jsonx.Check([]byte(raw))

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/inspect"
 )
 
-// FuzzForm: whatever schema a server has and whatever is entered, what comes out fits the schema
-// or is an error.
+// For any schema and input the content fits the schema or is an error.
 func FuzzForm(f *testing.F) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"type":"string","default":"x"},"b":{"type":"integer"}}}`,
@@ -47,7 +46,7 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// FuzzWire: pieces make the same messages as the whole, and nothing grows with them.
+// Pieces make the same messages as the whole, within bounds.
 func FuzzWire(f *testing.F) {
 	f.Add([]byte("{}\n[1,\n"), 1)
 	f.Add([]byte(strings.Repeat("\xffö", 5000)+"\n\n"), 4095)

@@ -26,13 +26,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// hostile is a text that must stay text.
-const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>` // must stay text
 
-// secret is what nobody may see on the page, unless it was entered there.
-const secret = "correct horse battery staple"
+const secret = "correct horse battery staple" // must not appear on the page, unless entered there
 
-// site is a server with its page, over real connections.
 type site struct {
 	*httptest.Server
 	page    *inspect.Page
@@ -152,7 +149,6 @@ func (s *site) addTools() {
 		})
 }
 
-// client returns a client over HTTP, with a hostile name.
 func (s *site) client(t testing.TB, era protocol.Era,
 	answer func(*client.FormQuestion) *protocol.ElicitResult) *client.Client {
 	t.Helper()
@@ -178,7 +174,6 @@ func acceptSecret(*client.FormQuestion) *protocol.ElicitResult {
 	return result
 }
 
-// get returns a tab.
 func (s *site) get(t testing.TB, tab string) string {
 	t.Helper()
 	response, err := s.browser.Get(s.URL + "/debug/rondo/" + tab)
@@ -201,12 +196,11 @@ func read(t testing.TB, response *http.Response) string {
 	return narrowHeads.ReplaceAllString(string(body), "")
 }
 
-// narrowHeads are the heads of columns, which cells have for narrow screens.
+// narrowHeads are the heads of columns in cells, for narrow screens.
 var narrowHeads = regexp.MustCompile(` data-head="[^"]*"`)
 
 var tokenField = regexp.MustCompile(`name="token" value="([0-9a-f]+)"`)
 
-// post sends a form of the page, as its browser does.
 func (s *site) post(t testing.TB, tab string, form url.Values) (page string, where *url.URL) {
 	t.Helper()
 	form.Set("token", tokenField.FindStringSubmatch(s.get(t, "state"))[1])
@@ -230,7 +224,7 @@ func want(t testing.TB, page string, texts ...string) {
 	}
 }
 
-// wantNone also refuses hostile texts that are not escaped.
+// wantNone also refuses unescaped hostile texts.
 func wantNone(t testing.TB, page string, texts ...string) {
 	t.Helper()
 	for _, text := range append(texts, "<script", "<img") {
@@ -240,7 +234,7 @@ func wantNone(t testing.TB, page string, texts ...string) {
 	}
 }
 
-// eventually looks at a tab until it has all texts.
+// eventually polls a tab until it has all texts.
 func (s *site) eventually(t testing.TB, tab string, texts ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -30,22 +30,21 @@ var pageHTML string
 //go:embed style.css
 var styleCSS string
 
-// Options configure [New]. The zero value shows the page to browsers of this machine, without Try.
+// Options configure [New]. Zero: only browsers on this machine, without Try.
 type Options struct {
-	// Admit is asked about requests that do not come from this machine, or not to a loopback
-	// address, or through a proxy: it admits those that it returns true for. Authenticate them
-	// by something that pages of other origins cannot send. Calls overlap. Nil: none.
+	// Admit reports whether to serve a request that does not come from this machine, or not to a
+	// loopback address, or through a proxy. Authenticate with something that other origins' pages
+	// cannot send. Calls overlap. Nil: all such requests are refused.
 	Admit func(r *http.Request) bool
-	// Try switches the tab Try on, where tools are called, and says in whose name: Principal and
-	// Access of what it returns for a request of the page. A zero Principal is
-	// [protocol.LocalPrincipal], who may do everything. Calls overlap. Nil: there is no such tab.
+	// Try enables the tab Try, which calls tools with the returned Principal and Access. A zero
+	// Principal is [protocol.LocalPrincipal], which may do all. Calls overlap. Nil: no such tab.
 	Try func(r *http.Request) (*server.StreamOptions, error)
 }
 
-// A Part is something that the page shows beside the server: a serverhttp.Handler, or tasks.Tasks.
+// A Part is shown beside the server: a serverhttp.Handler or tasks.Tasks.
 type Part interface{ Inspect(ctx context.Context) }
 
-// A Page shows one server. It is an [event.Observer] of that server.
+// A Page shows one server and is its [event.Observer].
 type Page struct {
 	opts     Options
 	template *template.Template
@@ -61,8 +60,7 @@ var (
 	_ http.Handler   = (*Page)(nil)
 )
 
-// New returns a page that shows nothing yet: it is an observer before there is a server. opts may
-// be nil. It fails when this release was built wrongly, and not otherwise.
+// New returns a page to observe a new server. opts may be nil. It fails only in a broken release.
 func New(opts *Options) (*Page, error) {
 	p := &Page{key: make([]byte, 32)}
 	if opts != nil {
@@ -81,10 +79,10 @@ func New(opts *Options) (*Page, error) {
 	return p, err
 }
 
-// Show names the server that the page shows, and parts of it. Call it once, before the page serves.
+// Show sets the server and the parts to show. Call it once, before the page serves.
 func (p *Page) Show(srv *server.Server, parts ...Part) { p.server, p.parts = srv, parts }
 
-// A view is what the template gets.
+// A view is the data of the template.
 type view struct {
 	Tab      string
 	Tabs     []tab
@@ -105,11 +103,9 @@ type view struct {
 
 type tab struct{ Path, Name string }
 
-// maxForm is how long a form of the page may be.
-const maxForm = 1 << 20
+const maxForm = 1 << 20 // bytes of a form of the page
 
-// ServeHTTP serves the page at every path: the last element names the tab. Mount it at a path that
-// ends in a slash.
+// ServeHTTP serves the page, whose tab is the last path element. Mount it at a path ending in "/".
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; "+
@@ -146,8 +142,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serveTab(w, r, token)
 }
 
-// refuse returns why a request is refused, empty if it is not. Whoever is admitted, pages of other
-// origins are not.
+// refuse returns why a request is refused, or "". Other origins are refused whoever is admitted.
 func (p *Page) refuse(r *http.Request) string {
 	if r.Header["Origin"] != nil && !sharesOrigin(r) {
 		return "this page serves no other origin"
@@ -160,8 +155,7 @@ func (p *Page) refuse(r *http.Request) string {
 	return ""
 }
 
-// notLocal returns why a request may come from another machine, or from a page that has rebound
-// its name, empty if it does not.
+// notLocal returns why a request may come from another machine or a DNS-rebinding page, or "".
 func notLocal(r *http.Request) string {
 	if why := rules.RefusePeer(r.RemoteAddr, r.Header); why != "" {
 		return why
@@ -178,15 +172,14 @@ func notLocal(r *http.Request) string {
 	return ""
 }
 
-// sharesOrigin reports whether a request says that it comes from a page of the same origin.
+// sharesOrigin reports whether the header Origin names this host.
 func sharesOrigin(r *http.Request) bool {
 	origins := r.Header["Origin"]
 	return len(origins) == 1 && r.Host != "" &&
 		(origins[0] == "http://"+r.Host || origins[0] == "https://"+r.Host)
 }
 
-// ensureToken returns the token of the forms of this browser, which it knows by a cookie; empty for
-// a form that comes without the cookie.
+// ensureToken returns the form token of the browser's cookie; empty for a POST without cookie.
 func (p *Page) ensureToken(w http.ResponseWriter, r *http.Request) string {
 	const name = "rondo_inspect"
 	secret := ""
@@ -239,7 +232,7 @@ func (p *Page) serveTab(w http.ResponseWriter, r *http.Request, token string) {
 	_, _ = w.Write(out.Bytes())
 }
 
-// fill looks at what a tab that only reads shows.
+// fill fills in a read-only tab.
 func (p *Page) fill(r *http.Request, v *view) {
 	switch v.Tab {
 	case "flows":
@@ -278,7 +271,6 @@ func (p *Page) fill(r *http.Request, v *view) {
 	}
 }
 
-// headOf returns the head of a column, empty for a table without heads.
 func headOf(heads []string, column int) string {
 	if column < len(heads) {
 		return heads[column]
@@ -286,7 +278,7 @@ func headOf(heads []string, column int) string {
 	return ""
 }
 
-// percent returns how full a limit is. One without a bound is never full.
+// percent returns how full a limit is: 0 without a bound.
 func percent(l inspection.Limit) int64 {
 	if l.Bound < 0 {
 		return 0
@@ -294,7 +286,7 @@ func percent(l inspection.Limit) int64 {
 	return l.Used * 100 / max(l.Bound, 1)
 }
 
-// amount writes what a limit counts, for people.
+// amount formats an amount of a limit.
 func amount(l inspection.Limit, n int64) string {
 	unit := 0
 	units := [...]string{"", " KiB", " MiB", " GiB"}

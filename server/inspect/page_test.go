@@ -68,7 +68,7 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			}()
 			<-asked
 			overview := s.get(t, "")
-			_, waiting, _ := strings.Cut(overview, "Waiting for people")
+			_, waiting, _ := strings.Cut(overview, "Waiting for users")
 			waiting, _, _ = strings.Cut(waiting, "Server</h2>")
 			want(t, waiting, "anybody (anonymous)", hostile[:30], "deploy", "<td>confirm</td>",
 				" ms ago")
@@ -77,12 +77,12 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			want(t, s.get(t, ""), "No flow of the last 1,000 waits")
+			want(t, s.get(t, ""), "None of the last 1,000 flows waits")
 		})
 	}
 }
 
-// TestWhatIsPastItsTimeIsMarkedAndDropsOut: the client of a flow may have gone away.
+// The client of a flow may be gone.
 func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page, err := inspect.New(nil)
@@ -108,10 +108,10 @@ func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 		}
 		first := look(2*time.Hour-time.Second, "ann of https://login.example", "<td>desk</td>",
 			"<td>confirm, env</td>", "1 h 59 min ago", "<td>site 1.2.3</td>", "Key that seals")
-		wantNone(t, first, "past its time</strong>")
-		look(2*time.Second, "past its time</strong>", "confirm, env")
-		look(9*time.Minute, "past its time</strong>", "confirm, env")
-		wantNone(t, look(time.Minute, "No flow of the last 1,000"), "confirm, env")
+		wantNone(t, first, "expired</strong>")
+		look(2*time.Second, "expired</strong>", "confirm, env")
+		look(9*time.Minute, "expired</strong>", "confirm, env")
+		wantNone(t, look(time.Minute, "None of the last 1,000 flows"), "confirm, env")
 	})
 }
 
@@ -158,7 +158,6 @@ func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 	wantNone(t, one, "flow-1", "flow-2")
 }
 
-// A part says what a function reports.
 type part func(*inspection.Report)
 
 func (p part) Inspect(ctx context.Context) { p(inspection.From(ctx)) }
@@ -189,7 +188,6 @@ func TestLimitsAreShownForPeople(t *testing.T) {
 	}
 }
 
-// localGet looks at a page as a browser of this machine.
 func localGet(page *inspect.Page, path string) string {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
@@ -259,7 +257,7 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 	if strings.Index(page, "mcp.state_rejected") > strings.Index(page, "mcp.request_refused") {
 		t.Error("the oldest is the first")
 	}
-	want(t, s.get(t, "flows"), "There was none yet") // what is refused is no flow
+	want(t, s.get(t, "flows"), "No flows yet") // what is refused is no flow
 	wantNone(t, page, secret)
 }
 
@@ -320,7 +318,7 @@ func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
 	}
 }
 
-// TestNobodyElseCanInspect: with a context of their own the methods do nothing.
+// With other contexts the methods do nothing.
 func TestNobodyElseCanInspect(t *testing.T) {
 	s := newSite(t, nil)
 	s.server.Inspect(context.Background()) // nothing to find out, and no panic
@@ -485,7 +483,7 @@ func TestAPageWithoutAServerSaysSo(t *testing.T) {
 	want(t, localGet(page, "/"), "call Page.Show")
 }
 
-// TestMemoryIsBounded: flows that are never looked at, with texts as long as they get.
+// Flows are never looked at and have the longest texts.
 func TestMemoryIsBounded(t *testing.T) {
 	page, err := inspect.New(nil)
 	if err != nil {
@@ -524,7 +522,7 @@ func rotate(i int) string {
 	return string(id)
 }
 
-// TestBugsQuoteNoCalls: the error of a middleware may have what the call brought.
+// Errors of middleware may quote the call.
 func TestBugsQuoteNoCalls(t *testing.T) {
 	page, err := inspect.New(nil)
 	if err != nil {

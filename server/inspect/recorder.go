@@ -14,19 +14,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// The bounds of what is kept. Ten thousand flows a second go through them as well: the rings turn
-// faster, and hold no more.
+// The limits of recorded data, at any load.
 const (
-	maxFlows    = 1000
-	maxEntries  = 16 // of a flow: four rounds, mostly
-	maxRefusals = 100
-	// maxEntryBytes is how much of the fields of one entry is kept.
-	maxEntryBytes = 512
-	// maxName is how much of a name is kept, and maxKeys how many keys of questions.
-	maxName, maxKeys = 64, 4
+	maxFlows         = 1000
+	maxEntries       = 16 // of a flow: four rounds, mostly
+	maxRefusals      = 100
+	maxEntryBytes    = 512   // of the fields of one entry
+	maxName, maxKeys = 64, 4 // bytes of a name, and keys of questions
 )
 
-// A recorder keeps what happened last.
+// A recorder keeps the latest events.
 type recorder struct {
 	encoders sync.Pool // of *encoder
 
@@ -49,23 +46,22 @@ type flow struct {
 	ring                               [maxEntries]entry
 }
 
-// An entry is an event, as a log has it.
+// An entry is an event as in the log.
 type entry struct {
 	At                               time.Time
 	Name, Text, Method, Target, Flow string
 	Round                            int
 }
 
-// The states of a flow that has not ended.
+// The states of an unfinished flow.
 const stateAsks, stateWaits, stateRuns = "asks", "waits", "runs"
 
-// lateTime is how long a question that may not be answered any more is still listed.
-const lateTime = 10 * time.Minute
+const lateTime = 10 * time.Minute // for which an expired question is still listed
 
-// Waits reports whether the flow waits for a person.
+// Waits reports whether the flow waits for a user.
 func (f *flow) Waits() bool { return f.State == stateAsks || f.State == stateWaits }
 
-// Took returns how long the flow took, or has been taking.
+// Took returns the flow's duration so far.
 func (f *flow) Took() time.Duration {
 	if f.Waits() {
 		return time.Since(f.Began)
@@ -73,7 +69,7 @@ func (f *flow) Took() time.Duration {
 	return f.Changed.Sub(f.Began)
 }
 
-// Entries returns the entries that are kept, the oldest first.
+// Entries returns the recorded entries, oldest first.
 func (f *flow) Entries() (list []entry) {
 	for i := max(0, f.Count-maxEntries); i < f.Count; i++ {
 		list = append(list, f.ring[i%maxEntries])
@@ -81,7 +77,7 @@ func (f *flow) Entries() (list []entry) {
 	return list
 }
 
-// Observe implements [event.Observer]: it keeps what a log would say of the event.
+// Observe implements [event.Observer].
 func (p *Page) Observe(_ context.Context, e event.Event) {
 	r := &p.events
 	where, _ := event.WhereOf(e)
@@ -119,7 +115,7 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// keysOf lists the keys of questions, as far as there is room.
+// keysOf lists the first keys of questions.
 func keysOf(questions []event.AskedQuestion) string {
 	var list []string
 	for _, q := range questions[:min(len(questions), maxKeys)] {
@@ -131,7 +127,7 @@ func keysOf(questions []event.AskedQuestion) string {
 	return strings.Join(list, ", ")
 }
 
-// withoutText leaves out the text of an error, which the log masks with the request at hand.
+// withoutText omits an error's text, which only the log can mask.
 var withoutText = event.FieldOptions{Mask: func(string) string { return "see the log" }}
 
 func (r *recorder) encode(e event.Event, where *event.Where) entry {
@@ -152,8 +148,7 @@ func (r *recorder) encode(e event.Event, where *event.Where) entry {
 		Flow: flowID(where), Round: where.Round}
 }
 
-// flowID returns the id of a flow. In a session a flow is one request, and has no other id while it
-// asks.
+// flowID returns the id of a flow. In a session a flow is one request.
 func flowID(where *event.Where) string {
 	if where.Version.Era() == protocol.Modern {
 		return where.Flow
@@ -161,8 +156,7 @@ func flowID(where *event.Where) string {
 	return where.Request
 }
 
-// flowLocked returns the flow of an event, nil for an event of none. A new one takes the place of
-// the oldest.
+// flowLocked returns the flow of an event, nil if none. A new one replaces the oldest.
 func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *flow {
 	if f := r.byID[added.Flow]; f != nil {
 		return f
@@ -188,7 +182,7 @@ func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *
 	return f
 }
 
-// flows returns copies of what is kept, the newest first: of one flow, or of all if id is empty.
+// flows returns copies of the flows, newest first: all, or the one with that id.
 func (r *recorder) flows(id string) (list []*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,8 +194,7 @@ func (r *recorder) flows(id string) (list []*flow) {
 	return list
 }
 
-// listWaiting returns the flows that wait for people, the newest first. What has waited for longer
-// than ttl is late, and after lateTime it is left out.
+// listWaiting returns waiting flows, newest first: late after ttl, omitted after lateTime more.
 func (r *recorder) listWaiting(ttl time.Duration) []*flow {
 	return slices.DeleteFunc(r.flows(""), func(f *flow) bool {
 		past := time.Since(f.Asked) - ttl
@@ -210,8 +203,7 @@ func (r *recorder) listWaiting(ttl time.Duration) []*flow {
 	})
 }
 
-// A filter chooses flows by parts of names, whatever their case, and by their state. What is empty
-// chooses all.
+// A filter selects flows by parts of names, ignoring case, and by state. Empty fields match all.
 type filter struct{ Who, Tool, State string }
 
 func (c *filter) matchesFlow(f *flow) bool {
@@ -222,7 +214,7 @@ func (c *filter) matchesFlow(f *flow) bool {
 		(c.State == "" || c.State == f.State)
 }
 
-// listRefusals returns the refusals, the newest first.
+// listRefusals returns the refusals, newest first.
 func (r *recorder) listRefusals() []entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,7 +223,7 @@ func (r *recorder) listRefusals() []entry {
 	return list
 }
 
-// An encoder writes fields as text, and leaves out what does not fit.
+// An encoder writes fields as text and truncates them.
 type encoder struct {
 	text, items []byte
 	options     event.FieldOptions // none

@@ -25,16 +25,12 @@ import (
 )
 
 const (
-	// maxTrials is how many trials of one browser are kept, and maxAllTrials of all. trialLife is
-	// how long one may wait for who made it, and listTime how long the list of tools may take.
+	// Limits: trials of one browser and of all, the life of a trial, and the time to list tools.
 	maxTrials, maxAllTrials = 8, 64
 	trialLife, listTime     = 30 * time.Minute, 10 * time.Second
-	// maxShown is how much of a text of the server is shown, in bytes: a question of 10 MiB is cut.
-	maxShown = 4 << 10
-	// maxTrialLine is the longest message that a trial reads from the server.
-	maxTrialLine = 16 << 20
-	// trialRounds is how often one call is sent again: a visit that hangs is shown many times.
-	trialRounds = 100
+	maxShown                = 4 << 10  // bytes shown of a text: a question may have 10 MiB
+	maxTrialLine            = 16 << 20 // bytes of a message to a trial
+	trialRounds             = 100      // of one call: a visit that hangs is shown many times
 )
 
 type trials struct {
@@ -42,7 +38,7 @@ type trials struct {
 	list []*trial // the newest last
 }
 
-// A trial is one call of a tool, made once in each era that was chosen.
+// A trial is one call of a tool, made once in each chosen era.
 type trial struct {
 	ID, Tool, Arguments string
 	Began               time.Time
@@ -73,7 +69,7 @@ type sideView struct {
 	Wire          []wireLine
 }
 
-// An asked is a question that nobody has answered yet.
+// An asked is an unanswered question.
 type asked struct {
 	Number             int
 	Kind, Message, URL string
@@ -90,19 +86,18 @@ type answer struct {
 	text    string
 }
 
-// A formView is a form as the template renders it; Prefix keeps the ids of several forms apart.
+// A formView is a form for the template; Prefix keeps ids of several forms apart.
 type formView struct {
 	Prefix string
 	Fields []htmlform.Field
 }
 
-// Form returns the inputs of the question.
+// Form returns the form of the question.
 func (a *asked) Form(prefix string) formView {
 	fields, _ := readFields(a.Schema, a.Given)
 	return formView{prefix, fields}
 }
 
-// A tryView is what the tab Try shows.
 type tryView struct {
 	Tools  []protocol.Tool
 	Tool   *protocol.Tool
@@ -115,11 +110,11 @@ type tryView struct {
 	Sides  []sideView
 }
 
-// serveTry serves the tab Try. It reports true where it has answered.
+// serveTry serves the tab Try. It reports true if it has responded.
 func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 	caller, err := p.opts.Try(r)
 	if err != nil || caller == nil {
-		v.Missing = fmt.Sprintf("Nothing can be tried: %v", err)
+		v.Missing = fmt.Sprintf("No tool can be called: %v", err)
 		return false
 	}
 	v.Try = &tryView{}
@@ -154,7 +149,7 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 	return false
 }
 
-// actOnTrial does what a form asks for, and returns where to go next, empty to stay.
+// actOnTrial handles a form and returns the redirect, or "" to stay.
 func (p *Page) actOnTrial(r *http.Request, page *view, caller *server.StreamOptions) string {
 	v := page.Try
 	t := p.findTrial(r.PostFormValue("trial"), caller)
@@ -183,12 +178,12 @@ func (p *Page) actOnTrial(r *http.Request, page *view, caller *server.StreamOpti
 	return "try?trial=" + t.ID
 }
 
-// ownerOf returns in whose name a caller calls.
+// ownerOf returns the principal of a caller's calls.
 func ownerOf(caller *server.StreamOptions) protocol.Principal {
 	return cmp.Or(caller.Principal, protocol.LocalPrincipal())
 }
 
-// findTrial returns a trial of the caller: nobody answers in the name of others.
+// findTrial returns a trial of the caller, who cannot answer for others.
 func (p *Page) findTrial(id string, caller *server.StreamOptions) *trial {
 	p.trials.mu.Lock()
 	defer p.trials.mu.Unlock()
@@ -200,7 +195,7 @@ func (p *Page) findTrial(id string, caller *server.StreamOptions) *trial {
 	return nil
 }
 
-// fillTools lists the tools that the caller sees, and fills in the form of the one that is chosen.
+// fillTools lists the tools that the caller sees, and fills in the form of the chosen one.
 func (p *Page) fillTools(r *http.Request, v *tryView, caller *server.StreamOptions) {
 	ctx, cancel := context.WithTimeout(r.Context(), listTime)
 	defer cancel()
@@ -253,8 +248,8 @@ func (p *Page) connect(ctx context.Context, caller *server.StreamOptions, wire *
 	}, nil
 }
 
-// makeRoomLocked ends the oldest trial of a browser that has as many as one may have, and forgets
-// the oldest that has ended where all browsers together have. It reports false if none has.
+// makeRoomLocked ends a browser's oldest trial at its limit, or forgets the oldest ended trial at
+// the common limit. It reports false if there is none.
 func (p *trials) makeRoomLocked(browser string) bool {
 	own := 0
 	for _, t := range p.list {
@@ -279,7 +274,7 @@ func (p *trials) makeRoomLocked(browser string) bool {
 	return true
 }
 
-// startTrial calls a tool in the eras that the form names.
+// startTrial calls a tool in the eras selected in the form.
 func (p *Page) startTrial(r *http.Request, browser, tool string, arguments json.RawMessage,
 	caller *server.StreamOptions) (*trial, error) {
 	ctx, end := context.WithTimeout(context.Background(), trialLife)
@@ -292,13 +287,13 @@ func (p *Page) startTrial(r *http.Request, browser, tool string, arguments json.
 	}
 	if len(t.sides) == 0 {
 		end()
-		return nil, errors.New("choose an era at least")
+		return nil, errors.New("choose at least one era")
 	}
 	p.trials.mu.Lock()
 	defer p.trials.mu.Unlock()
 	if !p.trials.makeRoomLocked(browser) {
 		end()
-		return nil, fmt.Errorf("%d calls of others are under way on this page: try again when one "+
+		return nil, fmt.Errorf("%d calls of others are in flight on this page: try again when one "+
 			"has ended", maxAllTrials)
 	}
 	p.trials.list = append(p.trials.list, t)
@@ -345,7 +340,7 @@ func (p *Page) runSide(ctx context.Context, s *side, tool string, arguments json
 		return
 	}
 	s.IsError = result.IsError
-	for _, block := range result.Content { // what else there is stands in the messages
+	for _, block := range result.Content { // other blocks are in the messages
 		if text, ok := block.(*protocol.TextContent); ok {
 			s.Text = errtext.Mark(s.Text+text.Text+"\n", maxShown)
 		}
@@ -363,7 +358,7 @@ func (s *side) view(index int) sideView {
 	return v
 }
 
-// ask shows a question until it is answered on the page or its call ends.
+// ask shows a question until it is answered or its call ends.
 func (s *side) ask(ctx context.Context, a *asked) (answer, error) {
 	a.answer = make(chan answer, 1)
 	if n := len(a.Message); n > maxShown {
@@ -427,7 +422,7 @@ func (s *side) askRoots(ctx context.Context, _ *client.RootsQuestion) ([]protoco
 	return roots, err
 }
 
-// answerQuestion answers the question that a form is about, unless what was entered does not fit.
+// answerQuestion answers the question of a form, unless the input is invalid.
 func (t *trial) answerQuestion(r *http.Request) {
 	index, err := strconv.Atoi(r.PostFormValue("side"))
 	if err != nil || index < 0 || index >= len(t.sides) {

@@ -38,7 +38,6 @@ func (s *site) try(t testing.TB, tool string, form url.Values) string {
 	return "try?trial=" + where.Query().Get("trial")
 }
 
-// answer answers a question of a trial.
 func (s *site) answer(t testing.TB, trial string, side, question int, action string,
 	fields url.Values) {
 	t.Helper()
@@ -109,7 +108,7 @@ func TestAToolIsTriedInBothEras(t *testing.T) {
 	want(t, page, `"action":"decline"`, `"level":5`)
 }
 
-// TestFormsShowTheirSchema, what was entered before, and else the defaults.
+// Forms show entered values, or else the defaults.
 func TestFormsShowTheirSchema(t *testing.T) {
 	schema := []byte(`{"type":"object","required":["s"],"properties":{
 		"s":{"type":"string","default":"z"},
@@ -171,7 +170,7 @@ func TestATrialThatRunsIsLookedAtAgain(t *testing.T) {
 	close(s.release)
 	wantNone(t, s.eventually(t, trial, "It is done."), "http-equiv")
 	page, _ := s.post(t, "try", url.Values{"do": {"start"}, "tool": {"work"}})
-	want(t, page, `role="alert"`, "choose an era at least")
+	want(t, page, `role="alert"`, "choose at least one era")
 }
 
 func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
@@ -187,7 +186,7 @@ func TestAnAnswerCanBeCancelledAndACallGivenUp(t *testing.T) {
 	_, id, _ := strings.Cut(trial, "=")
 	s.post(t, "try", url.Values{"do": {"end"}, "trial": {id}})
 	s.eventually(t, trial, "It failed: the trial was ended on the page")
-	s.eventually(t, "", "<td>0, those that wait")
+	s.eventually(t, "", "<td>0, including those waiting")
 }
 
 func TestRichArgumentsAreJSON(t *testing.T) {
@@ -221,10 +220,10 @@ func TestTheOldestTrialMakesRoom(t *testing.T) {
 	if n := strings.Count(page, "?trial="); n != 8 {
 		t.Errorf("%d trials are kept, want 8", n)
 	}
-	s.eventually(t, "", "<td>0, those that wait")
+	s.eventually(t, "", "<td>0, including those waiting")
 }
 
-// TestTrialsOfOneBrowserEndNobodyElses: the operators of a server have one name, and a browser each.
+// Operators may share a principal, but each has a browser.
 func TestTrialsOfOneBrowserEndNobodyElses(t *testing.T) {
 	s := newSite(t, &inspect.Options{Try: asOperator})
 	rich := url.Values{"json": {"{}"}, "era": {"modern"}}
@@ -251,7 +250,7 @@ func TestTrialsOfOneBrowserEndNobodyElses(t *testing.T) {
 	rich.Set("tool", "rich")
 	anotherBrowser()
 	page, _ := s.post(t, "try", rich)
-	want(t, page, `role="alert"`, "64 calls of others are under way")
+	want(t, page, `role="alert"`, "64 calls of others are in flight")
 	want(t, s.get(t, first), "Question 1 in 2026-07-28")
 }
 
@@ -264,7 +263,7 @@ func TestTrialsEndWithTheServer(t *testing.T) {
 	want(t, s.get(t, "try"), `role="alert"`) // the tools cannot be listed
 }
 
-// TestATrialIsOfWhoMadeIt: nobody looks at the calls of others, or answers in their name.
+// Trials are invisible to other principals, who cannot answer them.
 func TestATrialIsOfWhoMadeIt(t *testing.T) {
 	var who atomic.Value
 	who.Store("ann")

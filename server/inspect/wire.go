@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// The bounds of what is kept of the messages of one call: 256 KiB.
+// 256 KiB of messages for each call.
 const maxWireLine, maxWireLines = 4 << 10, 64
 
-// A wireLog keeps the messages that passed last.
+// A wireLog keeps the latest messages.
 type wireLog struct {
 	mu      sync.Mutex
 	lines   []wireLine
 	partial [2]wireLine // of the client, and of the server
 }
 
-// A wireLine is a message, cut.
+// A wireLine is a truncated message.
 type wireLine struct {
 	At         time.Time
 	FromServer bool
@@ -27,7 +27,7 @@ type wireLine struct {
 	Size       int // of the whole
 }
 
-// add takes the next bytes of one direction.
+// add appends bytes of one direction.
 func (l *wireLog) add(direction int, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *wireLog) list() []wireLine {
 	return slices.Clone(l.lines)
 }
 
-// A tap is the client's end of a pipe, of which a wireLog keeps what passes.
+// A tap is the client's end of a pipe; it logs messages.
 type tap struct {
 	net.Conn
 	wire *wireLog

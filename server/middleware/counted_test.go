@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestEveryEventIsCounted: what an event counts is in the table of series.
+// The series of each event are in the table.
 func TestEveryEventIsCounted(t *testing.T) {
 	lacking := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
 	for want, e := range map[string]event.Event{

@@ -1,6 +1,5 @@
-// Package middleware holds ready-made middleware for a [server.Server], one kind a file: logs
-// ([Log]), metrics ([Metrics]), and functions that return a [server.Middleware]: [Recover],
-// [Payload], [Limit] and [Timeout]. [Production] is all of it:
+// Package middleware holds middleware for a [server.Server]: logs ([Log]), metrics ([Metrics]),
+// [Recover], [Payload], [Limit] and [Timeout]. [Production] chains them:
 //
 //	observer, chain, err := middleware.Production(zaplog.New(logger),
 //		prom.New(prometheus.DefaultRegisterer), nil)
@@ -9,103 +8,95 @@
 //	}
 //	srv, err := server.New(&server.Options{Observer: observer, Middleware: chain})
 //
-// Package sloglog writes the log with log/slog, package zaplog with zap, and
-// package prom keeps the metrics for Prometheus. Others implement
-// [event.LogSink] and [event.MetricSink]: this package imports neither a logger
-// nor a client of a metrics system, and each of those packages its own alone.
+// Package sloglog writes the log with log/slog, package zaplog with zap, and package prom exports
+// the metrics to Prometheus. Other implementations of [event.LogSink] and [event.MetricSink] work
+// too: this package imports no logger or metrics client.
 //
 // # Order
 //
-// The first is the outermost. The chain of Production is Log, Metrics, Recover,
-// Payload, Limit and Timeout:
+// The first is the outermost. Production chains Log, Metrics, Recover, Payload, Limit and Timeout:
 //
-//   - Log sees all there is to see, refusals and busy signals included.
-//   - Metrics counts the same, and its durations leave out the writing of logs.
-//   - Recover stands below both, so that a panic reaches them as the internal
-//     error that the client gets.
+//   - Log sees everything, refusals and busy errors included.
+//   - Metrics counts the same; its durations exclude the writing of logs.
+//   - Recover turns panics into internal errors, which both then see.
 //   - Payload looks at sizes only, and refuses before a slot is taken.
-//   - Limit holds its slot until the handler has returned, not just until it
-//     was told to stop, and gives it back while the call waits for a person.
-//   - Timeout is innermost: its time is the handler's alone.
+//   - Limit holds a slot until the handler returns, except while the call
+//     waits for a user.
+//   - Timeout is innermost: it limits only the handler.
 //
-// Middleware of your own that finds out who is calling goes above Limit, which counts callers
-// apart; middleware that logs in some other way goes above Recover.
+// Put your own authenticating middleware above Limit, and other logging middleware above Recover.
 //
 // # Legs and flows
 //
-// A multi round-trip flow arrives as several requests. Middleware wraps each of these legs for
-// itself: a leg that asks counts as one request with the outcome input_required, and the time that
-// a person takes lies between two legs, where it uses up neither a slot of Limit nor the time of
-// Timeout. A call of a legacy session waits for the person while it is one request: that time uses
-// up neither as well, and Log and Metrics tell it apart from work. Middleware of your own hears of
-// it with [roundtrip.WatchWaiting]; package roundtrip lists all clocks that may run out on a
-// person. What belongs to the flow as a whole, such as how many rounds it took, comes from the
-// events of the round-trip funnel. [Log] and [Metrics] are observers of these events; name them as
-// the server's Observer as well as among its Middleware. So does all that a transport refuses
-// before there is a leg: a foreign origin, a bad token, a lost session ([event.RequestRefused]).
+// A multi round-trip flow arrives as several requests, its legs, and middleware wraps each. A leg
+// that asks counts as one request with the outcome input_required; the wait for the user lies
+// between two legs and uses neither a slot of Limit nor the time of Timeout. A call of a legacy
+// session waits within one request: that time uses neither as well, and Log and Metrics report it
+// separately. Your own middleware observes it with [roundtrip.WatchWaiting]; package roundtrip
+// lists all timeouts of questions. Facts about a whole flow, such as its rounds, come from events
+// of the round-trip funnel. [Log] and [Metrics] observe them; name them as the server's Observer as
+// well as among its Middleware. Requests that a transport refuses before there is a leg are events,
+// too ([event.RequestRefused]): a foreign origin, a bad token, a lost session.
 //
 // # Log entries
 //
-// Each entry of a [Log] has its name as its message:
+// The message of each entry of a [Log] is its name:
 //
 //	mcp.request             info   a leg ended; warn: with an internal error; see Options.Level
-//	mcp.request_refused     info   a transport refused it; warn: no room, wrong host or origin
-//	mcp.requests_refused    warn   how many more were refused in the last second
-//	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
-//	mcp.resumed             debug  a retry came with a state that was verified
-//	mcp.answered            info   a person decided; warn: the client did, unseen by anybody
-//	mcp.answer_invalid      info   an accepted answer did not fit: its key, field and rule
-//	mcp.answers_dropped     info   answers that this flow had not asked for, or malformed ones
-//	mcp.decline_ignored     warn   a handler completed without having looked at a refusal
-//	mcp.flow_ended          info   a flow of more than one leg came to an end
+//	mcp.request_refused     info   a transport refused it; warn: over a limit, wrong host or origin
+//	mcp.requests_refused    warn   how many others were refused in the last second
+//	mcp.input_required      info   questions were asked; warn: at most two rounds are left
+//	mcp.resumed             debug  a retry brought a valid state
+//	mcp.answered            info   a user decided; warn: the client did, without the user
+//	mcp.answer_invalid      info   an accepted answer was invalid: its key, field and rule
+//	mcp.answers_dropped     info   unsolicited or malformed answers
+//	mcp.decline_ignored     warn   a handler completed without reading a refusal
+//	mcp.flow_ended          info   a flow of more than one leg ended
 //	mcp.state_rejected      warn   a requestState was refused, and why
-//	mcp.anonymous_state     warn   the first question to a caller of whom nothing is known
-//	mcp.cut_off             info   a request ended before it had a result
-//	mcp.store_failed        error  a guard or a store could not be asked
-//	mcp.task_begun          info   a task was begun
-//	mcp.task_run            debug  it was queued for its turn here, runs or stops
-//	mcp.task_taken_over     warn   its process ended, and it goes on here
-//	mcp.task_ended          info   it is over; error: too many processes ended that ran it
-//	mcp.visit_served        info   a browser was shown the page of a visit, or came too late
-//	mcp.visit_refused       warn   a browser was turned away there; error: the store failed
-//	mcp.message_repaired    info   a request was malformed in a way that leaves one reading
+//	mcp.anonymous_state     warn   the first question to an anonymous caller
+//	mcp.cut_off             info   a request ended without a result
+//	mcp.store_failed        error  a guard or store failed
+//	mcp.task_begun          info   a task began
+//	mcp.task_run            debug  a run was queued, starts or stops
+//	mcp.task_taken_over     warn   the process of a task ended, and it continues here
+//	mcp.task_ended          info   a task ended; error: too many processes ended during its runs
+//	mcp.visit_served        info   a browser got the page of a visit, or came too late
+//	mcp.visit_refused       warn   a browser was refused there; error: the store failed
+//	mcp.message_repaired    info   a malformed but unambiguous request was repaired
 //	mcp.question_reworded   warn   two versions of the application ask differently
-//	mcp.leg_running         info   a copy of a leg that still runs was told to come back
-//	mcp.capability_refused  info   a client lacks what a question needs
-//	mcp.push_failed         warn   a question was put to a client while a call ran, in vain
-//	mcp.wait_began          debug  a call waits for a person
-//	mcp.wait_ended          debug  it goes on
-//	mcp.quota_exceeded      warn   a request was refused for want of room, or lost a long _meta
-//	mcp.session_evicted     info   an idle session made room for another
-//	mcp.request_forwarded   info   the replica of its session answered; debug: no response
-//	mcp.handler_failed      warn   a handler returned an error; info: its client had gone
-//	mcp.handler_panicked    error  a handler, or a hook, panicked
-//	mcp.server_bug          error  a handler did what it must not, which clients are not told
+//	mcp.leg_running         info   a copy of a running leg was told to retry
+//	mcp.capability_refused  info   a client lacks a capability for a question
+//	mcp.push_failed         warn   a request to the client failed during a call
+//	mcp.wait_began          debug  a call waits for a user
+//	mcp.wait_ended          debug  it continues
+//	mcp.quota_exceeded      warn   a limit refused a request, or dropped a long _meta
+//	mcp.session_evicted     info   an idle session was evicted for another
+//	mcp.request_forwarded   info   the owner of its session responded; debug: no response
+//	mcp.handler_failed      warn   a handler returned an error; info: its client was gone
+//	mcp.handler_panicked    error  a handler or hook panicked
+//	mcp.server_bug          error  handler bug; the client gets an internal error
 //	mcp.keys_enabled        info   at start: which keys seal and open states
 //	mcp.ephemeral_key       warn   at start: states are sealed with a key of this process
 //
-// What the entry of a leg says as well, a question or the completion of its flow, is
-// an entry of its own at debug level where legs are logged.
+// Where legs are logged, entries that repeat theirs (questions, completed flows) are at debug
+// level.
 //
 // # What is never recorded
 //
-// Logs and metrics hold no arguments, answers, author's state, requestState, tool results or URL
-// queries. The texts of handlers' errors and panics are logged, without the strings that the call
-// has brought and without what looks like a credential; Options.OmitErrors leaves them out, and
-// roundtrip.Options.HideErrors keeps them from clients. What an authentication hook says about a
-// request that it refuses is logged with the request's credentials masked. Names and messages that
-// a peer can choose are escaped and cut before they are logged, and never become label values, so
-// that a peer can neither forge log lines nor make up time series.
+// Logs and metrics hold no arguments, answers, handler state, requestState, tool results or URL
+// queries. Error and panic texts of handlers are logged, with strings of the call and apparent
+// credentials masked; Options.OmitErrors omits them, and roundtrip.Options.HideErrors hides them
+// from clients. Texts of an authentication hook are logged with the request's credentials masked.
+// Names and messages from peers are escaped and truncated, and never become label values, so that
+// peers can neither forge log lines nor create time series.
 //
 // # What an operator sees
 //
-// testdata/operator.md shows what is logged and counted for a good flow, a wrong
-// token, an invalid answer, a tool that fails, a key that was dropped and a
-// client that goes away. A test keeps it true.
+// testdata/operator.md shows the log and metrics of a good flow, a wrong token, an invalid answer,
+// a failing tool, a dropped key and a disconnected client. A test keeps it true.
 //
 // # Concurrency
 //
-// Everything here may be used by any number of requests at once, and by
-// several servers. Nothing starts a goroutine, but for the moment in which the
-// timer of a [Log] writes how many refusals were not logged one by one.
+// Everything here may be used by concurrent requests and by several servers. Only a [Log] starts a
+// goroutine, briefly, to summarize omitted refusals.
 package middleware

@@ -16,8 +16,7 @@ var (
 	entryRow  = regexp.MustCompile(`(?m)^\t(mcp\.[a-z_]+) +(?:debug|info|warn|error) +\S`)
 )
 
-// TestEveryLogEntryIsDocumented compares the names of entries in the code with the table of the
-// package comment.
+// The entries in the code are those of the package comment.
 func TestEveryLogEntryIsDocumented(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.go", "../../roundtrip/event/*.go"} {
@@ -43,7 +42,7 @@ func TestEveryLogEntryIsDocumented(t *testing.T) {
 	testkit.WantSame(t, written, documented)
 }
 
-// TestEveryMetricIsDocumented compares what NewMetrics registers with the comment of Metrics.
+// The metrics of NewMetrics are those of its comment.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	testkit.CheckMetrics(t, testkit.TypeComment(t, "metrics.go", "Metrics"),
 		func(sink event.MetricSink) error {

@@ -6,11 +6,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An entry has the fields of an event or a leg. A sink may keep it, so it holds only strings of the
-// request; that of an error holds the request, to mask its secrets.
+// An entry has the fields of an event or a leg. Sinks may keep it, so it holds only strings of the
+// request; an error's entry holds the request, to mask its secrets.
 type entry struct {
 	opts  *event.FieldOptions
-	event event.Event // of a leg: what it asked, unless an entry of its own has that; nil: nothing
+	event event.Event // of a leg: what it asked, unless in an entry of its own
 	write func(event.Fields)
 	where event.Where
 	outcome,
@@ -26,7 +26,6 @@ type entry struct {
 
 type wantedFields struct{ subject, remoteAddr, traceID string }
 
-// AddTo implements [event.Entry].
 func (e *entry) AddTo(out event.Encoder) {
 	e.addHead(event.Fields{Encoder: out, FieldOptions: e.opts})
 	if e.event != nil {
@@ -34,7 +33,7 @@ func (e *entry) AddTo(out event.Encoder) {
 	}
 }
 
-// addHead writes what comes before the fields of an event. It is not inlined, see [Log.Observe].
+// addHead writes the fields before those of an event. Not inlined, see [Log.Observe].
 //
 //go:noinline
 func (e *entry) addHead(f event.Fields) {

@@ -24,8 +24,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A server that logs, counts, survives panics and keeps to its limits. What is
-// recorded of one call that asks for consent, and one that panics:
+// A server that logs, counts, survives panics and enforces limits. It records a call that asks for
+// consent, and one that panics:
 func Example() {
 	core, logs := observer.New(zapcore.InfoLevel) // a program has zap.NewProduction
 	registry := prometheus.NewRegistry()          // and prometheus.DefaultRegisterer
@@ -77,7 +77,7 @@ func Example() {
 		fmt.Println()
 	}
 	err = testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP rondo_requests_total Requests answered, each leg of a flow for itself.
+# HELP rondo_requests_total Requests answered, counting each leg of a flow.
 # TYPE rondo_requests_total counter
 rondo_requests_total{era="modern",method="tools/call",outcome="input_required"} 1
 rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 1

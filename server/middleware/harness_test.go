@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// watch is a Log and Metrics, and what they have recorded.
+// A watch is a Log and Metrics, and their records.
 type watch struct {
 	testing.TB
 	log      *middleware.Log
@@ -43,22 +43,20 @@ func newWatch(t testing.TB, logged, counted *middleware.Options, opts ...zap.Opt
 	return &watch{t, log, metrics, logs, registry}
 }
 
-// newLog returns a Log, and what it has logged. opts may be nil.
 func newLog(opts *middleware.Options, with ...zap.Option) (
 	*middleware.Log, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	return middleware.NewLog(zaplog.New(zap.New(core, with...)), opts), logs
 }
 
-// Observe implements [event.Observer].
 func (w *watch) Observe(ctx context.Context, e event.Event) {
 	event.Observers(w.log, w.metrics).Observe(ctx, e)
 }
 
-// newServer returns a server whose chain is Log, Metrics, Recover and then inner.
+// newServer returns a server whose chain is Log, Metrics, Recover and inner.
 func (w *watch) newServer(rounds roundtrip.Options, inner ...server.Middleware) *server.Server {
 	w.Helper()
-	if rounds.MinHumanTime == 0 { // who answers here is a test, at once
+	if rounds.MinHumanTime == 0 { // a test answers at once
 		rounds.MinHumanTime = -1
 	}
 	s, err := server.New(&server.Options{
@@ -71,14 +69,13 @@ func (w *watch) newServer(rounds roundtrip.Options, inner ...server.Middleware) 
 	return s
 }
 
-// rig is a watched server and a client that writes its requests by hand.
+// A rig is a watched server and a client with handwritten requests.
 type rig struct {
 	*watch
 	*server.Server
 	calls int
 }
 
-// newRig returns a server with a few tools, a prompt and a resource.
 func newRig(t testing.TB, inner ...server.Middleware) *rig {
 	t.Helper()
 	return newWatch(t, nil, nil).newRig(roundtrip.Options{}, inner...)
@@ -141,7 +138,6 @@ func register(s *server.Server) {
 
 const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// params writes the parameters of a request with the members given.
 func params(capabilities string, members ...string) json.RawMessage {
 	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:%s}`,
 		protocol.MetaProtocolVersion, protocol.V20260728, protocol.MetaClientCapabilities,
@@ -149,13 +145,12 @@ func params(capabilities string, members ...string) json.RawMessage {
 	return json.RawMessage("{" + strings.Join(append([]string{meta}, members...), ",") + "}")
 }
 
-// send sends a request and returns the response.
 func (r *rig) send(method string, members ...string) *protocol.Response {
 	r.Helper()
 	return r.raw(context.Background(), method, params(allCapabilities, members...))
 }
 
-// raw returns no response when ctx has ended.
+// raw returns no response if ctx has ended.
 func (r *rig) raw(ctx context.Context, method string, params json.RawMessage) *protocol.Response {
 	r.Helper()
 	r.calls++
@@ -167,7 +162,7 @@ func (r *rig) raw(ctx context.Context, method string, params json.RawMessage) *p
 	return response
 }
 
-// call calls a tool with a note for argument.
+// call calls a tool with a note as argument.
 func (r *rig) call(tool, note string, members ...string) *protocol.Response {
 	r.Helper()
 	return r.send(protocol.MethodCallTool, append([]string{
@@ -190,7 +185,6 @@ func (r *rig) state(response *protocol.Response) string {
 
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
-// entry returns the only log entry with the name.
 func (w *watch) entry(name string) observer.LoggedEntry {
 	w.Helper()
 	entries := w.logs.FilterMessage(name).All()
@@ -200,7 +194,6 @@ func (w *watch) entry(name string) observer.LoggedEntry {
 	return entries[0]
 }
 
-// wantFields compares some of an entry's fields.
 func wantFields(t testing.TB, e observer.LoggedEntry, want map[string]any) {
 	t.Helper()
 	got := e.ContextMap()
@@ -211,7 +204,6 @@ func wantFields(t testing.TB, e observer.LoggedEntry, want map[string]any) {
 	}
 }
 
-// exposition is all that a scrape would show.
 func (w *watch) exposition() string { return exposition(w, w.registry) }
 
 func exposition(t testing.TB, g prometheus.Gatherer) string {
@@ -226,8 +218,8 @@ func exposition(t testing.TB, g prometheus.Gatherer) string {
 	return b.String()
 }
 
-// value adds up the series of a counter or gauge, or the counts of a histogram,
-// whose labels include those given as name and value in turn.
+// value sums a counter or gauge, or the counts of a histogram, over series with the labels, given
+// as names and values.
 func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	sum, found := 0.0, false
@@ -254,7 +246,6 @@ func (w *watch) wantValue(want float64, name string, labels ...string) {
 	wantEqual(w, fmt.Sprintf("%s%q =", name, labels), value(w, w.registry, name, labels...), want)
 }
 
-// series counts the time series of a metric.
 func (w *watch) series(name string) int {
 	w.Helper()
 	n, err := testutil.GatherAndCount(w.registry, name)
@@ -262,7 +253,7 @@ func (w *watch) series(name string) int {
 	return n
 }
 
-// wantCode fails unless the response is an error with the code that says words.
+// wantCode wants an error with the code that contains words.
 func wantCode(t testing.TB, response *protocol.Response, code int64, words ...string) {
 	t.Helper()
 	if response.Error == nil || response.Error.Code != code {
@@ -273,12 +264,11 @@ func wantCode(t testing.TB, response *protocol.Response, code int64, words ...st
 	}
 }
 
-// run calls a middleware around a handler, for what a server never does.
+// run calls a middleware around a handler, for cases that servers avoid.
 func run(m server.Middleware, request *server.Request, h server.Handler) (protocol.Result, error) {
 	return m(h)(context.Background(), request)
 }
 
-// incoming returns a request as a transport would admit it.
 func incoming(method string, who protocol.Principal) *server.Request {
 	return &server.Request{
 		Message:   &protocol.Request{ID: protocol.IntID(1), Method: method},
@@ -288,7 +278,6 @@ func incoming(method string, who protocol.Principal) *server.Request {
 	}
 }
 
-// toolCall is the request of a tool by the local caller.
 func toolCall() *server.Request {
 	return incoming(protocol.MethodCallTool, protocol.LocalPrincipal())
 }
@@ -297,7 +286,6 @@ func returns(result protocol.Result, err error) server.Handler {
 	return func(context.Context, *server.Request) (protocol.Result, error) { return result, err }
 }
 
-// addTool adds a tool that looks at its input alone.
 func addTool(s *server.Server, name string,
 	f func(ctx context.Context, in input) (toolOutcome, error)) {
 	server.AddTool(s, server.Tool{Name: name},
@@ -306,13 +294,11 @@ func addTool(s *server.Server, name string,
 		})
 }
 
-// bubble runs a subtest in fake time.
 func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// noError ends the test if err is not nil.
 func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -320,7 +306,6 @@ func noError(t testing.TB, err error) {
 	}
 }
 
-// wantEqual says what is got in place of what is wanted.
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -330,7 +315,6 @@ func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 
 type toolOutcome = protocol.CallToolOutcome
 
-// wantPart says in what a part is missing.
 func wantPart(t testing.TB, what, got, part string) {
 	t.Helper()
 	if !strings.Contains(got, part) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// A host declares elicitation and shows its user nothing. It answers each question with the result
-// or the error, or with nothing; one that leaves closes the connection.
+// A host declares elicitation but shows nothing. It answers each question with the result or error,
+// or not at all; one that leaves closes the connection.
 type host struct {
 	name   string
 	result string
@@ -32,7 +32,7 @@ func hosts() []host {
 	}
 }
 
-// run has the host call a tool, and returns what its model and its user read.
+// run makes the host call a tool, and returns what its model and its user read.
 func (h host) run(w *wire, tool string) string {
 	w.Helper()
 	if w.version.Era() == protocol.Legacy {
@@ -41,7 +41,7 @@ func (h host) run(w *wire, tool string) string {
 	if h.result != "" {
 		return w.call(tool, func(string) string { return h.result })
 	}
-	// Without an answer there is nothing to send, and a request has no place for an error.
+	// Without an answer nothing is sent, and a retry cannot carry an error.
 	if got := w.leg(protocol.MethodCallTool, tool, "", nil, nil); got.Result == nil ||
 		got.Result.ResultType != "input_required" {
 		w.Error("nothing was asked")
@@ -69,15 +69,15 @@ func (h host) runInSession(w *wire, tool string) string {
 	return got.Result.Content[0].Text
 }
 
-// TestHostsThatShowNothing plays the seven kinds of host that declare elicitation and show no
-// question, over HTTP in both eras and with both styles, and compares what everybody reads with
-// testdata/hosts.md. Of none of them it is said that a person declined, and nothing is paid.
+// Seven kinds of host that declare elicitation but show no question, over HTTP in both eras and
+// with both styles, match testdata/hosts.md. None counts as declined by a user, and nothing is
+// paid.
 func TestHostsThatShowNothing(t *testing.T) {
 	s := newTranscript(introOfHosts)
 	for _, h := range hosts() {
 		for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
 			for _, tool := range []string{"pay", "pay_guard"} {
-				// A slow machine must not make a person of a host, or a host of nobody.
+				// A slow machine must not turn a host into a user, or the reverse.
 				funnel := roundtrip.Options{MinHumanTime: time.Hour}
 				if h.result == "" && h.err == "" {
 					funnel.HumanTimeout = 10 * time.Millisecond

@@ -15,27 +15,26 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is what this package learns about one request while it runs. The context carries it.
+// A leg is what this package knows of a running request. The context carries it.
 type leg struct {
 	request *server.Request
 	started time.Time
 	watch   waiting.LazyWatch
-	waiting event.Instrument // of calls that wait; nil: nobody counts them
+	waiting event.Instrument // of waiting calls; may be nil
 
 	mu         sync.Mutex
 	id         string // of the request, once it is known
 	flow       string
 	round      int
-	asked      event.Event   // what it asked, when its own entry says so
-	waitsSince time.Time     // since when it waits for a person, zero: it does not
+	asked      event.Event   // its question, unless logged separately
+	waitsSince time.Time     // start of the wait for a user, zero: not waiting
 	waited     time.Duration // before that
 	ended      bool
 
 	timedOut atomic.Bool
-	logged   bool // an entry will be written for it; set before it runs, which mu does not guard
+	logged   bool // it will be logged; set before it runs, not guarded by mu
 }
 
-// legContext carries a leg, in one allocation.
 type legContext struct {
 	context.Context
 	leg leg
@@ -53,8 +52,8 @@ func (c *legContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// withLeg returns the leg of a request, which the outermost middleware makes. A handler that calls
-// another server in process, under its context, does not share the leg of the outer request.
+// withLeg returns the leg of a request, made by the outermost middleware. A handler's in-process
+// request to another server, in its context, has a leg of its own.
 func withLeg(ctx context.Context, request *server.Request) (context.Context, *leg) {
 	if l := legFrom(ctx); l != nil && l.request == request {
 		return ctx, l
@@ -64,7 +63,6 @@ func withLeg(ctx context.Context, request *server.Request) (context.Context, *le
 	return c, &c.leg
 }
 
-// SetWaiting implements [waiting.Listener].
 func (l *leg) SetWaiting(waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,8 +90,8 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// endLeg returns how long the leg worked, and how long it waited for people, without goroutines
-// that the handler left behind. Several middlewares may call it.
+// endLeg returns how long the leg worked and waited for users. Goroutines left behind by the
+// handler do not count. Several middlewares may call it.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +105,7 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
-// RequestID implements [rpc.Named]. A request that no server has named is named here.
+// RequestID implements [rpc.Named]. It generates an id if the server has none.
 func (l *leg) RequestID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,10 +121,9 @@ func (l *leg) requestIDLocked() string {
 	return l.id
 }
 
-// noteEvent keeps the flow and the round of the leg, which an event tells, and returns the level
-// of the entry of the event: what the entry of the leg says as well is logged at debug level. A
-// leg of revision 2026-07-28 ends with its questions, so they are fields of its entry, unless few
-// rounds are left. In a session one call may ask several times. l may be nil.
+// noteEvent records an event's flow and round, and returns the level of its entry: debug for facts
+// that the leg's entry repeats. A leg of revision 2026-07-28 ends with its questions, fields of its
+// entry, unless few rounds are left. In a session a call may ask several times. l may be nil.
 func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Level) event.Level {
 	if l == nil {
 		return level
@@ -160,7 +157,7 @@ func whereOfRequest(request *server.Request) event.Where {
 		Request: request.RequestID}
 }
 
-// maskText masks the strings of the request, and what looks like a credential. l may be nil.
+// maskText masks strings of the request and apparent credentials. l may be nil.
 func (l *leg) maskText(text string) string {
 	var secrets redact.Secrets
 	if l != nil {

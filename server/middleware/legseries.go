@@ -22,7 +22,7 @@ const (
 	seriesBuild
 )
 
-// seriesOfLegs lists the metrics of a middleware, and that of the program.
+// seriesOfLegs lists the middleware's metrics, and build_info.
 func seriesOfLegs(o Options) []event.Series {
 	count, timed := []string{"method", "era", "outcome"}, []string{"method", "era"}
 	if o.Targets != nil {
@@ -30,24 +30,23 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 	return []event.Series{
 		seriesRequests: {Name: "requests_total", Labels: count,
-			Help: "Requests answered, each leg of a flow for itself."},
+			Help: "Requests answered, counting each leg of a flow."},
 		seriesDurations: {Name: "request_duration_seconds", Labels: timed,
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 				30, 60},
-			Help: "Time from the arrival of a request to its answer, less that for which it " +
-				"waited for people, each leg of a flow for itself."},
+			Help: "Time from a request to its response, without waits for users, for each leg " +
+				"of a flow."},
 		seriesWaits: {Name: "request_waiting_seconds", Labels: timed, Buckets: event.WaitBuckets(),
-			Help: "Time for which requests that asked people waited for them, each leg of a flow " +
-				"for itself."},
+			Help: "Time for which requests with questions waited for users, for each leg of a flow."},
 		seriesInFlight: {Name: "requests_in_flight", Gauge: true, Help: "Requests being served."},
 		seriesWaiting: {Name: "requests_waiting", Gauge: true,
-			Help: "Requests being served that wait for people."},
+			Help: "Requests being served that wait for users."},
 		seriesBuild: {Name: "build_info", Labels: []string{"version", "goversion", "revision"},
 			Constant: true, Help: "Always 1; the labels say what runs."},
 	}
 }
 
-// legSeries are the series of legs by labels, copied on write: the sink's look-up is slow.
+// legSeries are the series of legs by labels, copied on write because the sink's look-up is slow.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label
@@ -56,13 +55,13 @@ type legSeries struct {
 	found atomic.Pointer[map[legLabels]boundSeries]
 }
 
-// legLabels are the labels of a leg. Their values are few, whatever peers send.
+// legLabels are the labels of a leg. They have few values, whatever peers send.
 type legLabels struct {
 	method, outcome, target string
 	era                     protocol.Era
 }
 
-// boundSeries are the series of one set of labels. Most legs never wait: waits are not bound.
+// boundSeries are the series of one set of labels. Waits are rare and not bound.
 type boundSeries struct{ requests, durations event.Instrument }
 
 func (s *legSeries) init(targets []string, vectors []event.Vector) {
@@ -115,7 +114,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// targetLabel returns "other" for targets that are not listed: peers must not make up series.
+// targetLabel returns "other" for unlisted targets: peers must not create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""
@@ -126,10 +125,9 @@ func (s *legSeries) targetLabel(target string) string {
 	return otherLabel
 }
 
-// otherLabel is the label value of everything that has no series of its own.
-const otherLabel = "other"
+const otherLabel = "other" // label value of everything else
 
-// methodLabel returns "other" for methods that are not of the protocol, likewise.
+// methodLabel returns "other" for methods outside the protocol.
 func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
@@ -146,8 +144,7 @@ func methodLabel(method string) string {
 
 const modulePath = "github.com/rondo-mcp/rondo"
 
-// buildInfo returns what runs: the release of this module, that of Go, and the revision of the
-// program where the toolchain has recorded one.
+// buildInfo returns the releases of this module and of Go, and the program's revision if recorded.
 func buildInfo() []string {
 	version, revision := "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -12,48 +12,38 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The defaults of [Options].
 const (
-	// defaultMaxCalls is how many requests may run at once. With bodies of a few megabytes they fit
-	// into the memory of a small machine; legs that wait for people do not run.
+	// defaultMaxCalls requests fit into a small machine, even with bodies of a few megabytes.
 	defaultMaxCalls = 256
-	// defaultMaxCallsPerPrincipal is of them: more than an agent with parallel tool calls needs.
+	// defaultMaxCallsPerPrincipal exceeds the parallel calls of an agent.
 	defaultMaxCallsPerPrincipal = 32
-	// listensPerCall is how many subscriptions may be open for each request that may run. They
-	// are cheap, and each connected client has one or two.
+	// listensPerCall is high because subscriptions are cheap, and each client has one or two.
 	listensPerCall = 4
-	// callsPerListen leaves room for the windows and devices of one person.
-	callsPerListen = 2
-	// retryAfter is when a refused client may try again. Most legs are over in less.
-	retryAfter = time.Second
+	callsPerListen = 2           // for several windows and devices of a user
+	retryAfter     = time.Second // most legs are shorter
 )
 
-// Limit returns a middleware that bounds how many requests run at once, in all
-// and for each authenticated principal. Nobody can tell anonymous callers apart,
-// so they are one account: together they may use the first number, or all but a
-// quarter of it once somebody has authenticated. The local caller is bound by the
-// first number only. Subscriptions do not count as calls: four times as many may be open at once,
-// and half as many for one principal. opts may be nil.
+// Limit returns a middleware that bounds concurrent requests, in total and for each authenticated
+// principal. Anonymous callers count as one: together they may use the total, or three quarters
+// once a caller has authenticated. The local caller has only the total limit. Subscriptions count
+// separately: four times as many may be open, half as many for one principal. opts may be nil.
 //
-// A request beyond a limit is refused at once with [protocol.CodeBusy], whose data tells
-// retryAfterMs and whether the "server" or the "principal" limit is reached; nothing ever waits. A
-// refused leg may be sent again as it is, its answers and state are not used up. Requests that are
-// refused anyway take no slot.
+// A request over a limit is refused at once with [protocol.CodeBusy], whose data holds retryAfterMs
+// and the limit, "server" or "principal"; it never waits. A refused leg may be retried unchanged:
+// its answers and state are not used up. Requests refused for other reasons take no slot.
 //
-// A call that waits for a person, see [roundtrip.WatchWaiting], does not run: its
-// slot is free for others, and limits of its own hold for it, see
-// [roundtrip.Options].Limits.Waiting. When it is answered it takes a slot again before it goes on.
-// Where its principal has none left it waits for one, under its own context and time limit, and
-// new requests of this principal are refused until then; those of others are not.
+// While a call waits for a user, see [roundtrip.WatchWaiting], its slot is free for others;
+// [roundtrip.Options].Limits.Waiting bounds such calls. After the answer it takes a slot again, or
+// waits for one of its principal, within its own context and timeout; until then new requests of
+// this principal are refused, but not those of others.
 //
-// The limits are those of the returned value: servers that share it share them.
-// Place it above [Timeout] and below what sets the principal.
+// Servers that share the value share its limits. Place it above [Timeout], below authentication.
 func Limit(opts *Options) server.Middleware {
 	o := opts.orDefault()
 	total := cmp.Or(o.Calls, defaultMaxCalls)
 	share := cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal)
 	calls := newSlots(total, share)
-	// Rounded up: a share of 1 is one subscription. What is negative stays so.
+	// Rounded up: a share of 1 is one subscription. Negative stays negative.
 	listens := newSlots(total*listensPerCall, share-share/callsPerListen)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
@@ -86,7 +76,7 @@ func newSlots(total, share int) *slots {
 	})
 }
 
-// A callSlot is the context of a request. It holds a slot except while it waits for a person.
+// A callSlot is the context of a request, whose slot is free while it waits for a user.
 type callSlot struct {
 	context.Context
 	watch waiting.LazyWatch
@@ -96,11 +86,10 @@ type callSlot struct {
 	mu       sync.Mutex
 	held     bool
 	waiting  bool          // for a person
-	ended    bool          // the request has been answered; a goroutine of its may still wait
+	ended    bool          // the request was answered; a goroutine of it may still wait
 	resuming chan struct{} // has a token while a goroutine awaits a slot; nil: never waited
 }
 
-// Value implements context.Context.
 func (s *callSlot) Value(key any) any {
 	if key == waiting.Key() {
 		return s.watch.Ensure(s.Context, s)
@@ -108,7 +97,6 @@ func (s *callSlot) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// SetWaiting implements [waiting.Listener].
 func (s *callSlot) SetWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +110,6 @@ func (s *callSlot) SetWaiting(waiting bool) {
 	}
 }
 
-// AwaitResume implements [waiting.Resumer].
 func (s *callSlot) AwaitResume(ctx context.Context) error {
 	select {
 	case s.resuming <- struct{}{}:

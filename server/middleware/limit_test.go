@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// crowd keeps requests running within a middleware.
+// A crowd keeps requests running within a middleware.
 type crowd struct {
 	testing.TB
 	handler server.Handler
@@ -34,7 +34,7 @@ func newCrowd(t testing.TB, m server.Middleware) *crowd {
 	return c
 }
 
-// enter returns the error that a further request gets at once, nil if it runs.
+// enter returns the immediate error of another request, nil if it runs.
 func (c *crowd) enter(method string, who protocol.Principal) error {
 	refused := make(chan error, 1)
 	c.wg.Go(func() {
@@ -50,7 +50,7 @@ func (c *crowd) enter(method string, who protocol.Principal) error {
 	}
 }
 
-// empty lets all that runs return.
+// empty lets all requests return.
 func (c *crowd) empty() {
 	close(c.leave)
 	c.wg.Wait()

@@ -13,34 +13,31 @@ import (
 
 // A Log writes structured log entries: one for each leg ("mcp.request"), as a middleware, and one
 // for each event ("mcp.state_rejected", "mcp.input_required" and so on), as an observer. The
-// package comment lists all entries. Name it in the server's options for both:
+// package comment lists them. Name it in the server's options for both:
 //
 //	Observer:   log,
 //	Middleware: []server.Middleware{log.Wrap, …},
 //
 // The entry of a leg holds method, target, era, version, principal ("local", "anonymous" or
-// "authenticated"), outcome, duration_ms and, where there are any, waited_ms, the code and the
-// error message, the flow and the round. duration_ms is the time for work; the time for which the
-// call waited for people is waited_ms and not part of it. Outcomes are "complete",
+// "authenticated"), outcome, duration_ms and, if any, waited_ms, code, error message, flow and
+// round. duration_ms excludes the waits for users, waited_ms. Outcomes are "complete",
 // "input_required", "tool_error", "timeout", "cancelled", "panic" or the name of an error code,
-// such as "invalid_params". All entries of one request have the same "request", which
-// [roundtrip.RequestID] gives authors who log as well; all of a flow have the same "flow" from its
-// first question on. Entries of events leave method and version to the entry of the leg. What the
-// entry of the leg says as well is logged at debug level: that a flow completed, and in revision
-// 2026-07-28 what was asked, unless few rounds are left. Where no leg is logged events have it all.
+// such as "invalid_params". All entries of a request have the same "request",
+// [roundtrip.RequestID]; all of a flow have the same "flow" from its first question on. Entries of
+// events omit method and version, which the leg's entry has. Events that it repeats are at debug
+// level: completed flows, and in revision 2026-07-28 questions, unless few rounds are left. Where
+// no leg is logged events have all fields.
 //
-// The text of a handler's plain error is logged ("mcp.handler_failed"), and so is that of a panic:
-// escaped, cut at 512 bytes, and without the strings of the call's arguments, answers and state and
-// without credentials; see Options.OmitErrors. The message of a [*protocol.Error] is logged, since
-// it names what was wrong with a request; see Options.OmitErrors, too. Otherwise no entry holds
-// arguments, answers, author's state, requestState, results, or the query, fragment or user part of
-// a URI. What peers can choose is escaped and cut at 256 bytes.
+// The text of a handler's plain error ("mcp.handler_failed") or panic is logged: escaped, truncated
+// at 512 bytes, and with credentials and strings of the call's arguments, answers and state masked.
+// So is the message of a [*protocol.Error], which tells what was wrong; Options.OmitErrors omits
+// both. No other entry holds arguments, answers, handler state, requestState, results, or the
+// query, fragment or user part of a URI. Peers' texts are escaped and truncated at 256 bytes.
 //
-// Place it outermost: it logs refusals and busy signals too. What a transport refuses before any
-// middleware, because of its origin, its credentials, its session or its form, is an event
-// ("mcp.request_refused") with the reason, the HTTP status, the address of the peer and what to do
-// about it. At most ten of them a second are logged; how many more there were is told once a second
-// ("mcp.requests_refused").
+// Place it outermost: it logs refusals and busy errors too. Requests that a transport refuses
+// before any middleware, because of origin, credentials, session or form, are events
+// ("mcp.request_refused") with the reason, the HTTP status, the peer's address and advice. At most
+// ten a second are logged; the others are counted once a second ("mcp.requests_refused").
 type Log struct {
 	sink     event.LogSink // nil: silent
 	opts     Options
@@ -48,8 +45,7 @@ type Log struct {
 	refusals refusalLog
 }
 
-// NewLog returns a log that writes to sink, such as zaplog.New(logger); nil is silent. opts may
-// be nil.
+// NewLog returns a log to sink, such as zaplog.New(logger); nil is silent. opts may be nil.
 func NewLog(sink event.LogSink, opts *Options) *Log {
 	l := &Log{sink: sink, opts: opts.orDefault()}
 	l.fields = event.FieldOptions{OmitMessages: l.opts.OmitErrors,
@@ -68,7 +64,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 		ctx, leg := withLeg(ctx, request)
 		leg.logged = l.sink.Enabled(ctx, l.opts.Level)
 		outcome := outcomePanic
-		// Deferred, so that a panic is logged on its way to who recovers it.
+		// Deferred, so that a panic is logged before it is recovered.
 		defer func() { l.logRequest(ctx, leg, outcome, err) }()
 		result, err = next(ctx, request)
 		outcome = outcomeOf(ctx, leg, result, err)
@@ -98,7 +94,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	leg.mu.Unlock()
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
-		// The text of a plain error has an entry of its own.
+		// A plain error's text has its own entry.
 		if !l.opts.OmitErrors && failure.Code != protocol.CodeHandlerError {
 			e.message = redact.HideURLSecrets(failure.Message)
 			if request.Message.Method == protocol.MethodReadResource {
@@ -109,8 +105,8 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	l.sink.Write(ctx, level, "mcp.request", e)
 }
 
-// Observe logs an event of the funnel or the server. It runs on the goroutine of the call, whose
-// stack keeps its size while the call waits for a person: what needs a large frame is not inlined.
+// Observe logs an event of the funnel or the server. Large frames are not inlined: it runs on the
+// goroutine of the call, whose stack keeps its size during a wait.
 func (l *Log) Observe(ctx context.Context, e event.Event) {
 	if l.sink == nil {
 		return
@@ -120,8 +116,7 @@ func (l *Log) Observe(ctx context.Context, e event.Event) {
 	}
 }
 
-// newEntry returns the entry of an event, nil where it is not to be written, with its level and
-// name, and notes the event in the leg of ctx.
+// newEntry returns the entry of an event, nil if not logged, and records it in the leg of ctx.
 //
 //go:noinline
 func (l *Log) newEntry(ctx context.Context, happened event.Event) (
@@ -169,8 +164,7 @@ func (l *Log) wantedOf(in *server.Request) *wantedFields {
 	return new(w)
 }
 
-// traceID returns the id of the trace of a request, empty where none has the form of W3C Trace
-// Context. _meta goes first: a header may be that of a proxy, which knows one request alone.
+// traceID returns a request's trace id (W3C Trace Context) or "". A header may be a proxy's.
 func traceID(request *server.Request) string {
 	if request.Meta != nil && len(request.Meta.Extra) > 0 {
 		var parent string
@@ -187,7 +181,7 @@ func traceID(request *server.Request) string {
 	return traceIDOf(request.TraceParent)
 }
 
-// traceIDOf reads "00-<32 hex digits>-<16 hex digits>-<flags>".
+// traceIDOf parses "00-<32 hex digits>-<16 hex digits>-<flags>".
 func traceIDOf(parent string) string {
 	version, rest, ok := strings.Cut(parent, "-")
 	id, rest, more := strings.Cut(rest, "-")

@@ -84,7 +84,6 @@ func TestLogOfPrincipals(t *testing.T) {
 	}
 }
 
-// TestLogOfFlow follows one flow through the log by its id.
 func TestLogOfFlow(t *testing.T) {
 	r := newRig(t)
 	asked := r.call("deploy", "prod")
@@ -105,7 +104,7 @@ func TestLogOfFlow(t *testing.T) {
 		map[string]any{"how": "complete", "legs": 2, "flow": flow})
 }
 
-// TestLogOfReplays: the entries of a request that is sent again have the flow, too.
+// The entries of a retried request have the flow, too.
 func TestLogOfReplays(t *testing.T) {
 	r := newWatch(t, nil, nil).newRig(roundtrip.Options{Guard: store.NewMemoryGuard(0)})
 	asked := r.call("deploy", "prod")
@@ -174,7 +173,7 @@ func TestLogOfEvents(t *testing.T) {
 	}
 }
 
-// TestEntriesHaveNeitherCallerNorStack, which would be those of this package.
+// Both would be of this package.
 func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 	log, logs := newLog(nil, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
@@ -207,7 +206,7 @@ func TestLogNearLimit(t *testing.T) {
 	}
 }
 
-// TestLogIsNotForged sends what would break out of a line, hide in one or fill a disk.
+// Texts that break out of a line, hide in one or fill a disk.
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
@@ -296,8 +295,7 @@ func TestLogNil(t *testing.T) {
 	}
 }
 
-// TestLogOfNestedServers: a handler that calls another server in process, under
-// its own context, must not be logged as part of the other's flow.
+// A handler's in-process call of another server is not logged as part of its own flow.
 func TestLogOfNestedServers(t *testing.T) {
 	inner, outer := newRig(t), newRig(t)
 	asked := inner.call("deploy", "prod")
@@ -313,8 +311,7 @@ func TestLogOfNestedServers(t *testing.T) {
 	wantFields(t, legs[1], map[string]any{"round": 2})
 }
 
-// TestFailedPushesAreRecorded: log and metrics say that nobody answered and what
-// came of it, and nothing of what the client chose to say.
+// Log and metrics report failed questions and their results, but not the client's text.
 func TestFailedPushesAreRecorded(t *testing.T) {
 	w := newWatch(t, nil, nil)
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
@@ -348,7 +345,7 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestLongErrorsAreCut at 512 characters, escapes and the ellipsis included.
+// At 512 characters, with escapes and the ellipsis.
 func TestLongErrorsAreCut(t *testing.T) {
 	log, logs := newLog(nil)
 	for text, want := range map[string]string{

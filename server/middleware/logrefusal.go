@@ -12,22 +12,20 @@ import (
 )
 
 const (
-	// maxRefusalLines a second are enough to see what is wrong, and too few to fill a disk.
-	maxRefusalLines = 10
-	// refusalWindow is the second that they are counted in.
-	refusalWindow = time.Second
+	maxRefusalLines = 10          // a second: enough to diagnose, too few to fill a disk
+	refusalWindow   = time.Second //
 )
 
 // A refusalLog limits the rate of entries about refused requests.
 type refusalLog struct {
 	mu      sync.Mutex
-	last    [maxRefusalLines]time.Time // when the last lines were logged, a ring
+	last    [maxRefusalLines]time.Time // times of the last entries, a ring
 	oldest  int                        // of them
-	omitted map[string]int             // how many were left out since the last summary, by reason
-	summary *time.Timer                // writes it; nil: nothing was left out
+	omitted map[string]int             // entries since the last summary, by reason
+	summary *time.Timer                // writes it; nil: none omitted
 }
 
-// admitRefusal returns the refusal to be logged. If there were too many, it counts it: nil.
+// admitRefusal returns the refusal to log, or counts it and returns nil if there are too many.
 //
 //go:noinline
 func (l *Log) admitRefusal(refused event.Event) event.Event {
@@ -51,7 +49,7 @@ func (l *Log) admitRefusal(refused event.Event) event.Event {
 	return nil
 }
 
-// writeOmitted sums up the entries that were left out.
+// writeOmitted logs a summary of omitted entries.
 func (l *Log) writeOmitted() {
 	l.refusals.mu.Lock()
 	omitted := l.refusals.omitted

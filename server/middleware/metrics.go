@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Metrics counts and times requests, as a middleware, and what
-// happens in flows, as an observer. Name it in the server's options for both:
+// Metrics counts and times requests, as a middleware, and counts events, as an observer. Name it in
+// the server's options for both:
 //
 //	Observer:   metrics,
 //	Middleware: []server.Middleware{metrics.Wrap, …},
@@ -25,12 +25,11 @@ import (
 //	rondo_requests_in_flight
 //	rondo_requests_waiting
 //
-// The durations are those of work. The time for which a call waits for people, as calls of legacy
-// sessions do, is observed apart, for calls that waited at all. Requests that wait are also in
-// flight. Where Wrap is not used the metrics of requests that wait come from events, and each wait
-// of a call is observed for itself.
+// Durations exclude waits for users, as in calls of legacy sessions, which are observed separately
+// for calls that waited. Waiting requests are also in flight. Without Wrap the metrics of waiting
+// requests come from events, and each wait is observed.
 //
-// With Options.Targets the first three have the label target, too. And once:
+// With Options.Targets the first three also have the label target. And once:
 //
 //	rondo_build_info{version,goversion,revision}
 //
@@ -43,54 +42,49 @@ import (
 //	rondo_state_bytes                          size of requestState sent
 //	rondo_state_rejections_total{reason}
 //	rondo_capability_refusals_total{capability}
-//	rondo_push_failures_total{outcome}         questions put while a call runs, in vain
+//	rondo_push_failures_total{outcome}         failed requests to clients
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
-//	rondo_line_refusals_total{reason}          the same on stdio and the like
+//	rondo_line_refusals_total{reason}          the same on line streams
 //	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting, meta, tasks
 //	rondo_cut_off_total{retriable}             requests that ended without a result
 //	rondo_store_failures_total{operation}      of a guard or a store
-//	rondo_tasks{status}                        that this process holds: running, queued
-//	rondo_task_queue_seconds                   for which they waited for their turn
+//	rondo_tasks{status}                        in this process: running, queued
+//	rondo_task_queue_seconds                   time in the queue
 //	rondo_tasks_begun_total
 //	rondo_tasks_taken_over_total               from processes that ended
-//	rondo_tasks_ended_total{how}               died: with too many processes
+//	rondo_tasks_ended_total{how}               died: too many processes ended
 //	rondo_visits_total{how}                    browsers at the page of a visit
-//	rondo_reworded_questions_total             by another version of the application
+//	rondo_reworded_questions_total             by versions of the application
 //	rondo_sessions_evicted_total
 //	rondo_forwarded_requests_total{outcome}    to the replica that owns the session
-//	rondo_answers_total{kind,outcome}          what people decided
+//	rondo_answers_total{kind,outcome}          decisions of users
 //	rondo_form_answers_total{way}              decisions on forms: form, link, text, task
-//	rondo_invalid_answers_total{rule}          accepted answers that did not fit
-//	rondo_ignored_declines_total               completed, and nobody had looked
-//	rondo_handler_failures_total               without those of clients that have gone
+//	rondo_invalid_answers_total{rule}          accepted but invalid
+//	rondo_ignored_declines_total               by completed flows
+//	rondo_handler_failures_total               without gone clients
 //	rondo_handler_panics_total
 //	rondo_server_bugs_total
 //
-// The sum of rondo_requests_total is the number of requests that were answered,
-// each leg of a flow for itself, but for those that a transport refuses before
-// any middleware. Outcomes are named as in [Log].
+// The sum of rondo_requests_total is the number of answered requests, counting each leg of a flow,
+// without those that a transport refuses before any middleware. Outcomes are named as in [Log].
 //
-// Every label has a fixed set of values: methods that are not the protocol's
-// are counted as "other", and so are reasons and codes that are not known here.
-// Tools and resources are no labels unless they are listed, and principals are
-// none; peers and authors could make up any number of them.
+// Every label has a fixed set of values: unknown methods, reasons and codes are counted as "other".
+// Tools and resources are labels only if listed, principals never: peers could invent any number.
 //
 // Place it below [Log] and above [Recover].
 type Metrics struct {
 	legs          legSeries
 	inFlight      event.Instrument
 	waiting       event.Instrument
-	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
+	wrapsRequests atomic.Bool // it is a middleware, which observes waits
 	events        *event.Counters
 }
 
-// NewMetrics makes the metrics in sink, such as prom.New(registerer); nil is none. Metrics of a
-// second server in the process that uses the same sink and the same options are added up in the
-// same series.
+// NewMetrics creates the metrics in sink, such as prom.New(registerer); nil disables them. Servers
+// in the process with the same sink and options share the series.
 //
-// It is an error when a name is taken by something else, naming it, and nothing
-// is left registered. opts may be nil.
+// It fails if a name is taken, naming it, and then registers nothing. opts may be nil.
 func NewMetrics(sink event.MetricSink, opts *Options) (*Metrics, error) {
 	o := opts.orDefault()
 	legs, events := seriesOfLegs(o), event.NewCounters()
@@ -143,7 +137,7 @@ func (m *Metrics) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// observeWait counts the beginning and the end of a wait, where no middleware of m does.
+// observeWait counts the start and end of a wait, unless Wrap does.
 //
 //go:noinline
 func (m *Metrics) observeWait(e event.Event) {

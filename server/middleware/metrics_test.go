@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
-// TestMetricsReconcile makes calls of every outcome, some at once, and adds up.
+// Calls of every outcome, some concurrent, add up.
 func TestMetricsReconcile(t *testing.T) {
 	r := newRig(t)
 	want := map[string]float64{}
@@ -94,8 +94,7 @@ func TestMetricsReconcile(t *testing.T) {
 	r.wantValue(1, "rondo_server_bugs_total")
 }
 
-// TestMetricsFlood: whatever peers and handlers make up, the number of series
-// has a bound that was reached before.
+// The number of series stays bounded, whatever peers and handlers invent.
 func TestMetricsFlood(t *testing.T) {
 	r := newRig(t)
 	flood := func(from, to int) {
@@ -199,7 +198,7 @@ func TestMetricsRegisteredTwice(t *testing.T) {
 	for _, registerer := range []prometheus.Registerer{registry, registry, labelled, labelled} {
 		m, err := middleware.NewMetrics(prom.New(registerer), nil)
 		if err != nil && registerer == prometheus.Registerer(labelled) {
-			// Prometheus wants the same labels on all series of a name.
+			// Prometheus requires the same labels on all series of a name.
 			wantPart(t, "error", err.Error(), "rondo_requests_total")
 			continue
 		}

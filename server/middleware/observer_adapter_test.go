@@ -12,7 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// thinker answers every question after a minute.
 type thinker struct{}
 
 func (thinker) Push(ctx context.Context, _ protocol.InputRequest,
@@ -21,7 +20,7 @@ func (thinker) Push(ctx context.Context, _ protocol.InputRequest,
 	return json.RawMessage(`{"action":"accept","content":{}}`), ctx.Err()
 }
 
-// Adapters have observers, and none of our middleware.
+// Adapters have observers, but none of our middleware.
 func TestObserversOfAnAdapterSeeWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatch(t, nil, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// TestNumbersOfOptions: 0 is the default, a negative number turns something off.
+// 0 is the default, a negative number disables a feature.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Calls": false, "CallsPerPrincipal": false, "ArgumentBytes": false, "ResultBytes": false,
@@ -33,7 +33,7 @@ func TestNumbersOfOptions(t *testing.T) {
 	})
 }
 
-// TestTimeoutCanBeOff: 0 is the default, a negative limit is none. Streams have none.
+// 0 is the default, a negative limit disables it. Streams have none.
 func TestTimeoutCanBeOff(t *testing.T) {
 	for _, tt := range []struct {
 		name, method string

@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The outcomes of a leg, as logs and metrics name them.
+// The outcomes of a leg in logs and metrics.
 const (
 	outcomeComplete      = "complete"
 	outcomeInputRequired = "input_required"
@@ -17,7 +17,7 @@ const (
 	outcomeInternalError = "internal_error"
 )
 
-// outcomeOf names how a leg ended. A failure after ctx was cancelled counts as cancelled.
+// outcomeOf names the outcome of a leg. A failure after ctx was cancelled counts as cancelled.
 func outcomeOf(ctx context.Context, l *leg, result protocol.Result, err error) string {
 	name := outcomeOfAnswer(result, err)
 	switch name {
@@ -56,7 +56,7 @@ func outcomeOfAnswer(result protocol.Result, err error) string {
 	return outcomeComplete
 }
 
-// codeName names the class of an error code. Handlers may make up any number: these share a name.
+// codeName names an error code. Codes made up by handlers share a name.
 func codeName(code int64) string {
 	switch code {
 	case protocol.CodeParseError:

@@ -8,26 +8,22 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The defaults of [Options].
 const (
-	// defaultMaxArguments is far beyond what a model writes into a call, in bytes, and leaves
-	// room for a long message of a model among the answers of a leg.
+	// defaultMaxArguments allows for a long message of a model among the answers.
 	defaultMaxArguments = 1 << 20
-	// maxAnswers is many more questions than a person is asked at once.
-	maxAnswers = 64
-	// defaultMaxResult is more than a model can read, and leaves room for an image or two.
+	maxAnswers          = 64 // many more than a user is asked at once
+	// defaultMaxResult is more than a model can read, and allows for an image or two.
 	defaultMaxResult = 8 << 20
 )
 
-// Payload returns a middleware that bounds sizes within requests and results.
-// Whole messages are bounded by transports; these limits are tighter and say
-// which part is too large. There may be 64 inputResponses. opts may be nil.
+// Payload returns a middleware that bounds sizes within requests and results. Its limits are
+// tighter than those of transports and name the part. There may be 64 inputResponses. opts may be
+// nil.
 //
-// A request over a limit is refused with invalid params (-32602) before a handler sees it, with
-// answers and state not used up. A result over the limit becomes an internal error (-32603): the
-// handler has run, and its author has to return less or a link.
+// A request over a limit is refused with invalid params (-32602) before the handler; its answers
+// and state are not used up. A large result becomes an internal error (-32603): return less.
 //
-// Place it above [Limit], so that what is refused takes no slot.
+// Place it above [Limit], so that refused requests take no slot.
 func Payload(opts *Options) server.Middleware {
 	o := opts.orDefault()
 	o.ArgumentBytes = cmp.Or(o.ArgumentBytes, defaultMaxArguments)

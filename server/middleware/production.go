@@ -5,17 +5,15 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Production returns all middleware of this package in the recommended order, and the observer
-// that belongs to it:
+// Production returns all middleware of this package in the recommended order, and its observer:
 //
 //	observer, chain, err := middleware.Production(zaplog.New(logger),
 //		prom.New(prometheus.DefaultRegisterer), nil)
 //	…
 //	srv, err := server.New(&server.Options{Observer: observer, Middleware: chain})
 //
-// A nil log is silent, and nil metrics are none. opts may be nil. The error is that of
-// [NewMetrics]. Put middleware of your own before or after the chain, or between its parts, which
-// are in the order of the package comment.
+// A nil log is silent, nil metrics are disabled, and opts may be nil. The error is that of
+// [NewMetrics]. Put your own middleware before, after or into the chain, see the package comment.
 func Production(log event.LogSink, metrics event.MetricSink, opts *Options) (
 	event.Observer, []server.Middleware, error) {
 	o := opts.orDefault()

@@ -10,12 +10,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Recover returns a middleware that turns a panic of what it wraps into an internal error (-32603)
-// and tells observer with [event.HandlerPanicked]. A nil observer is not told.
+// Recover returns a middleware that turns a panic into an internal error (-32603) and reports it to
+// observer, which may be nil, with [event.HandlerPanicked].
 //
-// Servers survive panics without it: those of tool, prompt and resource handlers are recovered by
-// the funnel, all others by the server itself. Place it below [Log] and [Metrics], so that these
-// see a panic of other middleware or of any other handler as the error that the client gets.
+// Servers survive panics without it: the funnel recovers those of tool, prompt and resource
+// handlers, the server itself all others. Place it below [Log] and [Metrics], so that they see the
+// panics of other handlers and middleware as the error that the client gets.
 func Recover(observer event.Observer) server.Middleware {
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (result protocol.Result,

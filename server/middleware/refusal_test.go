@@ -22,8 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestRefusalsOverHTTP: an operator who named Log and Metrics as observers finds
-// what no middleware has seen, without wiring anything else, and no secret.
+// Log and Metrics as observers report what no middleware has seen, without secrets.
 func TestRefusalsOverHTTP(t *testing.T) {
 	r := newRig(t)
 	ts := httptest.NewServer(servertest.NewHandler(t, r.Server, &serverhttp.Options{
@@ -92,14 +91,12 @@ func TestRefusalsOverHTTP(t *testing.T) {
 	wantEqual(t, "requests passed the middleware", r.logs.FilterMessage("mcp.request").Len(), 0)
 }
 
-// refusedFor returns the entries of refusals with a reason.
 func refusedFor(logs *observer.ObservedLogs, reason string) []observer.LoggedEntry {
 	return logs.FilterMessage("mcp.request_refused").Filter(func(e observer.LoggedEntry) bool {
 		return e.ContextMap()["reason"] == reason
 	}).All()
 }
 
-// TestRefusalsOnLines is the same for a stream of lines.
 func TestRefusalsOnLines(t *testing.T) {
 	r := newRig(t)
 	var out strings.Builder
@@ -117,8 +114,7 @@ func TestRefusalsOnLines(t *testing.T) {
 	}
 }
 
-// TestFloodOfRefusals: a log says what is wrong and how much of it there is, and
-// a peer cannot fill it.
+// A log tells the reason and the number of refusals, and a peer cannot flood it.
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, logs := newLog(nil)
@@ -182,7 +178,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up makes a series.
+// Invented statuses and reasons make no series.
 func TestRefusalMetricsAreBounded(t *testing.T) {
 	w := newWatch(t, nil, nil)
 	for _, name := range []string{"origin", "unauthenticated", "session_gone",
@@ -203,8 +199,7 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 	w.wantValue(500, "rondo_line_refusals_total", "reason", "other")
 }
 
-// TestRefusalLevels: what an operator has to look at is a warning, and what clients do wrong all
-// day is not.
+// Operators' problems are warnings, clients' common errors are not.
 func TestRefusalLevels(t *testing.T) {
 	for reason, want := range map[event.RefusalReason]zapcore.Level{
 		words.RefusedHost:            zap.WarnLevel,

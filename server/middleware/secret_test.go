@@ -20,11 +20,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// canary stands for what must not be recorded.
-const canary = "canary-7f3Kq9Lw2Zx8"
+const canary = "canary-7f3Kq9Lw2Zx8" // must not be recorded
 
-// leaky adds handlers that let the canary out wherever they can, short of
-// writing it into a protocol error of their own.
+// leaky adds handlers that leak the canary in every way but their own protocol errors.
 func leaky(s *server.Server) {
 	addTool(s, "url", func(ctx context.Context, in input) (toolOutcome, error) {
 		return roundtrip.InputRequired(
@@ -50,8 +48,7 @@ func leaky(s *server.Server) {
 		})
 }
 
-// send plays all that a client may do with the canary, and returns the states
-// that went over the wire.
+// play uses the canary in every way of a client, and returns the states on the wire.
 func play(r *rig) (states []string) {
 	state := func(response *protocol.Response) string {
 		member := r.state(response)

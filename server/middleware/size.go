@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// resultSize adds up what is large in a result. Others hold what the server itself put there.
+// resultSize adds up the large parts of a result. Others hold only the server's own data.
 func resultSize(result protocol.Result) int {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -46,7 +46,7 @@ func contentsSize(blocks []protocol.Content) int {
 	return n
 }
 
-// contentSize passes over nil blocks: encoding refuses them.
+// contentSize ignores nil blocks: encoding refuses them.
 func contentSize(block protocol.Content) int {
 	switch c := block.(type) {
 	case *protocol.TextContent:

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Each thing that can happen to a flow from outside has a log entry and a metric of its own.
+// Every external event of a flow has its log entry and metric.
 func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 	where := event.Where{Version: protocol.V20260728, Method: protocol.MethodCallTool,
 		Target: "deploy", Flow: "f", Round: 2}
@@ -69,14 +69,14 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 	}
 }
 
-// downGuard cannot be asked.
+// A downGuard always fails.
 type downGuard struct{ store.Guard }
 
 func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (store.Claim, error) {
 	return nil, errors.New("dial db.internal: connection refused")
 }
 
-// A guard that is down is nobody's bug: clients are told to come back, and operators what is down.
+// A failing guard is no bug: clients are told to retry, and operators what failed.
 func TestAGuardThatIsDownIsNoBug(t *testing.T) {
 	r := newWatch(t, nil, nil).newRig(roundtrip.Options{Guard: downGuard{store.NewMemoryGuard(0)}})
 	asked := r.call("deploy", "prod")

@@ -12,38 +12,32 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// defaultTimeout is how long a leg may take where nothing else is set. Clients commonly give up
-// after a minute, and the work of a leg that nobody waits for is wasted.
+// defaultTimeout fits clients, which commonly give up after a minute.
 const defaultTimeout = 60 * time.Second
 
 // errTimedOut is the cause with which [Timeout] ends contexts.
-var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w",
+var errTimedOut = fmt.Errorf("middleware: the server's time limit was exceeded: %w",
 	context.DeadlineExceeded)
 
-// Timeout returns a middleware that ends the context of a request that has run
-// for limit, 0: a minute. A negative limit is none.
+// Timeout returns middleware that ends a request's context after limit, 0: a minute, negative:
+// never.
 //
-// The limit is for work. The clock stands still while the call waits for a person, see
-// [roundtrip.WatchWaiting], and goes on with what was left; in modern revisions that time lies
-// between legs and does not count anyway. subscriptions/listen, which is meant to stay open, has no
-// limit. The package comment of roundtrip lists the clocks that may run out on a person.
+// The limit is for work. The clock stops while the call waits for a user, see
+// [roundtrip.WatchWaiting]; in modern revisions that time lies between legs and does not count
+// anyway. subscriptions/listen has no limit. Package roundtrip lists the timeouts of questions.
 //
-// The context has no Deadline of the middleware's: when it will end is not known as long as
-// somebody may still be asked, and package context takes a deadline that was seen once for final.
-// When the limit is over its Err is [context.DeadlineExceeded]; contexts derived from it are
-// [context.Canceled] and have an error as [context.Cause] that matches context.DeadlineExceeded.
+// The context has no Deadline from the middleware: its end depends on waits, and package context
+// takes a deadline as final. After the limit its Err is [context.DeadlineExceeded]; derived
+// contexts are [context.Canceled] with a [context.Cause] that matches context.DeadlineExceeded.
 //
-// The handler runs on the goroutine of the request, and the answer waits for
-// it to return. A handler that ignores its context therefore outlasts the
-// limit; answering without it would leave it running where no limit counts it.
+// The handler runs on the request's goroutine, and the answer waits for it. A handler that ignores
+// its context therefore exceeds the limit; otherwise it would keep running uncounted.
 //
-// What a handler returns after the limit is not thrown away: it may tell of work that was done. A
-// result stands. A tool's error result stays one, with "timed out after 30s" put before its text. A
-// plain error of a prompt or resource becomes [protocol.CodeTimeout] with that text as data, and so
-// does a context's error of any other method. All other errors stand.
+// Results after the limit are kept, because they may report completed work. A tool's error result
+// gets "timed out after 30s" before its text. A plain error of a prompt or resource becomes
+// [protocol.CodeTimeout] with that text as data, and so does a context error of other methods.
 //
-// Place it innermost, below [Limit], so that a slot is taken for as long as
-// the handler really runs.
+// Place it innermost, below [Limit], so that a slot is held as long as the handler runs.
 func Timeout(limit time.Duration) server.Middleware {
 	limit = cmp.Or(limit, defaultTimeout)
 	return func(next server.Handler) server.Handler {
@@ -66,15 +60,14 @@ func Timeout(limit time.Duration) server.Middleware {
 	}
 }
 
-// A workClock is the context of a request whose clock stops while the call waits for a person.
+// A workClock is a request's context whose clock stops while the call waits for a user.
 type workClock struct {
 	waiting.Limit
 	people waiting.Clock
 	watch  waiting.LazyWatch
 }
 
-// Value implements context.Context. The people are those that the watch tells of, and not those
-// whom a client asks that the handler uses, so the clock is not that of [waiting.Pause].
+// Value uses the watch, not [waiting.Pause], so that waits of a client in the handler do not count.
 func (c *workClock) Value(key any) any {
 	if key == waiting.Key() {
 		return c.watch.Ensure(c.Parent(), &c.people)
@@ -103,7 +96,7 @@ func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Resu
 	return &late, nil
 }
 
-// timeoutError returns the error that replaces err, nil when the time limit does not explain err.
+// timeoutError returns the error that replaces err, nil if the time limit does not explain err.
 func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	data := struct {
 		TimeoutMs int64  `json:"timeoutMs"`

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// late is a handler that waits for its context and then returns.
+// late waits for its context and then returns.
 func late(result protocol.Result, err error) server.Handler {
 	return func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 		<-ctx.Done()
@@ -52,7 +52,6 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// spell writes what a handler returned in one line.
 func spell(result protocol.Result, err error) string {
 	if e, ok := protocol.AsError(err); ok {
 		return fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data)
@@ -131,8 +130,7 @@ func TestCancelledIsAnOutcome(t *testing.T) {
 	r.wantValue(1, "rondo_requests_total", "outcome", "complete")
 }
 
-// TestTimeoutIsSeenWithoutWaiting: a handler that only asks now and then whether it should go on
-// hears of the limit, and so does one that begins to wait late.
+// A handler that polls its context sees the limit, and so does one that waits late.
 func TestTimeoutIsSeenWithoutWaiting(t *testing.T) {
 	tests := []struct {
 		name  string

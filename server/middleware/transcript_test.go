@@ -23,8 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcript under testdata")
 
-// transcript writes down what the log and the metrics say, with what differs
-// from run to run replaced.
+// A transcript records log and metrics, with variable parts replaced.
 type transcript struct {
 	bytes.Buffer
 	names map[string]string
@@ -37,7 +36,7 @@ func newTranscript(intro string) *transcript {
 	return s
 }
 
-// compare holds the transcript against a file under testdata.
+// compare compares the transcript with a file in testdata.
 func (s *transcript) compare(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -52,7 +51,7 @@ func (s *transcript) compare(t *testing.T, name string) {
 	}
 }
 
-// scene plays something and writes down what became of it.
+// scene plays something and records the outcome.
 func (s *transcript) scene(w *wire, title string, play func()) {
 	before := promtest.Series(w, w.registry)
 	w.logs.TakeAll()
@@ -60,7 +59,7 @@ func (s *transcript) scene(w *wire, title string, play func()) {
 	s.lines(w, title, before)
 }
 
-// lines writes down what was logged and, if before is given, what has grown since.
+// lines records the log and, with before, the metrics that have grown.
 func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	fmt.Fprintf(s, "## %s\n\n```text\n", title)
 	lines := w.logs.TakeAll()
@@ -107,7 +106,7 @@ func inOrder(t testing.TB, e observer.LoggedEntry) (fields [][2]string) {
 	return fields
 }
 
-// field writes one field. Ids are numbered in the order in which they appear.
+// field writes one field. Ids are numbered in order of appearance.
 func (s *transcript) field(key, text string) string {
 	switch key {
 	case "request", "flow", "reference", "question":
@@ -132,9 +131,8 @@ func (s *transcript) name(kind, id string) string {
 	return s.names[id]
 }
 
-// TestOperatorTranscript plays what an operator meets and compares what they see
-// with testdata/operator.md, to which the documentation refers. Run it with
-// -update to rewrite the file, and read the difference.
+// What an operator sees is as in testdata/operator.md, which the documentation cites. Use -update
+// to rewrite the file, and review the difference.
 func TestOperatorTranscript(t *testing.T) {
 	names := func(id string) roundtrip.Options {
 		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 16))

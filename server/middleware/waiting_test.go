@@ -19,7 +19,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// works takes time for work.
 func works(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -29,7 +28,6 @@ func works(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// asks waits for a person who takes her time.
 func asks(ctx context.Context, d time.Duration) error {
 	defer waiting.Begin(ctx)()
 	return works(ctx, d)
@@ -88,7 +86,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// answered is a wait for a person that ends after d, and the wait for a slot that follows.
+// answered waits d for a user, and then for a slot.
 func answered(ctx context.Context, d time.Duration) error {
 	var w waiting.Wait
 	w.Begin(ctx, nil)
@@ -100,8 +98,8 @@ func answered(ctx context.Context, d time.Duration) error {
 	return w.Resume(ctx)
 }
 
-// A call that waits for a person holds no slot. Calls that are answered together run as many at a
-// time as their principal may, and nobody else notices.
+// A call that waits for a user holds no slot. Calls answered together run up to their principal's
+// limit, without effect on others.
 func TestLimitDoesNotCountPeople(t *testing.T) {
 	ann, bob := protocol.Principal{Subject: "ann"}, protocol.Principal{Subject: "bob"}
 	for name, who := range map[string]protocol.Principal{"anonymous": {}, "ann": ann} {
@@ -159,7 +157,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// A call that ends while it waits for a slot takes none, and its time limit runs meanwhile.
+// A call that ends while it waits for a slot takes none; its time limit runs meanwhile.
 func TestLimitEndsWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann := protocol.Principal{Subject: "ann"}
@@ -181,7 +179,7 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 		synctest.Wait()
 		go func() { results <- call(t.Context(), protocol.MethodCallTool) }()
 		synctest.Wait()
-		// Both are answered while the one slot is taken for longer than they may run.
+		// Both are answered while the only slot is taken for longer than they may run.
 		time.Sleep(time.Minute - time.Second)
 		hold, release := context.WithCancel(t.Context())
 		blocked := make(chan struct{})
@@ -206,8 +204,8 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 	})
 }
 
-// Whatever one principal and all anonymous callers do, by asking, answering, dying and returning in
-// any order: none of them runs more than his share, and calls of another principal run at once.
+// Whatever one principal and all anonymous callers do, none exceeds its share, and calls of another
+// principal run at once.
 func TestLimitIsFair(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

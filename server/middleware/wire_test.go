@@ -25,7 +25,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// wire is a watched server behind HTTP, and a client of one era that checks nothing.
+// A wire is a watched server behind HTTP, and a client of one era without checks.
 type wire struct {
 	*watch
 	*httptest.Server
@@ -38,14 +38,12 @@ type wire struct {
 
 const bearer = "Bearer token-of-ada-0123456789"
 
-// wireOptions are what tests change.
 type wireOptions struct {
 	log     middleware.Options
 	metrics middleware.Options
 	funnel  roundtrip.Options
 }
 
-// inBothEras runs a test against a server of its own in each era.
 func inBothEras(t *testing.T, opts wireOptions, test func(t *testing.T, w *wire)) {
 	t.Helper()
 	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
@@ -94,7 +92,7 @@ type payment struct {
 	Note   string  `json:"note,omitzero"`
 }
 
-// addPayments adds handlers in both styles, and some that go wrong.
+// addPayments adds handlers in both styles, and some that fail.
 func addPayments(srv *server.Server, entered chan<- struct{}) {
 	addTool(srv, "pay", func(ctx context.Context, in input) (toolOutcome, error) {
 		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
@@ -179,7 +177,6 @@ func (w *wire) mirrors(method, target string) []string {
 		"Mcp-Name", target}
 }
 
-// message is whatever the server sends.
 type message struct {
 	ID     json.RawMessage
 	Method string
@@ -202,8 +199,7 @@ type message struct {
 	}
 }
 
-// request sends a request and calls answer with the message of each question,
-// until there is a result; it returns its text, or that of the error.
+// request answers the questions of a request until its result, and returns the text or error.
 func (w *wire) request(method, target string, answer func(question string) string,
 	change ...string) string {
 	w.Helper()
@@ -231,13 +227,12 @@ func (w *wire) request(method, target string, answer func(question string) strin
 	}
 }
 
-// call calls a tool.
 func (w *wire) call(tool string, answer func(string) string) string {
 	w.Helper()
 	return w.request(protocol.MethodCallTool, tool, answer)
 }
 
-// leg sends one HTTP request, and in a session answers what is asked meanwhile.
+// leg sends one HTTP request, and in a session answers questions meanwhile.
 func (w *wire) leg(method, target, retry string, answer func(string) string,
 	change []string) message {
 	w.Helper()
@@ -259,8 +254,8 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	})
 }
 
-// read returns the response in a stream. answer returns the member that answers a question, empty:
-// none, and whether to read on.
+// read returns the response in a stream. answer returns the member that answers a question, or "",
+// and whether to read on.
 func (w *wire) read(response *http.Response,
 	answer func(question string) (member string, goOn bool)) message {
 	w.Helper()
@@ -303,7 +298,7 @@ func (w *wire) body(method, target, retry string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
 }
 
-// answering answers with each text in turn, the last for ever.
+// answering answers with each text in turn, then repeats the last.
 func answering(texts ...string) func(string) string {
 	asked := 0
 	return func(string) string {
@@ -360,8 +355,7 @@ func TestWireIgnoredDecline(t *testing.T) {
 	})
 }
 
-// TestWireHandlerFailed: the log has the text without what is the caller's, and
-// the client the text or a reference.
+// The log has the text without the caller's strings, and the client the text or a reference.
 func TestWireHandlerFailed(t *testing.T) {
 	const logged = `charging "[redacted]" for [redacted]: bank at 10.0.0.7 says 401 to Bearer [redacted]: no [redacted]\n\x1b[2J`
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
@@ -404,7 +398,7 @@ func TestWireHiddenErrors(t *testing.T) {
 	}
 }
 
-// TestWireRequestID: all entries of one request can be joined, and those of two kept apart.
+// Entries can be joined by request.
 func TestWireRequestID(t *testing.T) {
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
 		w.call("charge", answering(pays("5")))
@@ -459,7 +453,7 @@ func TestWireSenderByOption(t *testing.T) {
 	})
 }
 
-// TestWireTargets: targets are labels where they are listed, and only those.
+// Only listed targets are labels.
 func TestWireTargets(t *testing.T) {
 	opts := wireOptions{metrics: middleware.Options{Targets: []string{"pay_guard"}}}
 	inBothEras(t, opts, func(t *testing.T, w *wire) {
@@ -481,7 +475,7 @@ func TestWireTargets(t *testing.T) {
 	})
 }
 
-// leaveSlow calls the slow tool and drops the connection once it runs.
+// leaveSlow calls the slow tool and disconnects once it runs.
 func (w *wire) leaveSlow() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -497,7 +491,7 @@ func (w *wire) leaveSlow() {
 	}
 }
 
-// await returns the last entry with the name, once there is one.
+// await returns the latest entry with the name, waiting for one.
 func (w *wire) await(name string) observer.LoggedEntry {
 	w.Helper()
 	for {

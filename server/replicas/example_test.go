@@ -13,9 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A replica of a StatefulSet of Kubernetes, whose pods have names in the DNS.
+// A replica of a Kubernetes StatefulSet, whose pods have DNS names.
 func Example() {
-	// The keys are those of the fleet, the name is that of this replica.
+	// The keys are the fleet's, the name is this replica's.
 	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==")
 	os.Setenv("POD_NAME", "deploys-0")
 

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// LocateByList returns a function for [Options].Locate that knows the replicas of a list: URLs by
-// name. A URL is http or https, without user, query and fragment. Errors do not quote URLs, which
-// may hold a password.
+// LocateByList returns a function for [Options].Locate from a list of URLs by name: http or https,
+// without user, query and fragment. Errors do not quote URLs, which may hold a password.
 func LocateByList(urls map[string]string) (
 	func(ctx context.Context, name string) (*url.URL, error), error) {
 	known := make(map[string]*url.URL, len(urls))
@@ -34,9 +33,8 @@ func LocateByList(urls map[string]string) (
 	}, nil
 }
 
-// LocateByPattern returns a function for [Options].Locate that puts the name of a replica
-// in the place of {name} in the host of a URL, for replicas that have names of their own in
-// the DNS, as those of a StatefulSet of Kubernetes with a headless service have:
+// LocateByPattern returns a function for [Options].Locate that replaces {name} in the host of a
+// URL, for replicas with DNS names, such as a Kubernetes StatefulSet with a headless service:
 //
 //	http://{name}.everything.default.svc.cluster.local:8080/mcp
 func LocateByPattern(pattern string) (
@@ -46,7 +44,7 @@ func LocateByPattern(pattern string) (
 	if err != nil {
 		return nil, fmt.Errorf("replicas: LocateByPattern: %w", err)
 	}
-	// The placeholder must be in the host: a name elsewhere would reach one host by all names.
+	// The placeholder must be in the host: elsewhere all names would reach one host.
 	other, err := parseURL(before + "other" + after)
 	if err != nil || u.Hostname() == other.Hostname() || strings.Contains(after, "{name}") {
 		return nil, errors.New("replicas: LocateByPattern: the host must have {name} in it, once")
@@ -56,7 +54,7 @@ func LocateByPattern(pattern string) (
 	}, nil
 }
 
-// parseURL reads the URL of an endpoint. Its errors do not quote it.
+// parseURL parses an endpoint's URL. Its errors do not quote it.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||

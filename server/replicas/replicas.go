@@ -1,17 +1,14 @@
-// Package replicas lets several processes serve the clients of one endpoint behind a balancer
-// that knows nothing of sessions.
+// Package replicas runs an endpoint in several processes behind a balancer without sticky sessions.
 //
-// A session of revision 2025-11-25 or older lives in one process. With [Options] its id names
-// that process, its owner, sealed. A replica that gets a request for a session of another
-// authenticates the caller and passes the request on, once, and the owner authenticates the
-// caller again. Requests of revision 2026-07-28 belong to no session and are never passed on.
+// A session of revision 2025-11-25 or older lives in one process. With [Options] its id names that
+// process, its owner, sealed. A replica that gets a request for another's session authenticates the
+// caller and forwards the request once, and the owner authenticates the caller again. Requests of
+// revision 2026-07-28 have no session and are never forwarded.
 //
-// Options go into those of serverhttp. Whatever stands around its handler must let the challenge
-// through by which replicas make sure of each other, a POST without credentials: put
-// AnswerChallenges of the handler around it.
+// Options go into those of serverhttp. Middleware around its handler must let challenges of other
+// replicas through, POSTs without credentials: put AnswerChallenges of the handler around it.
 //
-// Use https between replicas unless nobody can read their network: an attacker there can read the
-// tokens of clients.
+// Use https between replicas unless nobody can read their network: an attacker gets bearer tokens.
 package replicas
 
 import (
@@ -23,35 +20,29 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// Options say who this replica is, and where the others are.
+// Options name this replica and locate the others.
 type Options struct {
-	// Name is the name of this replica: a DNS label, 1 to 63 lower-case letters, digits
-	// and inner hyphens. No two replicas that run may share one. A replica that starts
-	// again under its name is another owner: it has none of the earlier sessions.
+	// Name is this replica's name: a DNS label, 1 to 63 lower-case letters, digits and inner
+	// hyphens, unique among running replicas. A restart makes a new owner, without old sessions.
 	Name string
-	// Keys is the keyring that all replicas share, usually the Sealer of the server. What
-	// replicas say to each other is sealed under keys that are derived from it, for this
-	// alone. Keep an older key until the sessions have ended that it sealed the ids of. Nil,
-	// or a keyring of this process alone: nothing is passed on, and sessions have the ids
-	// that they have without Options.
+	// Keys is the keyring shared by all replicas, usually the Sealer of the server; hops use keys
+	// derived from it. Keep old keys until the sessions with ids sealed under them have ended. Nil,
+	// or an ephemeral keyring: nothing is forwarded, and session ids are as without Options.
 	Keys *keys.Keyring
-	// Locate returns the URL of the endpoint of the replica with a name, http or https, and an
-	// error that wraps [ErrUnknown] for a name that no replica has: requests for its sessions get
-	// 404 then, so it must know every replica that runs. [LocateByList] and [LocateByPattern] make
-	// such functions. No part of the URL comes from a client. It is called when nothing has come
-	// from a replica for a minute, calls may overlap, and its context ends after three seconds.
-	// Nil: as with Keys.
+	// Locate returns the endpoint's URL of the replica with a name, http or https. Its error wraps
+	// [ErrUnknown] if no replica has the name: requests for its sessions then get 404, so it must
+	// know all running replicas. [LocateByList] and [LocateByPattern] make such functions. No part
+	// of the URL comes from a client. It is called if a replica has been silent for a minute, calls
+	// may overlap, and its context ends after three seconds. Nil: as with Keys.
 	Locate func(ctx context.Context, name string) (*url.URL, error)
-	// TLS configures the connections to https URLs. Nil: the certificates of the system.
+	// TLS configures connections to https URLs. Nil: the system's certificates.
 	TLS *tls.Config
 }
 
-// ErrUnknown is what [Options].Locate returns for a name that no replica has. The sessions of
-// such a replica are gone.
+// ErrUnknown is returned by [Options].Locate for a name that no replica has. Its sessions are gone.
 var ErrUnknown = errors.New("replicas: no replica has this name")
 
-// CheckName returns an error unless a replica may have a name: it must be a DNS label, so that it
-// can name nothing but a host.
+// CheckName returns an error unless name is a DNS label, so that it can only name a host.
 func CheckName(name string) error {
 	valid := name != "" && len(name) <= 63 && name[0] != '-' && name[len(name)-1] != '-'
 	for _, c := range []byte(name) {

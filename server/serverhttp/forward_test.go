@@ -525,7 +525,7 @@ func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
 	ticket := f.getTicket(f.all["b"], ofB)
 	got := read(t, f.forge("b", ticket, ofA, toolCall(1, "echo"), func([]string) {}))
 	wantStatus(t, "forwarded to who does not own it", got, 508)
-	wantPart(t, "the error", got.body, "passed on once already")
+	wantPart(t, "the error", got.body, "already forwarded once")
 	if f.located.Load() != 0 {
 		t.Error("the request was forwarded again")
 	}

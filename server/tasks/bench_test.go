@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A toldStore tells when a run has given its task up.
+// A toldStore reports when a run has given up its task.
 type toldStore struct {
 	store.TaskStore
 	given chan struct{}
@@ -71,8 +71,7 @@ func benchBegin(b *testing.B, srv *server.Server) string {
 	return handle.TaskID
 }
 
-// BenchmarkReplay is one run of a task whose journal has so many answers, with all that it reads
-// and writes.
+// BenchmarkReplay is one run of a task with that many answers in its journal, including its I/O.
 func BenchmarkReplay(b *testing.B) {
 	for _, answers := range []int{1, 10, 50} {
 		b.Run(fmt.Sprintf("answers=%d", answers), func(b *testing.B) {
@@ -109,7 +108,6 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// heapAndStacks is what the process holds.
 func heapAndStacks() int {
 	var m runtime.MemStats
 	for range 3 {
@@ -167,7 +165,7 @@ func BenchmarkWaitingTasks(b *testing.B) {
 	}
 }
 
-// BenchmarkWaitingGoroutines is the same with calls whose handlers wait in a goroutine.
+// BenchmarkWaitingGoroutines is the same with handlers that wait in goroutines.
 func BenchmarkWaitingGoroutines(b *testing.B) {
 	for range b.N {
 		answers, next := make(chan int), make(chan struct{})

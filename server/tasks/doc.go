@@ -1,5 +1,4 @@
-// Package tasks lets tools answer with work that outlives the request, the connection and the
-// process (the tasks extension, io.modelcontextprotocol/tasks).
+// Package tasks lets tool calls outlive request, connection and process (the extension tasks).
 //
 //	background, err := tasks.New(srv, &tasks.Options{Store: db, Keys: ring})
 //	…
@@ -18,15 +17,14 @@
 //		…
 //	}
 //
-// The handler is the same whether it runs as a task or not: [roundtrip.BeginTask] is where the
-// client gets a handle, if it has declared that it can handle one. From there on questions wait
-// in a record until the client polls and answers. Nothing waits in memory: each run of the handler
-// begins at its start, and finds the answers, the memos and the state of the runs before, as in
-// the rounds of a call. So any process that has the store and the keys can go on with a task.
+// The handler is the same whether it runs as a task or not: at [roundtrip.BeginTask] the client
+// gets a handle, if it declares io.modelcontextprotocol/tasks. From then on questions are stored
+// until the client polls and answers. Nothing waits in memory: each run of the handler starts at
+// its beginning, with the answers, memos and state so far, in any process with store and keys.
 //
 // # What a run sees
 //
-// A run has no request behind it. It has
+// A run has no request. It has
 //
 //	principal, tool, arguments,    those of the call
 //	revision, capabilities
@@ -42,15 +40,14 @@
 //
 // # What must not happen twice
 //
-// A process may die in the middle of a run; then another runs the handler again. A value of
-// [roundtrip.Memo] is in the record before the handler gets it. Functions of [roundtrip.OnCommit]
-// run at most once. An effect elsewhere needs a [roundtrip.IdempotencyKey], which stays the same in
-// all runs. After the store is restored from a copy that is older, a task goes on from there: what
-// was answered since is asked again, and effects are held by the idempotency key alone.
+// If a process dies during a run, another runs the handler again. A value of [roundtrip.Memo] is
+// stored before the handler gets it. Functions of [roundtrip.OnCommit] run at most once. An
+// external effect needs a [roundtrip.IdempotencyKey], which is the same in all runs. After the
+// store is restored from an older backup, a task resumes from there: later answers are asked for
+// again, and only the idempotency key prevents repeated effects.
 //
 // # Who may have a task
 //
-// The principal whose call began it. For anyone else there is no such task. The id is 256 random
-// bits; for anonymous callers it is all that protects the task, so give them a shorter time to
-// live, with [Options].TTL.
+// Only the principal whose call began a task can access it. The id is 256 random bits and, for
+// anonymous callers, the only protection, so give them a shorter [Options].TTL.
 package tasks

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A copyingStore remembers the last task that was written, as a backup does.
+// A copyingStore keeps the task that was written last, as a backup does.
 type copyingStore struct {
 	store.TaskStore
 	mu   sync.Mutex
@@ -42,7 +42,7 @@ func (s *copyingStore) keep(task *store.Task, err error) error {
 	return err
 }
 
-// restore returns a new store with a task in it, which waits for an answer.
+// restore returns a new store with a task that waits for an answer.
 func restore(t *testing.T, task store.Task) *copyingStore {
 	t.Helper()
 	s := &copyingStore{TaskStore: store.NewMemoryTaskStore()}
@@ -58,7 +58,7 @@ func restore(t *testing.T, task store.Task) *copyingStore {
 	return s
 }
 
-// effects are those of the tool "work", by their idempotency keys, and the memos that it got.
+// effects are those of the tool "work", by idempotency key, and its memos.
 type effects struct {
 	byKey map[string]int
 	memos map[string]bool
@@ -96,7 +96,7 @@ func newEffects() *effects {
 	return &effects{byKey: map[string]int{}, memos: map[string]bool{}}
 }
 
-// answerKey answers the one question that the task has open.
+// answerKey answers the only open question of the task.
 func (w *world) answerKey(id, key string) {
 	w.t.Helper()
 	task := w.get(id)
@@ -108,8 +108,8 @@ func (w *world) answerKey(id, key string) {
 	synctest.Wait()
 }
 
-// TestStoreRestoredFromAnHourAgo: the task goes on from the older copy, asks again what was
-// answered since, under the same key, and what has an idempotency key happens once.
+// The task resumes from the older copy, asks again under the same key, and effects with an
+// idempotency key happen once.
 func TestStoreRestoredFromAnHourAgo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ring, made := testRing(t), newEffects()
@@ -131,8 +131,8 @@ func TestStoreRestoredFromAnHourAgo(t *testing.T) {
 	})
 }
 
-// TestReplicasWhoseClocksDiffer: a task that a replica began goes on at another whose clock is two
-// minutes behind, and then at the first again. Its times never go back.
+// A task continues on a replica whose clock is two minutes behind, and then on the first again. Its
+// times never go back.
 func TestReplicasWhoseClocksDiffer(t *testing.T) {
 	ring, made, id := testRing(t), newEffects(), ""
 	var kept store.Task

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A faultyStore fails as it is told to.
+// A faultyStore fails on demand.
 type faultyStore struct {
 	store.TaskStore
 	mu      sync.Mutex
@@ -68,7 +68,7 @@ func (s *faultyStore) kill(dead bool) {
 	s.dead = dead
 }
 
-// breakCalls has all calls of a name fail, empty: none.
+// breakCalls makes all calls of that name fail; empty: none.
 func (s *faultyStore) breakCalls(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func testRing(t testing.TB) *keys.Keyring {
 	return newRing(t, "a")
 }
 
-// newRing returns a ring whose keys have the ids, the primary first. One id is always one key.
+// newRing returns a ring with keys of these ids, the primary first. Equal ids are equal keys.
 func newRing(t testing.TB, ids ...string) *keys.Keyring {
 	t.Helper()
 	var list []string
@@ -164,8 +164,8 @@ func replicas(t *testing.T, opts tasks.Options, tool server.Tool,
 	return w, s
 }
 
-// TestStoreFailsAtEachCall lets the store of one of two replicas fail once, at each call in turn:
-// the task completes with what it was answered, and nothing happens twice.
+// One replica's store fails once, at each call in turn: the task completes with its answers, and
+// nothing happens twice.
 func TestStoreFailsAtEachCall(t *testing.T) {
 	modes := map[string]func(*faultyStore){
 		"not done":       func(s *faultyStore) {},
@@ -242,7 +242,7 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 	s[0].n, s[0].failAt = 0, n
 	set(s[0])
 	s[0].mu.Unlock()
-	// The client tries again until it has an answer, here and there.
+	// The client retries until it has an answer.
 	turn := 0
 	ask := func(method, params string) json.RawMessage {
 		for range 200 {
@@ -308,9 +308,8 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 	return s[0].n
 }
 
-// TestDeaths lets the process of each run die: five times without getting further are enough,
-// whatever the run says meanwhile, but those that were only queued do not count. In any order of
-// runs nothing but a memo that is new counts as getting further.
+// Each run's process dies: five deaths without progress end the task, whatever it reports, but
+// queued runs do not count. Only a new memo is progress.
 func TestDeaths(t *testing.T) {
 	scripts := []string{"......", "tttttt", "qqqqqq"} // nothing, talks, queued
 	random := rand.New(rand.NewPCG(1, 1))
@@ -392,9 +391,8 @@ func canceled() context.Context {
 	return ctx
 }
 
-// TestLostLease: a run outlives a store that fails for a moment. One that has lost its task is
-// stopped at once where the same process takes the task over, and one that was cancelled elsewhere
-// within a second.
+// A run survives a short failure of the store. A lost run is stopped at once in the process that
+// takes over, and one cancelled elsewhere within a second.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, now atomic.Int64
@@ -448,8 +446,8 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestShutdownHandsOver has the next poll, on another replica, go on with the task. One that was
-// cancelled meanwhile is over at once, and one that is begun later never runs here.
+// The next poll, on another replica, continues the task. A cancelled one ends at once, and a new
+// one never runs here.
 func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs, stays := 0, true
@@ -484,8 +482,7 @@ func TestShutdownHandsOver(t *testing.T) {
 	})
 }
 
-// TestUnknownLooksForeign counts what the store is asked: the same for an id that is unknown,
-// somebody else's, or not kept any longer.
+// The store is read as often for unknown, foreign and expired ids.
 func TestUnknownLooksForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
@@ -535,8 +532,7 @@ func askForever(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	return server.Text(in.Name), nil
 }
 
-// TestUpdatesAtOnce answers one question differently on two replicas: both are acknowledged, one
-// counts.
+// Two replicas acknowledge different answers to one question; one counts.
 func TestUpdatesAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -563,9 +559,8 @@ func TestUpdatesAtOnce(t *testing.T) {
 	}
 }
 
-// TestCancelAgainstCompletion cancels twice, here and elsewhere, at about the time when the handler
-// ends: the first last status stays, and a handler that has completed is not called cancelled after
-// its commits.
+// Cancelling here and elsewhere around the end of the handler keeps the first final status, and a
+// completed handler is not cancelled after its commits.
 func TestCancelAgainstCompletion(t *testing.T) {
 	for _, at := range []time.Duration{0, 4900, 4999, 5000, 5001, 6000, 20_000} {
 		for _, deaf := range []bool{false, true} {

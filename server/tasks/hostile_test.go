@@ -23,7 +23,7 @@ type outcome = protocol.CallToolOutcome
 
 type toolFunc = func(context.Context, *server.ToolCall) (outcome, error)
 
-// inTask returns a handler that begins a task and goes on with f.
+// inTask returns a handler that begins a task and continues with f.
 func inTask(f toolFunc) toolFunc {
 	return func(ctx context.Context, call *server.ToolCall) (outcome, error) {
 		if err := roundtrip.BeginTask(ctx); err != nil {
@@ -33,10 +33,8 @@ func inTask(f toolFunc) toolFunc {
 	}
 }
 
-// addTask adds the tool "work", whose calls are tasks.
 func (w *world) addTask(f toolFunc) { server.AddRawTool(w.srv, taskTool, inTask(f)) }
 
-// askThenTask asks in the foreground, and once more in a task.
 func askThenTask(ctx context.Context, c *server.ToolCall) (outcome, error) {
 	if _, err := roundtrip.Ask[name](ctx, "who", "Who?"); err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func askThenTask(ctx context.Context, c *server.ToolCall) (outcome, error) {
 
 var taskTool = server.Tool{Name: "work", Task: server.TaskCan}
 
-// TestHandlersThatMisbehave says what a task comes to, and that its run holds nothing.
+// A misbehaving handler's task ends as listed, and its run holds nothing.
 func TestHandlersThatMisbehave(t *testing.T) {
 	var spent error
 	cases := map[string]struct {
@@ -64,17 +62,17 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		}, "failed nternal error"},
 		"returns 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), nil
-		}, "failed too long"},
+		}, "failed too large"},
 		"commits 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			return server.Text(strings.Repeat("x", 5<<20)), roundtrip.OnCommit(ctx,
 				func(context.Context) { t.Error("committed what cannot be kept") })
-		}, "failed too long"},
+		}, "failed too large"},
 		"keeps 5 MiB": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			_, spent = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) {
 				return strings.Repeat("x", 5<<20), nil
 			})
 			return server.Text("done"), nil
-		}, "failed too long"},
+		}, "failed too large"},
 		"asks 300 questions": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			var items []roundtrip.Item
 			for i := range 300 {
@@ -106,11 +104,11 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		"takes too long": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, "failed longer than it may"},
+		}, "failed exceeded its time limit"},
 		"ignores its context": {func(context.Context, *server.ToolCall) (outcome, error) {
 			time.Sleep(90 * time.Minute)
 			return server.Text("late"), nil
-		}, "failed longer than it may"},
+		}, "failed exceeded its time limit"},
 		"leaves a goroutine": {func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
 			go func() {
 				time.Sleep(10 * time.Second)
@@ -149,8 +147,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 	}
 }
 
-// TestStrayStatus lets a goroutine of a run speak after the run has asked: the task stays with the
-// client, and the answer is taken at once.
+// A goroutine of a run reports after the run has asked: the task still asks, and the answer counts.
 func TestStrayStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -170,8 +167,7 @@ func TestStrayStatus(t *testing.T) {
 	})
 }
 
-// TestWireKeys asks under "a" twice, beside the author's own "a.2", and once more under another
-// version of the flow: no key comes twice.
+// Repeated keys, beside the author's own "a.2" and under another version of the flow, stay unique.
 func TestWireKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		version, asked := "1", map[string]int{}
@@ -219,7 +215,7 @@ func TestWireKeys(t *testing.T) {
 	})
 }
 
-// TestQuestionsThatWaitTogether: an answer to one of them changes nothing for the other.
+// An answer to one question does not affect the other.
 func TestQuestionsThatWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -245,8 +241,7 @@ func TestQuestionsThatWaitTogether(t *testing.T) {
 	})
 }
 
-// TestUndeclaredComesFirst refuses clients that have not declared the extension, whatever the id is
-// and however the parameters look, before the store is asked.
+// Undeclared clients are refused before the store is read, for any id and parameters.
 func TestUndeclaredComesFirst(t *testing.T) {
 	old := strings.Replace(undeclared, `"elicitation":{}`, `"elicitation":{},"tasks":{}`, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -305,8 +300,8 @@ func TestWrongParameters(t *testing.T) {
 	})
 }
 
-// TestExpiry passes the time to live while a handler runs that does not care: once a client has
-// heard that the task failed, it stays so on every replica.
+// The task expires while a handler ignores it: once a client saw the failure, it is final on every
+// replica.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
@@ -328,8 +323,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestNoRoom refuses a call that would begin one task too many before anything exists, and the same
-// round again when there is room, with a guard, too.
+// A call above the limit is refused before anything exists, and succeeds later, also with a guard.
 func TestNoRoom(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -362,7 +356,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A dyingGuard is that of a process which dies before it can say what became of its claims.
+// A dyingGuard belongs to a process that dies before it finishes its claims.
 type dyingGuard struct{ store.Guard }
 
 type dyingClaim struct{ store.Claim }
@@ -376,8 +370,8 @@ func (g dyingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32
 func (dyingClaim) Renew(context.Context) error          { return nil }
 func (dyingClaim) Commit(context.Context, []byte) error { return nil }
 
-// TestDeathAfterTheTaskBegan lets a process die between the record of a task and its guard's word:
-// the round, sent again, gets the handle, and a client that knows no tasks none.
+// A process dies between the record of a task and its guard's entry: the retried round gets the
+// handle, but not for a client without tasks.
 func TestDeathAfterTheTaskBegan(t *testing.T) {
 	for _, begins := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -412,7 +406,7 @@ func TestDeathAfterTheTaskBegan(t *testing.T) {
 	}
 }
 
-// TestRoundOfATaskThatIsGone is refused, and does not look like a store that is down.
+// It is refused, unlike a failed store.
 func TestRoundOfATaskThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{Sweep: 100 * time.Hour,
@@ -453,8 +447,7 @@ func TestPollsInALoop(t *testing.T) {
 	})
 }
 
-// TestAwaitEvent waits for something that is no question, looks seldom, and at once when woken on
-// another replica.
+// It waits without a question, checks rarely, and at once when woken on another replica.
 func TestAwaitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, come := 0, false
@@ -483,12 +476,12 @@ func TestAwaitEvent(t *testing.T) {
 	})
 }
 
-// TestInline answers a task that is over soon with its result, and others with the handle.
+// A short task returns its result, others the handle.
 func TestInline(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			commits := 0
-			// The limits of the request do not hold for the run.
+			// The request's limits do not apply to the run.
 			w := newServerWorld(t, server.Options{Middleware: []server.Middleware{
 				middleware.Limit(&middleware.Options{Calls: 1}),
 				middleware.Timeout(time.Second / 2)}}, &tasks.Options{Inline: 5 * time.Second})
@@ -515,7 +508,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestForgedHandle refuses a handle that middleware made for a client that has not declared tasks.
+// A handle from middleware is refused for a client without tasks.
 func TestForgedHandle(t *testing.T) {
 	now := time.Now()
 	forge := func(next server.Handler) server.Handler {
@@ -532,7 +525,7 @@ func TestForgedHandle(t *testing.T) {
 	}
 }
 
-// TestMiddlewareOfRuns is the table of the package's documentation: what wraps a run.
+// The table in the package's documentation.
 func TestMiddlewareOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type seen struct {

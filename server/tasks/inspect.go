@@ -11,23 +11,20 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
 
-// maxSeen is how many tasks a process remembers for [Tasks.Inspect] after it ran them.
-const maxSeen = 100
+const maxSeen = 100 // tasks that a process remembers for [Tasks.Inspect]
 
-// A seenTask is what an operator may know of a task that this process runs or ran, as the cells of
-// a row.
+// A seenTask is a row about a task for operators.
 type seenTask [7]string
 
-// Inspect tells the page of package server/inspect which tasks run here, and of the last 100 that
-// ran what became of them. For any other context it does nothing.
+// Inspect reports running tasks and the last 100 ended ones to the page of package server/inspect.
 func (t *Tasks) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {
 		return
 	}
 	table := inspection.Table{Name: "Tasks",
-		Caption: "Those that run here, and of the last 100 that did what became of them",
-		Head:    []string{"Changed", "Task", "Tool", "Whose", "Status", "Taken over", "Deaths"}}
+		Caption: "Running tasks of this process, and the last 100 that ran here",
+		Head:    []string{"Changed", "Task", "Tool", "Principal", "Status", "Taken over", "Deaths"}}
 	t.mu.Lock()
 	for id, row := range t.seen.All() {
 		if t.running[id] == nil {
@@ -46,8 +43,7 @@ func (t *Tasks) Inspect(ctx context.Context) {
 	report.AddLimit("runs of tasks", "tasks.Options.Runs", used, total)
 }
 
-// describe returns what an operator may know of the task of a run. It reports false while the run
-// is being stored.
+// describe reports false while the run is being stored.
 func (r *run) describe(runs bool) (seenTask, bool) {
 	if !r.mu.TryLock() {
 		return seenTask{}, false
@@ -56,7 +52,7 @@ func (r *run) describe(runs bool) (seenTask, bool) {
 	status, takenOver := r.rec.Status, ""
 	switch {
 	case runs && r.rec.Queued:
-		status = "waits for its turn"
+		status = "queued"
 	case runs:
 		status = "runs"
 	case status == statusWorking:
@@ -70,7 +66,6 @@ func (r *run) describe(runs bool) (seenTask, bool) {
 		strconv.Itoa(r.rec.Deaths)}, true
 }
 
-// rememberLocked keeps what became of a run that has ended.
 func (t *Tasks) rememberLocked(r *run) {
 	if row, ok := r.describe(false); ok {
 		before, _ := t.seen.Get(r.id)

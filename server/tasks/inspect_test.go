@@ -15,7 +15,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// TestAnOperatorSeesWhichTasksWereTakenOver while they run and afterwards, and what became of them.
 func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, come := make(chan bool), atomic.Bool{}
@@ -59,7 +58,6 @@ func TestAnOperatorSeesWhichTasksWereTakenOver(t *testing.T) {
 	})
 }
 
-// TestAnOperatorSeesWhichTasksWait for their turn, which is not while they run.
 func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{Runs: 1})
@@ -67,7 +65,7 @@ func TestAnOperatorSeesWhichTasksWait(t *testing.T) {
 		w.take("ann", 10)
 		synctest.Wait()
 		w.take("bob", 10)
-		for _, want := range []string{"runs, waits for its turn", "completed, runs",
+		for _, want := range []string{"queued, runs", "completed, runs",
 			"completed, completed"} {
 			synctest.Wait()
 			report, seen := &inspection.Report{}, []string{}

@@ -31,15 +31,14 @@ func (t *Tasks) extension() server.Extension {
 	}
 }
 
-// maxPolled is of how many tasks the polls are counted.
-const maxPolled = 10_000
+const maxPolled = 10_000 // tasks whose polls are counted
 
 type pollCount struct {
 	second int64
 	n      int
 }
 
-// countPoll refuses a client that polls, or changes a task, in a loop.
+// countPoll refuses a client that polls or changes a task too often.
 func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
 	id := t.digest(method, call.Target+"\x00"+string(quota.AppendPrincipal(nil, call.Principal)))
 	t.mu.Lock()
@@ -52,20 +51,20 @@ func (t *Tasks) countPoll(method string, call *server.ExtensionCall) error {
 	}
 	if c.n++; c.n > maxPolls {
 		return quota.Refuse(quota.Share, time.Second,
-			"the task is asked for too often; see pollIntervalMs")
+			"the task is polled too often; see pollIntervalMs")
 	}
 	return nil
 }
 
-// errUnknown is the answer for a task that is unknown, gone or foreign: which, no client learns.
+// errUnknown does not tell whether a task is unknown, gone or another caller's.
 func errUnknown() error {
 	return protocol.Errorf(protocol.CodeInvalidParams,
-		"unknown task: it does not exist, or is not kept any longer")
+		"unknown task: it does not exist, or is no longer kept")
 }
 
-// find returns the task that a request names, if its caller may have it. Unknown and foreign tasks
-// cost the same: one read of the store, and one record that is opened. A task whose time is over
-// has failed in the store before anybody hears of it: other replicas may have other clocks.
+// find returns the task of a request, if its caller may access it. Unknown and foreign tasks cost
+// the same: one read of the store and one opened record. An expired task fails in the store before
+// anyone sees it: other replicas' clocks may differ.
 func (t *Tasks) find(ctx context.Context, call *server.ExtensionCall) (
 	*store.Task, *record, error) {
 	id := call.Params.(*protocol.TaskParams).TaskID
@@ -98,7 +97,7 @@ func (t *Tasks) mayHave(ctx context.Context, call *server.ExtensionCall, r *reco
 		(t.opts.Allowed == nil || t.opts.Allowed(ctx, call.Principal, r.Tool))
 }
 
-// expire ends a task whose time is over, in the store.
+// expire stores the failure of an expired task.
 func (t *Tasks) expire(ctx context.Context, task *store.Task, r *record) error {
 	now := time.Now()
 	if !r.hasExpired(now) {
@@ -109,13 +108,12 @@ func (t *Tasks) expire(ctx context.Context, task *store.Task, r *record) error {
 	return t.put(ctx, task, r, t.times(r, false, false, now))
 }
 
-// reportStore tells the observer that the store failed, and returns what the client gets: never
-// that the task is unknown, since it would give up.
+// reportStore reports a failed store. Clients must not get "unknown task": they would give up.
 func (t *Tasks) reportStore(ctx context.Context, operation string, err error) error {
 	t.server.Report(ctx, event.StoreFailed{Resource: "tasks", Operation: operation,
 		Err: err})
 	return protocol.Errorf(protocol.CodeInternalError,
-		"the server cannot reach what it keeps of tasks; ask again later")
+		"the task store is unavailable; try again later")
 }
 
 func (t *Tasks) report(ctx context.Context, r *record, change string, lasted time.Duration) {
@@ -132,7 +130,7 @@ func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.R
 	if err != nil {
 		return nil, err
 	}
-	if found.Due { // its client waits, so it does not wait for the next sweep
+	if found.Due { // its client waits, so do not wait for the next sweep
 		t.takeOver(context.WithoutCancel(ctx), found.ID)
 	}
 	t.noteRead(ctx, found, r)
@@ -143,8 +141,7 @@ func (t *Tasks) get(ctx context.Context, call *server.ExtensionCall) (protocol.R
 	return &protocol.GetTaskResult{Task: *task}, nil
 }
 
-// noteRead has a task that is over kept for a shorter time, since its client is sent how it ended.
-// Where that fails it is kept as long as before.
+// noteRead tries to shorten how long an ended task is kept, since its client knows the outcome.
 func (t *Tasks) noteRead(ctx context.Context, task *store.Task, r *record) {
 	now := time.Now()
 	ttl := max(now.Add(keepAfterRead).Sub(r.Created).Truncate(time.Millisecond), keepAtLeast)
@@ -158,8 +155,7 @@ func (t *Tasks) noteRead(ctx context.Context, task *store.Task, r *record) {
 	}
 }
 
-// show returns a task as a client with capabilities c is to see it. Questions do not reach a client
-// that has not declared to be able to answer them.
+// show returns a task for a client with capabilities c, which must support the questions.
 func (t *Tasks) show(r *record, c protocol.ClientCapabilities) (*protocol.Task, error) {
 	task, err := r.toTask(time.Now())
 	if err != nil {
@@ -179,17 +175,15 @@ func (t *Tasks) show(r *record, c protocol.ClientCapabilities) (*protocol.Task, 
 	return task, nil
 }
 
-// maxConflicts is how often a change is tried again because the task has changed meanwhile.
-const maxConflicts = 10
+const maxConflicts = 10 // retries of a change after conflicts
 
-// change applies f to the task that a request names until the store has taken it. f returns
-// whether there is anything to store, and whether the task is to be run now.
+// change applies f to a task until it is stored. f reports a change, and whether to run it now.
 func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 	f func(task *store.Task, r *record, now time.Time) (changed, due bool)) error {
 	if err := t.countPoll(protocol.MethodUpdateTask, call); err != nil {
 		return err
 	}
-	// A client that goes away must not leave a task that is claimed and does not run.
+	// A client that disconnects must not leave a task claimed but not running.
 	ctx = context.WithoutCancel(ctx)
 	for range maxConflicts {
 		task, r, err := t.find(ctx, call)
@@ -216,8 +210,8 @@ func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 			}
 			return nil
 		case errors.Is(err, errTooLarge):
-			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: the answers are "+
-				"longer than the task may keep")
+			return protocol.Errorf(protocol.CodeInvalidParams,
+				"invalid params: the answers are too large for the task")
 		case !errors.Is(err, store.ErrTaskChanged):
 			return t.reportStore(ctx, "put", err)
 		}
@@ -225,8 +219,7 @@ func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 	return quota.Refuse(quota.None, time.Second, "the task changes too fast; try again")
 }
 
-// times returns when a task is due, and how long it is kept. The lease of a task that somebody
-// runs is left as long as a new one.
+// times returns when a task is due and how long it is kept. A held task gets a full lease.
 func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes {
 	times := store.TaskTimes{Due: -1, Keep: r.expires().Sub(now) + keepAfterEnd}
 	switch {
@@ -240,14 +233,13 @@ func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes 
 	return times
 }
 
-// lookAfter is the time to the next look at what a task waits for.
+// lookAfter is the time until the next check of what a task waits for.
 func lookAfter(looks int) time.Duration {
 	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
-// claim makes a run of this process the holder of a task, if it has room; else the task is due for
-// whoever has. Each run has a name of its own: one whose lease has run out loses to the next, also
-// in its own process.
+// claim makes a run of this process the holder of a task, if there is room; else others may take
+// it. Each run has a unique name, so that an expired one loses to the next in its own process.
 func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -256,7 +248,7 @@ func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	}
 }
 
-// put seals and stores a task, and tells those who wait for a change here.
+// put seals and stores a task, and wakes local watchers.
 func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
 	times store.TaskTimes) (err error) {
 	ends := r.isOver() && !task.Over
@@ -278,7 +270,7 @@ func (t *Tasks) put(ctx context.Context, task *store.Task, r *record,
 
 func (t *Tasks) digestWake(key string) [32]byte { return t.digest("wake", key) }
 
-// digestOwner returns what the store knows a principal by: zero for anonymous callers.
+// digestOwner returns the owner's key in the store: zero for anonymous callers.
 func (t *Tasks) digestOwner(p protocol.Principal) (none [32]byte) {
 	if p.Anonymous() {
 		return none
@@ -292,8 +284,8 @@ func (t *Tasks) digest(purpose, text string) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// update answers tasks/update. An answer counts if its question is outstanding; others are passed
-// over, as the extension wants it, and the observer is told.
+// update answers tasks/update. Answers to questions that are not outstanding are ignored, as the
+// extension requires, and reported to the observer.
 func (t *Tasks) update(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	responses := call.Params.(*protocol.TaskParams).InputResponses
 	err := t.change(ctx, call, func(task *store.Task, r *record, now time.Time) (bool, bool) {
@@ -321,8 +313,7 @@ func (t *Tasks) reportUnused(ctx context.Context, call *server.ExtensionCall, r 
 	t.server.Report(ctx, dropped)
 }
 
-// cancel answers tasks/cancel. A task that nobody runs is over at once; a run learns of it, here
-// at once and elsewhere within a second.
+// cancel answers tasks/cancel. Runs are stopped at once here, within a second on other replicas.
 func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	err := t.change(ctx, call, func(task *store.Task, r *record, now time.Time) (bool, bool) {
 		return r.cancel(task, now), false
@@ -334,9 +325,8 @@ func (t *Tasks) cancel(ctx context.Context, call *server.ExtensionCall) (protoco
 	return &protocol.EmptyResult{}, nil
 }
 
-// Wake has the tasks looked at again, at once and on any replica, that wait in
-// [roundtrip.AwaitEvent] or [roundtrip.Await] under key, whoever's they are. Use a key that says
-// what is waited for, such as the number of the order.
+// Wake re-checks, at once and on any replica, all tasks of any principal that wait under key in
+// [roundtrip.AwaitEvent] or [roundtrip.Await]. Use a key of the event, such as an order number.
 func (t *Tasks) Wake(ctx context.Context, key string) error {
 	ids, err := t.store.WakeTasks(ctx, t.digestWake(key), sweepBatch)
 	if err != nil {

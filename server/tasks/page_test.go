@@ -22,7 +22,6 @@ type order struct {
 	Number string `json:"number"`
 }
 
-// refund is the handler of the page.
 func refund(ctx context.Context, _ *server.ToolCall, in order) (
 	protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
@@ -42,7 +41,7 @@ func refund(ctx context.Context, _ *server.ToolCall, in order) (
 	return server.Text("refunded: " + why.Reason), nil
 }
 
-// TestPage runs what README.md shows.
+// README.md is executed.
 func TestPage(t *testing.T) {
 	srv, err := server.New(nil)
 	if err != nil {

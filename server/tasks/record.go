@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A record is all that is known of a task. It is what the store keeps, sealed. Times are of the
-// clocks of replicas.
+// A record is the complete state of a task, stored sealed. Times are of the replicas' clocks.
 type record struct {
 	ID        string          `json:"id"`
 	Owner     owner           `json:"owner"`
@@ -49,7 +48,7 @@ type record struct {
 	how string // it ended, where its status does not say that, while it is stored
 }
 
-// An owner is a principal, whose JSON would lose what it is.
+// An owner is a principal that survives JSON.
 type owner struct {
 	Local   bool   `json:"local,omitempty"`
 	Issuer  []byte `json:"issuer,omitempty"`
@@ -67,8 +66,7 @@ func (o owner) principal() protocol.Principal {
 	return protocol.Principal{Issuer: string(o.Issuer), Subject: string(o.Subject)}
 }
 
-// The statuses of a record. A task with outstanding questions is working for the client where it
-// waits for something else.
+// The statuses of a record. A task with open questions shows as working while it waits otherwise.
 const (
 	statusWorking   = "working"
 	statusAsks      = "input_required"
@@ -83,8 +81,7 @@ type failure struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// asked is a question that a client sees under its wire key. The handler's key is that of the
-// journal.
+// asked is a question: Wire is its key for the client, Key its key for the handler and journal.
 type asked struct {
 	Wire   string          `json:"wire"`
 	Key    string          `json:"key"`
@@ -93,7 +90,7 @@ type asked struct {
 	At     time.Time       `json:"at"`
 }
 
-// answered is an answer that no run has seen to its end.
+// answered is an answer that no completed run has used.
 type answered struct {
 	Key    string          `json:"key"`
 	Result json.RawMessage `json:"result"`
@@ -104,12 +101,12 @@ func (r *record) isOver() bool {
 	return r.Status == statusCompleted || r.Status == statusFailed || r.Status == statusCancelled
 }
 
-// expires is when the task fails if it is not over, and when a result need not be kept any more.
+// expires returns when an unfinished task fails, or the result of a finished one may be dropped.
 func (r *record) expires() time.Time { return r.Created.Add(r.TTL) }
 
 func (r *record) hasExpired(now time.Time) bool { return !r.isOver() && !now.Before(r.expires()) }
 
-// touch notes a change that clients see. Times only grow.
+// touch records a change that clients see. Times only grow.
 func (r *record) touch(now time.Time) {
 	now = now.UTC().Truncate(time.Millisecond)
 	if !now.After(r.Updated) {
@@ -118,7 +115,7 @@ func (r *record) touch(now time.Time) {
 	r.Updated = now
 }
 
-// keepJournal replaces the journal. Nothing but a longer one shows that the task gets further.
+// keepJournal replaces the journal. Only a longer one counts as progress.
 func (r *record) keepJournal(journal []byte) {
 	if len(journal) > len(r.Journal) {
 		r.Deaths = 0
@@ -126,7 +123,7 @@ func (r *record) keepJournal(journal []byte) {
 	r.Journal = journal
 }
 
-// end gives the task its last status, and keeps it for a while.
+// end sets the final status, and keeps the task for a while.
 func (r *record) end(status string, now time.Time) {
 	r.Status, r.Asked, r.Answers, r.WaitsFor = status, nil, nil, nil
 	r.Journal, r.Params, r.Used, r.Message = nil, nil, nil, ""
@@ -136,7 +133,7 @@ func (r *record) end(status string, now time.Time) {
 	}
 }
 
-// cancel ends a task that nobody runs, and marks another for its run. It reports a change.
+// cancel ends a task without a run, and marks one with a run. It reports whether r changed.
 func (r *record) cancel(task *store.Task, now time.Time) bool {
 	if task.Holder == "" || task.Due {
 		task.Holder = ""
@@ -159,7 +156,7 @@ func (r *record) expire(now time.Time) {
 	r.Message, r.how = "expired", "expired"
 }
 
-// toTask returns the task as a client is to see it.
+// toTask returns the task as clients see it.
 func (r *record) toTask(now time.Time) (*protocol.Task, error) {
 	t := &protocol.Task{ID: r.ID, Message: r.Message, Created: r.Created, Updated: r.Updated,
 		TTL: r.TTL, State: protocol.TaskWorking{}, PollAfter: pollWorking}
@@ -190,7 +187,6 @@ func (r *record) toTask(now time.Time) (*protocol.Task, error) {
 	return t, err
 }
 
-// requests returns the outstanding questions under their wire keys.
 func (r *record) requests() (protocol.InputRequests, error) {
 	list := make(protocol.InputRequests, len(r.Asked))
 	for i, q := range r.Asked {
@@ -203,7 +199,7 @@ func (r *record) requests() (protocol.InputRequests, error) {
 	return list, nil
 }
 
-// ask replaces the outstanding questions. Each gets a wire key that the task has not had.
+// ask replaces the outstanding questions, each under a new wire key.
 func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
 	taken := make(map[string]bool, len(r.Used)+len(requests))
 	for _, key := range r.Used {
@@ -245,7 +241,7 @@ func splitRequest(raw []byte) (string, json.RawMessage, error) {
 	return q.Method, q.Params, err
 }
 
-// answer takes over the answers to outstanding questions, and returns the keys of the others.
+// answer stores the answers to outstanding questions and returns the keys of the others.
 func (r *record) answer(responses protocol.InputResponses, now time.Time) (unused []string) {
 	for _, response := range responses {
 		i := r.findAsked(response.Key)
@@ -275,8 +271,7 @@ func (r *record) findAsked(wire string) int {
 	return -1
 }
 
-// sealPurpose begins what is sealed. With the id and the number that follow a record counts for
-// its own place in the store only.
+// sealPurpose, the id and the number are sealed first, so that a record is valid only in its place.
 const sealPurpose = "rondo task record 1\x00"
 
 func sealHead(id [32]byte, number int64) []byte {
@@ -284,7 +279,7 @@ func sealHead(id [32]byte, number int64) []byte {
 	return binary.BigEndian.AppendUint64(head, uint64(number))
 }
 
-// seal returns what the store keeps of the record when the task has the number.
+// seal returns the sealed record of the task with that number.
 func (t *Tasks) seal(ctx context.Context, r *record, number int64) ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -21,16 +21,15 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A run is one run of the handler of a task, in this process.
+// A run is one run of a task's handler in this process.
 type run struct {
-	tasks *Tasks
-	id    [32]byte
-	owner [32]byte // as the store knows it
-	name  string   // the holder of the task, while it is this run's
-	stop  context.CancelCauseFunc
-	round roundtrip.TaskRun
-	// takenOver: the process that held the task before has ended.
-	takenOver bool
+	tasks     *Tasks
+	id        [32]byte
+	owner     [32]byte // as the store knows it
+	name      string   // the holder of the task, while it is this run's
+	stop      context.CancelCauseFunc
+	round     roundtrip.TaskRun
+	takenOver bool        // the previous holder has ended
 	spent     atomic.Bool // the handler's call has been entered; calls that it makes are others
 
 	mu   sync.Mutex
@@ -42,7 +41,7 @@ type run struct {
 
 type runKey struct{}
 
-// runTool is called for each tools/call: one that may begin a task, and one that is a run of it.
+// runTool handles each tools/call: it may begin a task, or be a run of one.
 func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.ToolRunner) (
 	protocol.Result, error) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && tool.Request.InTask() &&
@@ -76,8 +75,7 @@ func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.T
 	return next(ctx)
 }
 
-// begin keeps a task, and starts its first run. It returns the handle or, with Options.Inline, the
-// result of a task that was over soon.
+// begin stores a task and starts it. It returns the handle or, with Options.Inline, a quick result.
 func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, journal []byte) (
 	protocol.CallToolOutcome, error) {
 	params, ok := tool.Request.Params.(*protocol.CallToolParams)
@@ -102,11 +100,11 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	t.claim(task, &times)
 	if task.Record, err = t.seal(ctx, r, 1); errors.Is(err, errTooLarge) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams,
-			"invalid params: the call is longer than a task may keep")
+			"invalid params: the call is too large for a task")
 	} else if err != nil {
 		return nil, err
 	}
-	// A client that goes away must not leave a task that is claimed and does not run.
+	// A client that disconnects must not leave a task claimed but not running.
 	err = t.store.CreateTask(context.WithoutCancel(ctx), task, times,
 		store.TaskRoom{Owner: t.opts.TasksPerPrincipal, All: t.opts.tasks})
 	switch full, isFull := errors.AsType[*store.QuotaError](err); {
@@ -121,8 +119,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 			Version: tool.Request.Version, Method: protocol.MethodCallTool, Target: r.Tool},
 			Resource: "tasks", Limit: full.Limit, RetryAfter: taskRetry})
 		return nil, quota.Refuse(quota.Limit(full.Limit), taskRetry,
-			"no room for another task: too many are unfinished, or what is kept of those that "+
-				"have ended takes too much; try again in %s", taskRetry)
+			"no room for another task: too many are unfinished, or stored results take too much "+
+				"space; try again in %s", taskRetry)
 	case err != nil:
 		return nil, err
 	}
@@ -139,8 +137,8 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	return t.awaitInline(ctx, tool.Request.Principal, handle, w)
 }
 
-// awaitInline returns the result of a task that is over soon, else the handle. The task of a client
-// that goes away before is cancelled: the client has no handle.
+// awaitInline returns the result if the task ends soon, else the handle. If the client disconnects
+// first the task is cancelled: the client has no handle.
 func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
 	handle *protocol.CreateTaskResult, w *watcher) (protocol.CallToolOutcome, error) {
 	id := digestID(handle.Task.ID)
@@ -175,8 +173,7 @@ func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
 	}
 }
 
-// taskRetry is when a client may try again that found no room for a task.
-const taskRetry = 30 * time.Second
+const taskRetry = 30 * time.Second // for clients refused because of too many tasks
 
 const defaultTTL = 7 * 24 * time.Hour
 
@@ -191,7 +188,7 @@ func (t *Tasks) timeToLive(tool string, p protocol.Principal) time.Duration {
 	return ttl.Truncate(time.Millisecond)
 }
 
-// begunBefore returns the handle of the task that the flow has begun, where the first was lost.
+// begunBefore returns the handle of the flow's task, for a client that lost it.
 func (t *Tasks) begunBefore(ctx context.Context, flow [32]byte, p protocol.Principal) (
 	*protocol.CreateTaskResult, error) {
 	task, err := t.store.GetFlow(ctx, flow)
@@ -216,8 +213,8 @@ func handleOf(r *record) (*protocol.CreateTaskResult, error) {
 	return &protocol.CreateTaskResult{Task: *shown}, nil
 }
 
-// start runs a task that this process holds. Without a slot it waits for one, with its lease
-// renewed. takenOver means that another process held the task, and has ended.
+// start runs a claimed task. Without a free slot it waits, while its lease is renewed. takenOver
+// means that another process held the task and has ended.
 func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 	if task.Holder == "" {
 		return // this process has no room, or is closing
@@ -255,7 +252,7 @@ func (r *run) forget() {
 	r.tasks.lookAgainLocked(r.owner)
 }
 
-// cancelRun ends the run of a task if it is in this process.
+// cancelRun stops the task's run in this process, if any.
 func (t *Tasks) cancelRun(id [32]byte, cause error) {
 	t.mu.Lock()
 	r := t.running[id]
@@ -265,7 +262,7 @@ func (t *Tasks) cancelRun(id [32]byte, cause error) {
 	}
 }
 
-// execute runs the handler and stores what came of it.
+// execute runs the handler and stores the outcome.
 func (r *run) execute(ctx context.Context) {
 	t := r.tasks
 	done := make(chan struct{})
@@ -288,7 +285,7 @@ func (r *run) execute(ctx context.Context) {
 	r.settle(ctx, response, err)
 }
 
-// takeSlot waits until the handler may run. A process that dies meanwhile is no death of the task.
+// takeSlot waits until the handler may run. The end of the process in the meantime is no death.
 func (r *run) takeSlot(ctx context.Context) bool {
 	slots, owner := r.tasks.slots, r.owner
 	if slots.Take(owner, 1) == quota.None {
@@ -318,7 +315,7 @@ func (r *run) takeSlot(ctx context.Context) bool {
 	return true
 }
 
-// call makes the request of the run to the server itself.
+// call sends the run's request to the server itself.
 func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 	r.mu.Lock()
 	rec := *r.rec
@@ -363,7 +360,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 			ID: params.ProgressToken}, r)
 }
 
-// callPrepare returns a panic as an error: no request stands around it.
+// callPrepare returns a panic as an error: no request recovers it.
 func callPrepare(ctx context.Context, prepare func(context.Context, RunInfo) (context.Context,
 	*server.Access, error), info RunInfo) (_ context.Context, _ *server.Access, err error) {
 	defer func() {
@@ -374,16 +371,14 @@ func callPrepare(ctx context.Context, prepare func(context.Context, RunInfo) (co
 	return prepare(ctx, info)
 }
 
-// A prepareError means that Options.Prepare failed: the run is tried again later.
+// A prepareError means that Options.Prepare failed: the run is retried later.
 type prepareError struct{ error }
 
-// dueSlack is for stores whose clocks are coarse.
-const dueSlack = 10 * time.Millisecond
+const dueSlack = 10 * time.Millisecond // for stores with coarse clocks
 
-// prepareRetry is when a run is tried again that could not begin.
-const prepareRetry = 10 * time.Second
+const prepareRetry = 10 * time.Second // until the retry of a run that could not begin
 
-// settle stores what came of a run.
+// settle stores the outcome of a run.
 func (r *run) settle(ctx context.Context, response *protocol.Response, err error) {
 	now := time.Now()
 	switch _, unprepared := errors.AsType[*prepareError](err); {
@@ -401,7 +396,7 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 	case response.Error != nil && !r.spent.Load() && response.Error.Code == protocol.CodeBusy:
 		r.giveBack(ctx, prepareRetry) // middleware had no room for it
 	case response.Error != nil && !r.spent.Load() && r.countAttempt():
-		// The tool may not be added yet, or be known to newer replicas only.
+		// The tool may be added later, or be known only to newer replicas.
 		r.giveBack(ctx, prepareRetry)
 	case response.Error != nil:
 		r.finish(ctx, func(rec *record) { rec.fail(response.Error, now) })
@@ -410,7 +405,7 @@ func (r *run) settle(ctx context.Context, response *protocol.Response, err error
 	}
 }
 
-// countAttempt counts a run that could not begin, and reports whether there may be another.
+// countAttempt counts a run that could not begin, and reports whether to retry.
 func (r *run) countAttempt() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -418,7 +413,7 @@ func (r *run) countAttempt() bool {
 	return r.rec.Attempts < maxDeaths
 }
 
-// hasCompleted reports a success, which counts although the run was stopped: it is done.
+// hasCompleted reports a success, which counts even if the run was stopped.
 func hasCompleted(response *protocol.Response) bool {
 	if response == nil || response.Error != nil {
 		return false
@@ -428,21 +423,21 @@ func hasCompleted(response *protocol.Response) bool {
 	return err == nil && ok && !done.IsError
 }
 
-// settleStopped stores what became of a run whose context has ended.
+// settleStopped stores the outcome of a run whose context has ended.
 func (r *run) settleStopped(ctx context.Context, now time.Time) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errCancelled):
 		r.finish(ctx, func(rec *record) { rec.end(statusCancelled, now) })
 	case errors.Is(cause, errRunTime):
 		failed := protocol.Errorf(protocol.CodeInternalError,
-			"the task was stopped: one run of it took longer than it may")
+			"the task was stopped: a run exceeded its time limit")
 		r.finish(ctx, func(rec *record) { rec.fail(failed, now) })
 	default:
 		r.giveBack(ctx, 0)
 	}
 }
 
-// settleResult stores the result of a run: the task is over, asks, or waits.
+// settleResult stores a result: the task is over, asks, or waits.
 func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, raw)
 	asks, more := result.(*protocol.InputRequiredResult)
@@ -477,8 +472,7 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	})
 }
 
-// finish gives the task up, changed by f. The record is that of the last save, or what another
-// replica has made of it: a cancellation.
+// finish applies f to the latest record, maybe cancelled by another replica, and gives up the task.
 func (r *run) finish(ctx context.Context, f func(*record)) {
 	r.store(ctx, func(rec *record) {
 		f(rec)
@@ -488,7 +482,7 @@ func (r *run) finish(ctx context.Context, f func(*record)) {
 	}, false, 0)
 }
 
-// giveBack lets another process, or this one later, go on with the task.
+// giveBack releases the task, for another process or for later.
 func (r *run) giveBack(ctx context.Context, after time.Duration) {
 	r.store(ctx, func(rec *record) {
 		if rec.Cancelled {
@@ -497,12 +491,11 @@ func (r *run) giveBack(ctx context.Context, after time.Duration) {
 	}, false, after)
 }
 
-// storeRetry is how long a run tries to store what came of it: until its lease is over.
+// storeRetry is how long a run retries to store its outcome: until its lease ends.
 func (r *run) storeRetry() time.Duration { return r.tasks.opts.Lease }
 
-// store applies f to the record and stores it, and keeps the task for this run or gives it up. It
-// tries for as long as the lease lasts; whoever takes over then runs the handler again. A run that
-// fails to keep its task is stopped.
+// store applies f to the record, stores it, and keeps or gives up the task. It retries until the
+// lease ends and another process reruns the handler. A run that cannot keep its task is stopped.
 func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -524,7 +517,7 @@ func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.
 		if errors.Is(err, errTooLarge) {
 			f = func(rec *record) {
 				rec.fail(protocol.Errorf(protocol.CodeInternalError,
-					"the task was stopped: what it has to keep is too long"), time.Now())
+					"the task was stopped: its record is too large"), time.Now())
 			}
 			continue
 		}
@@ -543,7 +536,7 @@ func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.
 	}
 }
 
-// storeOnceLocked tries once. After a conflict it goes on with what is in the store.
+// storeOnceLocked tries once. After a conflict it reloads the record.
 func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 	after time.Duration) error {
 	if r.lost {
@@ -610,12 +603,12 @@ func (r *run) isLost() bool {
 	return r.lost
 }
 
-// save keeps the journal of a run that is not over, for whoever takes over.
+// save stores the journal of a running task, for the next run.
 func (r *run) save(ctx context.Context, journal []byte) error {
 	return r.store(ctx, func(rec *record) { rec.keepJournal(journal) }, true, 0)
 }
 
-// fits reports whether there is room for a result in the record of a task that is over.
+// fits reports whether the final record has room for a result.
 func (r *run) fits(result []byte) bool {
 	r.mu.Lock()
 	rec := *r.rec
@@ -626,10 +619,9 @@ func (r *run) fits(result []byte) bool {
 	return err == nil && len(text)+metaBytes <= maxRecord
 }
 
-// metaBytes is more than the server adds to a result.
-const metaBytes = 4 << 10
+const metaBytes = 4 << 10 // more than the server adds to a result
 
-// Notify implements [protocol.Back]: progress becomes the status message, others are dropped.
+// Notify implements [protocol.Back]: progress becomes the status message, the rest is dropped.
 func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n.Method != protocol.NotifyProgress {
 		return nil
@@ -649,8 +641,7 @@ func (r *run) Notify(ctx context.Context, n *protocol.Notification) error {
 	return nil
 }
 
-// sayEvery is the time between two status messages that are stored: what comes between is not seen.
-const sayEvery = time.Second
+const sayEvery = time.Second // between stored status messages; those in between are not seen
 
 func (r *run) say(ctx context.Context, text string) {
 	r.mu.Lock()
@@ -666,7 +657,7 @@ func (r *run) say(ctx context.Context, text string) {
 	}
 }
 
-// A foreground is a call that runs outside of a task.
+// A foreground is a call that runs outside a task.
 type foreground struct {
 	request *server.Request
 	steps   atomic.Int64
@@ -674,10 +665,10 @@ type foreground struct {
 
 type foregroundKey struct{}
 
-// StatusMessage tells the client how the work goes: in a task as its status message, cut at 512
+// StatusMessage reports progress to the client: in a task as its status message, cut at 512
 // characters and stored about once a second, elsewhere as a progress notification, if the client
-// asked for progress. It is for handlers of tools whose Task is set, which do not call
-// [server.Call.Progress] as well; elsewhere it does nothing. It never fails a run.
+// asked for progress. It is for handlers of tools whose Task is set, which must not also call
+// [server.Call.Progress]; elsewhere it does nothing. It never fails a run.
 func StatusMessage(ctx context.Context, text string) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		r.say(ctx, text)

@@ -24,7 +24,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A gauge counts runs by principal, and the most of each at once.
+// A gauge counts runs by principal, and their maximum at once.
 type gauge struct {
 	mu        sync.Mutex
 	now, most map[string]int
@@ -61,14 +61,13 @@ func newGauge(w *world) *gauge {
 	return g
 }
 
-// read returns how many runs are done, and the most at once by principal.
+// read returns the finished runs, and the maximum at once by principal.
 func (g *gauge) read() (done int, most map[string]int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.done, maps.Clone(g.most)
 }
 
-// changes count what is told of tasks.
 type changes struct {
 	mu sync.Mutex
 	of map[string]int
@@ -120,8 +119,8 @@ func (w *world) take(who string, seconds int) {
 	}
 }
 
-// In any schedule no principal has more runs than its share, a principal below its share waits for
-// others only where all slots are taken, and everything is done in the end.
+// In any schedule principals keep to their shares, wait for others only if all slots are taken, and
+// everything is done in the end.
 func TestRunsHaveShares(t *testing.T) {
 	seeds := uint64(30)
 	if testkit.Race {
@@ -170,7 +169,7 @@ func TestRunsHaveShares(t *testing.T) {
 	}
 }
 
-// Tasks for which a process has no room begin in it when it has, and do not wait for its next look.
+// Tasks without room begin as soon as there is some, before the next sweep.
 func TestTasksBeyondTheRoomAreNotForgotten(t *testing.T) {
 	for who, runs := range map[string]int{"": 1, "ann": 4} { // one slot each
 		synctest.Test(t, func(t *testing.T) {
@@ -188,8 +187,8 @@ func TestTasksBeyondTheRoomAreNotForgotten(t *testing.T) {
 	}
 }
 
-// Two principals with 45 long tasks each hold up nobody else's, neither where they began them nor
-// in a process that takes everything over, and neither new tasks nor those that wait for an event.
+// 45 long tasks each of two principals delay no others, neither where they began nor in a process
+// that takes over, and neither new tasks nor those waiting for an event.
 func TestLongTasksHoldUpNobodyElse(t *testing.T) {
 	for runs := 2; runs <= 5; runs++ {
 		synctest.Test(t, func(t *testing.T) { testLongTasks(t, runs) })
@@ -246,8 +245,7 @@ func testLongTasks(t *testing.T, runs int) {
 	w.tasks.Shutdown(canceled())
 }
 
-// A task whose client goes away before it has the handle is cancelled, also while it waits for a
-// turn or for an event.
+// A task whose client leaves before it has the handle is cancelled, even if queued or waiting.
 func TestAClientThatLeavesInline(t *testing.T) {
 	for _, how := range []string{"runs", "queued", "waits"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -285,7 +283,6 @@ func TestAClientThatLeavesInline(t *testing.T) {
 	}
 }
 
-// A noteBack counts notifications.
 type noteBack struct{ n *atomic.Int64 }
 
 func (b noteBack) Notify(context.Context, *protocol.Notification) error {
@@ -293,8 +290,7 @@ func (b noteBack) Notify(context.Context, *protocol.Notification) error {
 	return nil
 }
 
-// A task is read once a second however many subscriptions want to know of it, and one that is named
-// many times is heard once.
+// A task is read once a second for any number of subscriptions, and a repeated id counts once.
 func TestSubscriptionsShareAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaultyStore(store.NewMemoryTaskStore())
@@ -326,8 +322,8 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 		opened := s.count("get") - before
 		time.Sleep(10 * time.Second)
 		later := s.count("get") - before - opened
-		// Each subscription looks for each task once, a reader for each task; and while they run
-		// their runs look each second whether they were cancelled.
+		// Each subscription reads each task once, a reader each task; running ones check for
+		// cancellation each second.
 		if opened > n*n+n || later > 10*n+10*n+n || told.Load() != n*n+n {
 			t.Errorf("%d reads at first, %d in ten seconds, %d notices", opened, later, told.Load())
 		}
@@ -345,8 +341,8 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 	})
 }
 
-// A principal whose small tasks are read is never refused, whatever is kept of results that were
-// not; those are kept for their whole time.
+// A principal that reads its small tasks is never refused, whatever unread results are kept; those
+// stay for their whole time.
 func TestAWeekOfSmallTasks(t *testing.T) {
 	if testkit.Race {
 		t.Skip("one task after the other, 80 MB of them")
@@ -394,7 +390,6 @@ func TestAWeekOfSmallTasks(t *testing.T) {
 	})
 }
 
-// The longest result that a task may have is read again.
 func TestLongestResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -408,7 +403,6 @@ func TestLongestResult(t *testing.T) {
 	})
 }
 
-// A bugCount counts mistakes of the server.
 type bugCount int
 
 func (n *bugCount) Observe(_ context.Context, e event.Event) {
@@ -446,7 +440,6 @@ func TestTasksAreAddedOnce(t *testing.T) {
 	}
 }
 
-// All tasks that wait for one event are woken at once, however many they are.
 func TestWakeWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 250

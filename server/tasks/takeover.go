@@ -11,8 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// keepLease renews the lease of a run until done, and ends the run when it is lost, when the task
-// was cancelled elsewhere, or when its time is over.
+// keepLease renews the lease until done. It stops lost, cancelled and overdue runs.
 func (r *run) keepLease(ctx context.Context, done chan struct{}) {
 	t := r.tasks
 	renew := time.NewTicker(max(t.opts.Lease/3, time.Millisecond))
@@ -58,7 +57,7 @@ func (r *run) number() int64 {
 	return r.task.Number
 }
 
-// lose ends a run whose task belongs to another process by now.
+// lose ends a run whose task now belongs to another process.
 func (r *run) lose() {
 	r.mu.Lock()
 	r.lost = true
@@ -66,7 +65,7 @@ func (r *run) lose() {
 	r.stop(errLost)
 }
 
-// sweep takes over tasks that nobody runs, and drops those that need not be kept.
+// sweep takes over tasks without a process, and drops expired ones.
 func (t *Tasks) sweep() {
 	timer := time.NewTimer(firstSweep)
 	for ; t.awaitSweep(timer); timer.Reset(t.opts.Sweep + rand.N(t.opts.Sweep/2+1)) {
@@ -77,10 +76,9 @@ func (t *Tasks) sweep() {
 	}
 }
 
-// firstSweep is when a process looks for the first time: when its tools have been added.
-const firstSweep = time.Second
+const firstSweep = time.Second // gives the program time to add its tools
 
-// awaitSweep waits for the next sweep, and reports false when there is none.
+// awaitSweep waits for the next sweep. It reports false on shutdown.
 func (t *Tasks) awaitSweep(timer *time.Timer) bool {
 	defer timer.Stop()
 	select {
@@ -96,8 +94,7 @@ func (t *Tasks) awaitSweep(timer *time.Timer) bool {
 	return true
 }
 
-// sweepDue takes over what is due, for as long as there is room here. Those that cannot be taken
-// over, such as those of keys that are gone, do not hide others.
+// sweepDue takes over due tasks while there is room. Unusable ones, as with lost keys, block none.
 func (t *Tasks) sweepDue() {
 	tried := map[[32]byte]bool{}
 	for limit := sweepBatch; ; limit *= 2 {
@@ -120,16 +117,15 @@ func (t *Tasks) sweepDue() {
 	}
 }
 
-// isFullLocked reports whether this process leaves further tasks to others, or is closing. Where it
-// is full it looks again when it has room.
+// isFullLocked reports whether this process takes no further tasks. If full, it looks again later.
 func (t *Tasks) isFullLocked() bool {
 	full := len(t.running) >= queued*t.opts.Runs
 	t.behind = t.behind || full
 	return full || t.closing
 }
 
-// hasRoomLocked reports whether this process may hold one more task of an owner: no owner fills it
-// alone, so that where it is full all slots are in use.
+// hasRoomLocked reports whether this process may hold one more task of an owner. No owner fills it
+// alone, so that a full process uses all its slots.
 func (t *Tasks) hasRoomLocked(owner [32]byte) bool {
 	if t.isFullLocked() {
 		return false
@@ -141,12 +137,12 @@ func (t *Tasks) hasRoomLocked(owner [32]byte) bool {
 	return false
 }
 
-// share is how many runs of an owner may be under way at once.
+// share returns how many runs of an owner may be in flight.
 func (t *Tasks) share(owner [32]byte) int {
 	switch owner {
 	case t.local:
 		return t.opts.Runs
-	case [32]byte{}: // those who authenticate have the rest
+	case [32]byte{}: // the rest is for authenticated callers
 		return t.opts.Runs - t.opts.Runs/4
 	}
 	return int(quota.ShareOf(int64(t.opts.Runs)))
@@ -161,8 +157,7 @@ func (t *Tasks) heldLocked(owner [32]byte) (n int) {
 	return n
 }
 
-// lookAgainLocked has a sweep look for tasks that were left to others, when a run of an owner has
-// ended and there is room for them.
+// lookAgainLocked starts a sweep after a run, if tasks were left to others and now fit.
 func (t *Tasks) lookAgainLocked(owner [32]byte) {
 	if t.left[owner] && t.heldLocked(owner) <= t.share(owner) {
 		delete(t.left, owner)
@@ -174,8 +169,7 @@ func (t *Tasks) lookAgainLocked(owner [32]byte) {
 	}
 }
 
-// takeOver runs a task that is due, in this process. It reports false where the process takes none:
-// it is full, or closing.
+// takeOver runs a due task in this process. It reports false if the process is full or closing.
 func (t *Tasks) takeOver(ctx context.Context, id [32]byte) bool {
 	t.mu.Lock()
 	full := t.isFullLocked()

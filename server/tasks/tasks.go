@@ -21,95 +21,76 @@ import (
 )
 
 const (
-	// pollWorking is when a client is to ask again while the handler runs, pollWaiting while a
-	// person is asked, and pollSlow when that has taken longer than pollSlowAfter.
+	// Poll intervals: while the handler runs, while a user is asked, and for long questions.
 	pollWorking   = time.Second
 	pollWaiting   = 5 * time.Second
 	pollSlow      = 15 * time.Second
 	pollSlowAfter = 10 * time.Minute
-	// keepAfterEnd is how long a task is kept at least when it is over, and when it has expired.
+	// keepAfterEnd is the minimum time for which ended and expired tasks are kept.
 	keepAfterEnd = 10 * time.Minute
-	// A result that was sent, and may have been lost on its way, is kept for keepAfterRead. A task
-	// is known for keepAtLeast: a copy of its request begins no other until then.
+	// A delivered result, which may have been lost, is kept for keepAfterRead. A task is known for
+	// keepAtLeast, so that a copy of its request does not begin another.
 	keepAfterRead = 6 * time.Hour
 	keepAtLeast   = 24 * time.Hour
-	// maxDeaths is how often a run may end with its process before the task fails. A journal that
-	// has grown sets the count to zero, and nothing else does.
+	// maxDeaths is how often the process may end in a run; a longer journal resets the count.
 	maxDeaths = 5
-	// maxTasks is how many tasks may be unfinished in all: with the longest records they are 10 GB
-	// of the store.
+	// maxTasks limits unfinished tasks: with the longest records they fill 10 GB of the store.
 	maxTasks = 10_000
-	// maxRecord is how long the record of a task may be, as JSON: arguments, answers, memos and
-	// result together. Longer ones belong where a link leads.
-	maxRecord = 1 << 20
-	// maxQuestions is how many questions a task may ask in all.
-	maxQuestions = 256
-	// cancelPoll is how often a run looks whether its task was cancelled on another replica.
-	cancelPoll = time.Second
-	// maxLook is the longest time between two looks at what a task waits for.
-	maxLook = time.Minute
-	// maxPolls is how often one task may be asked for in a second.
-	maxPolls = 10
-	// sweepBatch is how many tasks one sweep takes over at most.
-	sweepBatch = 100
-	// queued times Options.Runs tasks are held by one process at most: others may have room.
-	queued = 2
-	// stopGrace is how long a handler whose context has ended may take to return. Then the task
-	// goes on without it: what the handler still does is dropped. It is twice what
-	// roundtrip.CleanupContext gives.
+	// maxRecord limits a record in JSON: arguments, answers, memos, result. Link to longer data.
+	maxRecord    = 1 << 20
+	maxQuestions = 256         // questions of a task in all
+	cancelPoll   = time.Second // between checks for a cancellation on another replica
+	maxLook      = time.Minute // between two checks of what a task waits for
+	maxPolls     = 10          // requests for one task in a second
+	sweepBatch   = 100         // tasks taken over in one sweep
+	queued       = 2           // times Options.Runs: tasks held by one process
+	// stopGrace is how long a handler may run after its context ends; then the task goes on without
+	// it. It is twice the time of roundtrip.CleanupContext.
 	stopGrace = 10 * time.Second
 )
 
-// Options configure [New]. Zero is the default of every number and duration; negative ones are
-// errors.
+// Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
-	// Store keeps the tasks. Nil: this process, with which they end.
-	Store store.TaskStore
-	// Keys seal what the store keeps. Required beside a Store, and shared by all replicas; its
-	// keys are derived for this purpose. Nil: a random one.
+	Store store.TaskStore // keeps the tasks; nil: in memory
+	// Keys seals stored data, with derived keys. A Store requires it, the same in all replicas.
+	// Nil: a random keyring.
 	Keys *keys.Keyring
-	// TTL is how long a call of a tool may take from its beginning, with the waiting for people;
-	// then the task fails. Nil, and where it returns 0: 7 days. A result is kept as long, and six
-	// hours once it was polled, a day after its beginning at least.
+	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or result 0:
+	// 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
+	// call.
 	TTL func(tool string, p protocol.Principal) time.Duration
-	// RunTimeout is how long one run of a handler may take, 0: 1 hour.
+	// RunTimeout limits one run of a handler, 0: 1 hour.
 	RunTimeout time.Duration
-	// Runs is how many handlers may run at once in this process, 0: 64, and a quarter of them for
-	// one principal. Further tasks wait for their turn. The local caller of a pipe may have all,
-	// and anonymous callers together three quarters, or all where nobody authenticates.
+	// Runs limits concurrent handlers in this process, 0: 64; others queue. One principal may have
+	// a quarter, the local caller all, anonymous callers together three quarters, or all if no
+	// caller authenticates.
 	Runs int
-	// TasksPerPrincipal is how many tasks of one principal may be unfinished, 0: 100; of all
-	// together 10,000 may. A call that would begin another is refused as busy. Anonymous callers
-	// together are one principal.
+	// TasksPerPrincipal limits the unfinished tasks of one principal, 0: 100; all together may have
+	// 10,000. Above that calls are refused as busy. Anonymous callers share one limit.
 	TasksPerPrincipal int
-	// Lease is how long a task belongs to the process that runs it, 0: 30 s. Then another takes
-	// over. It is renewed each Lease/3.
+	// Lease is how long a task belongs to its process, 0: 30 s. It is renewed each Lease/3.
 	Lease time.Duration
-	// Sweep is how often a process looks for tasks that nobody runs, 0: 60 s; it waits up to half
-	// as long again.
+	// Sweep is the interval of looking for tasks without a process, 0: 60 s, plus up to half.
 	Sweep time.Duration
-	// Inline is how long the request that begins a task of a tool that can be one is held before
-	// it gets the handle: if the task is over by then, the client gets the result itself. 0: not
-	// at all.
+	// Inline is how long a request that begins a TaskCan task is held: if the task ends in that
+	// time, the client gets the result instead of a handle. 0: not held.
 	Inline time.Duration
-	// Prepare is called before each run, for what a request would have brought: it returns the
-	// context of the run, and what the run may do. A nil access is that of the call that began
-	// the task, without Implies. An error fails the run, which is tried again later. Nil: no
-	// change. Calls overlap.
+	// Prepare is called before each run, to supply what a request would have brought: it returns
+	// the context and the access of the run. A nil access is that of the original call, without
+	// Implies. After an error the run is retried later. Nil: no change. Calls overlap.
 	Prepare func(ctx context.Context, info RunInfo) (context.Context, *server.Access, error)
-	// Allowed is asked at each poll, update and cancel whether a principal may still have its
-	// tasks of a tool; where it may not there is no such task. Nil: it may. Calls overlap.
+	// Allowed reports, at each poll, update and cancel, whether a principal may still access its
+	// tasks of a tool; if not, they do not exist for it. Nil: always. Calls overlap.
 	Allowed func(ctx context.Context, p protocol.Principal, tool string) bool
 
-	tasks int // of tests alone; 0: maxTasks
+	tasks int // for tests; 0: maxTasks
 }
 
 // A RunInfo describes a run of a task.
 type RunInfo struct {
 	Principal protocol.Principal
 	Tool      string
-	// Scopes are those that the call which began the task had.
-	Scopes []string
+	Scopes    []string // of the call that began the task
 }
 
 // Tasks are the tasks of a server. All methods may be called concurrently.
@@ -131,19 +112,18 @@ type Tasks struct {
 
 	mu      sync.Mutex
 	closing bool
-	// Tasks were left to others: all, because this process is full, and those of some owners.
+	// Tasks were left to others: all (this process is full), or those of some owners.
 	behind  bool
 	left    map[[32]byte]bool
 	running map[[32]byte]*run
-	readers map[[32]byte]*reader // of tasks of which somebody here wants to know
+	readers map[[32]byte]*reader // of tasks that are watched here
 	polls   *recent.Map[[32]byte, *pollCount]
 	seen    *recent.Map[[32]byte, seenTask] // whose runs have ended
 	work    sync.WaitGroup
 }
 
-// New adds tasks to a server, and begins to run those of the store that nobody runs. It fails when
-// the options contradict each other, when there is a Store without Keys that replicas share, when
-// the store cannot be asked, and when the server has tasks already.
+// New adds tasks to a server and begins to run stored tasks. It fails on contradictory options, a
+// Store without shared Keys, an unreachable store, and a server that already has tasks.
 func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	var o Options
 	if opts != nil {
@@ -186,7 +166,6 @@ func New(srv *server.Server, opts *Options) (*Tasks, error) {
 	return t, nil
 }
 
-// addTo returns an error where the server has tasks already.
 func addTo(srv *server.Server, e server.Extension) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -212,8 +191,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// readIndexKey reads the key of the digests that the store keeps, and makes it where there is
-// none. It is in the store itself, sealed, so that it outlives the keys of the keyring.
+// readIndexKey reads or creates the key of digests. It is stored sealed, to outlive the keyring.
 func (t *Tasks) readIndexKey(ctx context.Context) error {
 	const name = "index key"
 	place := sha256.Sum256([]byte("rondo task index key 1"))
@@ -239,7 +217,7 @@ func (t *Tasks) readIndexKey(ctx context.Context) error {
 			return fmt.Errorf("%s: %w; give all replicas the same keys", name, err)
 		}
 		t.index = plain[len(head):]
-		// With the newest key, for the time when the older ones are gone.
+		// Sealed again with the newest key, so that older ones can be removed.
 		if err = t.keepIndexKey(ctx, task, t.index); err == nil ||
 			errors.Is(err, store.ErrTaskChanged) {
 			return nil
@@ -249,8 +227,7 @@ func (t *Tasks) readIndexKey(ctx context.Context) error {
 	return fmt.Errorf("%s: the store does not return what it was given", name)
 }
 
-// makeDecoy makes the record that is opened where there is none, so that an unknown id costs what a
-// foreign one does.
+// makeDecoy makes the record opened for unknown ids, which thus cost as much as foreign ones.
 func (t *Tasks) makeDecoy(ctx context.Context) (err error) {
 	r := &record{ID: newID(), Journal: make([]byte, 512), Params: json.RawMessage(`{}`)}
 	t.decoy = &store.Task{ID: digestID(r.ID), Number: 1}
@@ -258,8 +235,7 @@ func (t *Tasks) makeDecoy(ctx context.Context) (err error) {
 	return err
 }
 
-// keepForever is how long the key of the digests is kept.
-const keepForever = 100 * 365 * 24 * time.Hour
+const keepForever = 100 * 365 * 24 * time.Hour // for the key of the digests
 
 func (t *Tasks) keepIndexKey(ctx context.Context, task *store.Task, key []byte) error {
 	sealed, err := t.sealer.Seal(ctx, append(sealHead(task.ID, task.Number+1), key...))
@@ -274,10 +250,10 @@ func (t *Tasks) keepIndexKey(ctx context.Context, task *store.Task, key []byte) 
 	return t.store.PutTask(ctx, task, times)
 }
 
-// Shutdown gives the tasks that run here to other replicas: it refuses to run further ones, lets
-// those that run go on until ctx ends, then ends their contexts and waits for the handlers. It
-// returns the error of ctx where it came to that. Call it before the server is shut down or closed,
-// which ends the contexts at once. Handlers that ignore their contexts are left behind after 20 s.
+// Shutdown hands the running tasks to other replicas: it starts no more runs, lets current ones
+// continue until ctx ends, then ends their contexts and waits for the handlers. It returns the
+// error of ctx if that ended first. Call it before the server is shut down or closed, which ends
+// the contexts at once. Handlers that ignore their contexts are abandoned after 20 s.
 func (t *Tasks) Shutdown(ctx context.Context) error {
 	t.beginClosing()
 	done := make(chan struct{})
@@ -295,12 +271,11 @@ func (t *Tasks) Shutdown(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-time.After(2 * stopGrace):
-		return cmp.Or(err, errors.New("tasks: handlers ignore that their contexts have ended"))
+		return cmp.Or(err, errors.New("tasks: handlers ignored the end of their contexts"))
 	}
 	return err
 }
 
-// beginClosing has no further task run here.
 func (t *Tasks) beginClosing() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -310,7 +285,7 @@ func (t *Tasks) beginClosing() {
 	}
 }
 
-// newID returns an id that cannot be guessed, 43 characters.
+// newID returns an unguessable id of 43 characters.
 func newID() string {
 	var random [32]byte
 	rand.Read(random[:])
@@ -326,11 +301,11 @@ var (
 )
 
 func errExpired() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "expired: the time of the task is over; "+
+	return protocol.Errorf(protocol.CodeInternalError, "expired: the task took too long; "+
 		"start the call again")
 }
 
-// cleanMessage cuts a message for clients, and replaces control characters.
+// cleanMessage truncates a message and replaces control characters.
 func cleanMessage(text string) string {
 	const most = 512
 	clean := []rune{}
@@ -345,7 +320,7 @@ func cleanMessage(text string) string {
 	return string(clean)
 }
 
-// paramsOf returns the parameters of a call as the record keeps them.
+// paramsOf returns a call's parameters as stored in the record.
 func paramsOf(p *protocol.CallToolParams) (json.RawMessage, error) {
 	kept := *p
 	kept.Retry = protocol.Retry{}

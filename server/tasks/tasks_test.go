@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A world is a server with tasks and the one client that asks it in process.
+// A world is a server with tasks and its only client, in process.
 type world struct {
 	t     *testing.T
 	srv   *server.Server
@@ -72,13 +72,12 @@ func (w *world) askAs(p protocol.Principal, method, params string) *protocol.Res
 	return resp
 }
 
-// call begins a task and returns its id.
 func (w *world) call(tool, more string) string {
 	w.t.Helper()
 	return w.idOf(w.ask("tools/call", fmt.Sprintf(`"name":%q%s,%s`, tool, more, declared)))
 }
 
-// round answers the first question of the tool "work", and returns what its second request has.
+// round answers the first question of "work", and returns the members of its second request.
 func (w *world) round() string {
 	w.t.Helper()
 	var asks struct{ RequestState string }
@@ -90,7 +89,6 @@ func (w *world) round() string {
 		`"content":{"name":"A"}}}`, asks.RequestState)
 }
 
-// idOf returns the id of a handle.
 func (w *world) idOf(resp *protocol.Response) string {
 	w.t.Helper()
 	if resp.Error != nil {
@@ -120,7 +118,6 @@ func (w *world) get(id string) *protocol.Task {
 	return &result.(*protocol.GetTaskResult).Task
 }
 
-// want wants a task to have a status.
 func (w *world) want(id, status string) {
 	w.t.Helper()
 	if state := w.get(id).State; state.Status() != status {
@@ -145,7 +142,7 @@ type name struct {
 	Name string `json:"name"`
 }
 
-// TestOneHandlerAsTask has a foreground question, a memo, a task, two questions and a commit.
+// It has a foreground question, a memo, a task, two questions and a commit.
 func TestOneHandlerAsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

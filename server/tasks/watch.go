@@ -12,28 +12,25 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// readEvery is how often a task is read of which somebody here wants to know: others change it.
-const readEvery = time.Second
+const readEvery = time.Second // for changes by other replicas
 
-// A reader reads one task for all in this process who want to know of it. All but poke is changed
-// under the lock of the tasks, by its own goroutine and those of watchers.
+// A reader reads one task for all its watchers in this process. Tasks.mu guards fields except poke.
 type reader struct {
 	poke     chan struct{} // the task has changed here
 	stop     context.CancelFunc
 	watchers map[*watcher]bool
-	rec      *record // what was read last, and not changed any more; nil: nothing
+	rec      *record // last read, immutable; nil: nothing
 	number   int64
 	gone     bool
 }
 
-// A watcher is told of changes of some tasks.
+// A watcher is notified of changes of some tasks.
 type watcher struct {
 	wake    chan struct{}
 	changed map[[32]byte]bool // since it looked, under the lock of the tasks
 }
 
-// watch has a watcher told of some tasks, as they are and when they change, until the function is
-// called.
+// watch notifies a watcher of the current state and of changes of some tasks, until stop is called.
 func (t *Tasks) watch(ids ...[32]byte) (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1), changed: map[[32]byte]bool{}}
 	t.mu.Lock()
@@ -83,7 +80,7 @@ func signal(wake chan struct{}) {
 	}
 }
 
-// take returns the tasks that have changed since the last call, nil for those that are gone.
+// take returns the tasks changed since the last call, nil for dropped ones.
 func (t *Tasks) take(w *watcher) map[[32]byte]*record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +102,7 @@ func (t *Tasks) announce(id [32]byte) {
 	}
 }
 
-// read reads a task when it changes here, and each second for changes elsewhere, until ctx ends.
+// read reads a task after local changes, and each second for others, until ctx ends.
 func (t *Tasks) read(ctx context.Context, id [32]byte, r *reader) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
@@ -186,7 +183,7 @@ func protocolCode(err error) int64 {
 	return 0
 }
 
-// announceChanges sends tasks as they are now, and again when they change, until they are over.
+// announceChanges sends the tasks now and after each change, until they are over.
 func (t *Tasks) announceChanges(ctx context.Context, call *server.ExtensionCall,
 	told map[[32]byte]time.Time, send func(*protocol.Notification) error) {
 	w, stop := t.watch(slices.Collect(maps.Keys(told))...)
@@ -211,7 +208,7 @@ func (t *Tasks) announceChanges(ctx context.Context, call *server.ExtensionCall,
 	}
 }
 
-// announceOne sends a task if it has changed since told, and reports whether it is over or gone.
+// announceOne sends a task if it changed after told, and reports whether it is over or gone.
 func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, r *record,
 	told time.Time, send func(*protocol.Notification) error) (over bool, err error) {
 	if r == nil || !t.mayHave(ctx, call, r) {
@@ -228,7 +225,7 @@ func (t *Tasks) announceOne(ctx context.Context, call *server.ExtensionCall, r *
 	return task.IsOver(), send(&protocol.Notification{Method: protocol.NotifyTask, Params: params})
 }
 
-// noteReadOf is noteRead for a task that another has read from the store.
+// noteReadOf is noteRead for a task that a reader has read.
 func (t *Tasks) noteReadOf(ctx context.Context, id [32]byte) {
 	task, err := t.store.GetTask(ctx, id)
 	if err != nil {

@@ -33,8 +33,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// TestMustInSession: where no client can declare the extension, a tool that must be a task is
-// listed, asks, and runs in the foreground.
+// In a session, without the extension, a tool that must be a task is listed, asks, and runs in the
+// foreground.
 func TestMustInSession(t *testing.T) {
 	w := newWorld(t, nil)
 	server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askName))
@@ -73,7 +73,7 @@ func TestMustInSession(t *testing.T) {
 	}
 }
 
-// askName says who was named, and whether it runs in a task.
+// askName returns the name, and whether it runs in a task.
 func askName(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	who, err := roundtrip.Ask[name](ctx, "who", "Who?")
 	if err != nil {
@@ -82,8 +82,8 @@ func askName(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 	return server.Text(fmt.Sprint(who.Name, " ", roundtrip.InTask(ctx))), nil
 }
 
-// TestOneHandlerInAllWays plays a handler as a task over all transports, without tasks, and in a
-// session: the questions and the result are the same.
+// A handler asks and returns the same as a task over all transports, without tasks, and in a
+// session.
 func TestOneHandlerInAllWays(t *testing.T) {
 	type way struct {
 		name string
@@ -175,7 +175,7 @@ func migrate(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 	return server.Text(again.Name), err
 }
 
-// dialHTTP has responses to calls of tools in a media type, "": whatever it is.
+// dialHTTP wants responses to tool calls in a media type; "": any.
 func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 	return func(t *testing.T, srv *server.Server) protocol.Peer {
 		handler, err := serverhttp.New(srv, nil)
@@ -221,7 +221,6 @@ func dialStream(t *testing.T, srv *server.Server) protocol.Peer {
 	return client.NewStream(fromServer, toServer, nil)
 }
 
-// TestBeginTaskInPrompt: no prompt is a task, whatever its client can handle.
 func TestBeginTaskInPrompt(t *testing.T) {
 	w := newWorld(t, nil)
 	server.AddPrompt(w.srv, server.Prompt{Name: "p"}, func(ctx context.Context,
@@ -238,7 +237,6 @@ func TestBeginTaskInPrompt(t *testing.T) {
 	}
 }
 
-// A safeBuffer may be written to and read at once.
 type safeBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -256,8 +254,8 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// TestLogTellsNoAnswers searches the log of tasks that ask, fail and complete, at its lowest level.
-// It names them by digests of their ids: who has an id may have the task.
+// The log of tasks that ask, fail and complete has no answers at its lowest level, and digests
+// instead of ids, which would give access.
 func TestLogTellsNoAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &safeBuffer{}
@@ -327,8 +325,8 @@ func TestLogTellsNoAnswers(t *testing.T) {
 
 type tenantKey struct{}
 
-// TestHooksOfTheHost: Prepare is called before each run, which waits where it fails or panics and
-// has what it returns; who loses a right has no task any more.
+// Prepare precedes each run, which is retried after errors and panics and gets its values; without
+// permission there is no task.
 func TestHooksOfTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		prepared, allowed := 0, true
@@ -368,8 +366,8 @@ func TestHooksOfTheHost(t *testing.T) {
 	})
 }
 
-// TestTimesOfATask: polls become fewer when a person is slow, updates have later times, a run ends
-// with the life of its task, and a result is kept for ten minutes at least.
+// Polls slow down with a slow user, update times grow, a run ends with its task's life, and a
+// result is kept for at least ten minutes.
 func TestTimesOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
@@ -414,8 +412,7 @@ func TestTimesOfATask(t *testing.T) {
 	})
 }
 
-// TestStatusMessages: what a run says is cleaned, and stored once a second; its progress is written
-// as a message.
+// A run's messages are cleaned, and stored once a second; its progress becomes a message.
 func TestStatusMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFaultyStore(store.NewMemoryTaskStore())
@@ -456,9 +453,8 @@ func TestStatusMessages(t *testing.T) {
 	})
 }
 
-// TestCancelOfABusyRun cancels on one replica while the run on the other stores something all the
-// time, which fails for a while: what it stores does not undo the cancellation, also where it
-// cannot read it, for want of the newest key.
+// A cancellation on one replica survives a run on the other that stores all the time, which fails
+// for a while, even if it lacks the newest key to read it.
 func TestCancelOfABusyRun(t *testing.T) {
 	for _, ring := range []*keys.Keyring{newRing(t, "a"), newRing(t, "b", "a")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -492,7 +488,7 @@ func TestCancelOfABusyRun(t *testing.T) {
 	}
 }
 
-// TestQuestionAfterAWait: the looks at an event end with it, a question waits without any.
+// Checks of an event end with it; a question needs none.
 func TestQuestionAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -514,8 +510,7 @@ func TestQuestionAfterAWait(t *testing.T) {
 	})
 }
 
-// TestQuestionsNeedTheirCapability: a poll that has not declared to answer questions does not see
-// them.
+// A poll without the capability for questions does not see them.
 func TestQuestionsNeedTheirCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

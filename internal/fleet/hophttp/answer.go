@@ -13,12 +13,10 @@ import (
 )
 
 const (
-	// attemptTime bounds one sending of an answer, which owners only store. After a partition a new
-	// connection works sooner than the old one.
-	attemptTime = 5 * time.Second
-	// maxAnswerResponse is how many bytes of an owner's response are kept: more than an error
-	// needs.
-	maxAnswerResponse = 64 << 10
+	// attemptTime bounds one attempt to deliver an answer, which owners only store. After a
+	// partition a new connection works sooner than the old one.
+	attemptTime       = 5 * time.Second
+	maxAnswerResponse = 64 << 10 // bytes kept of an owner's response, enough for errors
 )
 
 // A Delivery is an answer on its way to the owner of its session.
@@ -35,13 +33,13 @@ type Delivery struct {
 type ForwardFunc func(w http.ResponseWriter, r *http.Request, owner Owner, body []byte) (
 	e event.RequestForwarded, broken bool)
 
-// NewDelivery returns the delivery of the answer that r has brought. r may end before it does.
+// NewDelivery returns the delivery of the answer in r, which may end earlier.
 func NewDelivery(forward ForwardFunc, r *http.Request, owner Owner, body []byte) *Delivery {
 	return &Delivery{forward: forward, owner: owner, body: body,
 		request: r.Clone(context.WithoutCancel(r.Context()))}
 }
 
-// Size returns about how many bytes it keeps.
+// Size returns roughly how many bytes it keeps.
 func (d *Delivery) Size() int {
 	size := len(d.body) + len(d.request.RequestURI)
 	for name, values := range d.request.Header {
@@ -52,7 +50,7 @@ func (d *Delivery) Size() int {
 	return size
 }
 
-// WriteResponse writes the response of the owner after Send has returned, false: there is none.
+// WriteResponse writes the owner's response after Send, or returns false without one.
 func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 	if d.response != nil {
 		d.response.writeTo(w)
@@ -60,9 +58,8 @@ func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 	return d.response != nil
 }
 
-// Send sends the answer until the owner has taken or refused it, is certainly gone, or ctx ends. It
-// retries at once the first time: a broken connection may be the end of the owner, and the client
-// can still be told.
+// Send sends the answer until the owner has taken or refused it, is certainly gone, or ctx ends.
+// The first retry is immediate: the owner may be ending, and the client can still be told.
 func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
@@ -103,17 +100,15 @@ type answerResponse struct {
 	body   []byte
 }
 
-// Header implements [http.ResponseWriter].
 func (w *answerResponse) Header() http.Header { return w.header }
 
-// WriteHeader implements [http.ResponseWriter].
 func (w *answerResponse) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
 }
 
-// Write implements [http.ResponseWriter]. It drops what is too long.
+// Write drops what is too long.
 func (w *answerResponse) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, p[:min(len(p), maxAnswerResponse-len(w.body))]...)

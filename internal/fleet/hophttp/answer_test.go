@@ -24,7 +24,7 @@ import (
 
 const reply = `{"jsonrpc":"2.0","id":3,"result":{"action":"accept"}}`
 
-// An answered owner takes answers, and what happens to them on their way can be chosen.
+// An answered owner takes answers, with failures on their way.
 type answered struct {
 	owner     *httptest.Server   // behind a proxy
 	forwarder *hophttp.Forwarder // of another replica
@@ -74,8 +74,8 @@ func startAnswered(t *testing.T) *answered {
 	return s
 }
 
-// deliver sends an answer whose client is gone until the owner has it, or cannot get it. status is
-// that of the owner, 0: there is no response.
+// deliver sends an answer whose client is gone until the owner has it, or cannot. status 0: no
+// response.
 func (s *answered) deliver(t *testing.T) (status int, body string, err error) {
 	t.Helper()
 	client, leave := context.WithCancel(t.Context())
@@ -94,13 +94,11 @@ func (s *answered) deliver(t *testing.T) (status int, body string, err error) {
 	return recorder.Code, recorder.Body.String(), err
 }
 
-// TestAnswersReachTheirOwner: an answer is sent until its owner has taken or refused it, or is known
-// to be dead.
+// An answer is sent until its owner has taken or refused it, or is dead.
 func TestAnswersReachTheirOwner(t *testing.T) {
 	statuses := func(list ...int) func(*answered) {
 		return func(s *answered) { s.status = func(n int32) int { return list[n-1] } }
 	}
-	// firstDial has the first connection go wrong.
 	firstDial := func(conn net.Conn, err error) func(*answered) {
 		return func(s *answered) {
 			var dials atomic.Int32
@@ -156,7 +154,6 @@ func TestAnswersReachTheirOwner(t *testing.T) {
 	}
 }
 
-// That an owner is dead is known at once.
 func TestAnswerToADeadOwner(t *testing.T) {
 	s := startAnswered(t)
 	s.owner.Close()
@@ -169,7 +166,7 @@ func TestAnswerToADeadOwner(t *testing.T) {
 	}
 }
 
-// An answer to a living owner is never thrown away because the network is broken.
+// An answer to a living owner is never dropped because the network fails.
 func TestOwnersThatAreDead(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -13,27 +13,25 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// A failure is why the owner of a session has not responded to a request.
+// A failure is why the owner of a session did not respond to a request.
 type failure struct {
-	// outcome is one of three: ForwardGone means that the owner has surely not received the
-	// request, and cannot; ForwardUnreachable that it has surely not received it, and may be
-	// alive; ForwardUnknown that it may have received it, and that its response, or whether there
-	// will be one, is not known.
+	// ForwardGone: the owner surely did not receive the request, and cannot; ForwardUnreachable: it
+	// did not, and may be alive; ForwardUnknown: it may have received it.
 	outcome event.ForwardOutcome
 	err     error
-	dead    bool // the owner cannot be alive; whatever else fails may pass
+	dead    bool // the owner cannot be alive; other failures may pass
 	silent  bool // nothing came from its address in time
-	stale   bool // it has not served the request, and may with another ticket
+	stale   bool // it did not serve the request, and may with another ticket
 }
 
 func newFailure(outcome event.ForwardOutcome, err error) *failure {
 	return &failure{outcome: outcome, err: err, silent: failureOf(err).silent}
 }
 
-// IsDead reports whether the error of a hop says that the owner cannot be alive.
+// IsDead reports whether the owner cannot be alive, by the error of a hop.
 func IsDead(err error) bool { return failureOf(err).dead }
 
-// failureOf returns the failure that err wraps, or one that says nothing.
+// failureOf returns the failure that err wraps, or an empty one.
 func failureOf(err error) failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return *f
@@ -41,7 +39,6 @@ func failureOf(err error) failure {
 	return failure{}
 }
 
-// Error says what is known of the owner, then why.
 func (f *failure) Error() string {
 	text := "the replica that owns the session cannot be reached"
 	switch f.outcome {
@@ -53,11 +50,9 @@ func (f *failure) Error() string {
 	return text + ": " + f.err.Error()
 }
 
-// Unwrap returns why.
 func (f *failure) Unwrap() error { return f.err }
 
-// outcomeOf returns what to report of a request that ended with err. Where the client is gone
-// that is what counts.
+// outcomeOf returns the outcome to report. A client that is gone takes precedence.
 func outcomeOf(ctx context.Context, err error) event.ForwardOutcome {
 	switch f := failureOf(err); {
 	case err == nil:
@@ -73,9 +68,8 @@ var (
 	errOther  = errors.New("the address has another process")
 )
 
-// newConnectFailure returns the failure of an owner to which there is no connection. An owner is
-// dead if its address refuses connections, has another process, or is that of no replica. The
-// answers to a living owner must not be thrown away, so nothing else counts as that.
+// newConnectFailure returns the failure to connect to an owner, which is dead only if its address
+// refuses connections, has another process, or belongs to no replica: answers must not be lost.
 func newConnectFailure(err error) *failure {
 	f := newFailure(words.ForwardGone, err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)
@@ -84,7 +78,7 @@ func newConnectFailure(err error) *failure {
 	return f
 }
 
-// newChallengeFailure returns the failure of a challenge to which there is no response.
+// newChallengeFailure returns the failure of a challenge without a response.
 func newChallengeFailure(ctx context.Context, connected bool, err error) *failure {
 	timeout, ok := errors.AsType[net.Error](err)
 	_, dns := errors.AsType[*net.DNSError](err)
@@ -103,15 +97,14 @@ func newChallengeFailure(ctx context.Context, connected bool, err error) *failur
 	return newConnectFailure(err)
 }
 
-// ErrorOutcomeUnknown is what a client gets whose request the owner may have received.
+// ErrorOutcomeUnknown returns the client's error if the owner may have received the request.
 func ErrorOutcomeUnknown() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError, "outcome unknown: the replica that serves "+
 		"this session did not answer; what was requested may have been done")
 }
 
-// ErrorMisdirected is what a client gets whose request another replica passed on to this one,
-// which does not own the session.
+// ErrorMisdirected is the error for a request forwarded to a replica that does not own its session.
 func ErrorMisdirected() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "the request was passed on once already, "+
-		"and the replica that it was passed on to does not own the session")
+	return protocol.Errorf(protocol.CodeInternalError, "the request was already forwarded once, "+
+		"to a replica that does not own the session")
 }

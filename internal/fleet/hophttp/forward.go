@@ -16,19 +16,17 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// Forward passes r on to the owner of the session that it names, with body in the place of
-// its own, and the response to w. Where the event has no status nothing was written to w. broken
-// means that the client has only a part of the response: the handler must panic with
-// [http.ErrAbortHandler], so that it does not look like all of it.
+// Forward sends r, with body instead of its own, to the owner of its session, and copies the
+// response to w. If the event has no status nothing was written to w. broken means that the client
+// has a partial response: the handler must panic with [http.ErrAbortHandler] to make that visible.
 //
-// The URL is that of the owner with the query of r. Headers and Host are those of r, and the owner
-// authenticates by them; HeaderSession must be among them, once. It ends with the context of r, and
-// when nothing comes from the owner for half a minute. patience is for requests that may be sent
-// again: they end when there is no sign of life of the owner for as long at first. 0: the others.
+// The URL is the owner's with the query of r. Headers and Host are those of r, by which the owner
+// authenticates; HeaderSession must be among them, once. It ends with the context of r, or if
+// nothing comes from the owner for half a minute. patience, unless 0, is for repeatable requests:
+// they end if the owner shows no sign of life for that long at first.
 //
-// The request is sent once, and a second time only where the owner has not accepted the ticket, and
-// so not served the request, or where no response came to a GET, which does nothing that could be
-// done twice.
+// The request is sent once, and a second time only if the owner refused the ticket and so did not
+// serve it, or if a GET, which has no effects, got no response.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner, body []byte,
 	patience time.Duration) (e event.RequestForwarded, broken bool) {
 	began := time.Now()
@@ -51,9 +49,8 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 	return e, broken
 }
 
-// sendProven sends a request to an owner that proves itself and reads the head of the response,
-// whose body must be closed. The error is a failure, or the cause of the end of the context. until,
-// unless zero, is when there must have been a sign of life of the owner.
+// sendProven sends a request to a proven owner and reads the head of the response, whose body must
+// be closed. The error is a failure, or ctx's cause. until, unless zero, is for a sign of life.
 func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until time.Time) (
 	*http.Response, error) {
 	proving, cancel := r.Context(), func() {}
@@ -95,13 +92,12 @@ func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until 
 	return response, nil
 }
 
-// headersOfConnection are those that belong to one connection (RFC 9110, section 7.6.1).
+// headersOfConnection are hop-by-hop headers (RFC 9110, section 7.6.1).
 var headersOfConnection = [...]string{"Connection", "Proxy-Connection", "Keep-Alive",
 	"Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// outgoingHeader returns the headers that are sent: those that arrived, since the owner
-// authenticates by them and holds the body against them. The client does not choose by
-// Connection which of them go missing, and those that proxies have set are kept.
+// outgoingHeader returns the headers to send: those received, which the owner authenticates by. The
+// client cannot remove any by Connection, and those of proxies are kept.
 func outgoingHeader(arrived http.Header) http.Header {
 	header := arrived.Clone()
 	for _, key := range headersOfConnection {
@@ -110,7 +106,7 @@ func outgoingHeader(arrived http.Header) http.Header {
 	for _, key := range [...]string{"Expect", headerChallenge, headerProof, headerReply} {
 		delete(header, key)
 	}
-	// By these, spelled so, net/http takes any request for one that it may send twice.
+	// By these names net/http would consider any request repeatable.
 	for _, key := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := header[key]; ok {
 			delete(header, key)
@@ -123,22 +119,21 @@ func outgoingHeader(arrived http.Header) http.Header {
 	return header
 }
 
-// checkReply returns nil for the owner's response to the hop, and where a handler before it refuses
-// the credentials (401, 403). Any other answer of the host may be temporary, and must not end a
-// request that is retried until the owner has it.
+// checkReply returns nil for the owner's response, or if a handler before it refuses the
+// credentials (401, 403). Other answers of the host may be temporary and must not end retries.
 func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
 	case !ok || reply[0] != digest(hop):
 		return newFailure(words.ForwardUnknown, fmt.Errorf(
-			"who answered at its address, with status %d, is another", response.StatusCode))
+			"another process answered at its address, with status %d", response.StatusCode))
 	case reply[1] == VerdictTaken, reply[1] == VerdictHost &&
 		(response.StatusCode == http.StatusUnauthorized ||
 			response.StatusCode == http.StatusForbidden):
 		return nil
 	case reply[1] == VerdictHost:
 		return newFailure(words.ForwardUnknown, fmt.Errorf(
-			"what stands before the owner answered with status %d", response.StatusCode))
+			"a handler before the owner answered with status %d", response.StatusCode))
 	case reply[1] == VerdictStale:
 		return &failure{outcome: words.ForwardGone, stale: true,
 			err: errors.New("it refused its ticket")}
@@ -146,9 +141,8 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	return newFailure(words.ForwardGone, errors.New("it refused the request"))
 }
 
-// noteFailure returns why there is no response to a request, and drops the proof that it was sent
-// with. connected says whether it may have been sent. For one that was not, and for a GET, which
-// does nothing that could be done twice, it returns the cause of the end of its context.
+// noteFailure returns the failure of a request and drops its proof. connected: it may have been
+// sent. If not, or for a GET, which has no effects, it returns the cause of its context.
 func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, err error) error {
 	ctx := sent.Context()
 	switch {
@@ -166,13 +160,11 @@ func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, er
 }
 
 const (
-	// bodyBuffer is the size of the buffer with which a body is passed on.
-	bodyBuffer = 32 << 10
-	// streamBuffer is the same for an event stream, which stays open and has short pieces.
-	streamBuffer = 2 << 10
+	bodyBuffer   = 32 << 10 // for bodies
+	streamBuffer = 2 << 10  // for event streams, which stay open with short pieces
 )
 
-// copyResponse passes a response on. What the owner says replaces what is in the header.
+// copyResponse copies a response. The owner's headers replace those of w.
 func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	for _, key := range headersOfConnection {
 		delete(response.Header, key)

@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// Transports send requests with such a header again when a connection breaks.
+// Transports resend requests with such a header when a connection breaks.
 func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
 	for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		t.Run(header, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
 	}
 }
 
-// A givenUp is a context that ends with an error that is not that of a client that is gone.
+// A givenUp is a context whose error is not that of a disconnected client.
 type givenUp struct {
 	context.Context
 	end chan struct{}
@@ -146,7 +146,7 @@ func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
 	}
 }
 
-// What a GET asks for can be asked for again, so that its client hears what is the matter.
+// A GET is repeated, so that its client learns the reason.
 func TestAGetIsSentAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		lives  bool
@@ -227,8 +227,8 @@ func TestWithoutItsPartsNothingIsForwarded(t *testing.T) {
 	}
 }
 
-// A client that names a header in Connection asks proxies to remove it. What the owner reads
-// decides what it does, so that it reads the same through whichever replica.
+// A client can ask proxies to remove a header by Connection. The owner must read the same headers
+// through any replica.
 func TestTheOwnerReadsTheHeadersThatTheClientSent(t *testing.T) {
 	var seen atomic.Pointer[http.Header]
 	p := startPair(t, func(_ http.ResponseWriter, r *http.Request) {

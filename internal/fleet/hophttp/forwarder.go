@@ -13,10 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// HeaderSession carries the id of a session.
-const HeaderSession = "Mcp-Session-Id"
+const HeaderSession = "Mcp-Session-Id" // with the id of a session
 
-// The headers between replicas. They are removed from what clients send and receive.
+// The headers between replicas. They are removed from clients' requests and responses.
 const (
 	headerChallenge = "Rondo-Replica-Challenge"
 	headerProof     = "Rondo-Replica-Proof"
@@ -25,19 +24,14 @@ const (
 )
 
 const (
-	// dialTimeout bounds connecting to an owner: replicas are near each other.
-	dialTimeout = 2 * time.Second
-	// idleTimeout of connections to an owner is shorter than that of servers, so that a request
-	// seldom meets a connection that is being closed.
+	dialTimeout = 2 * time.Second // replicas are near each other
+	// idleTimeout is shorter than that of servers: few requests meet a closing connection.
 	idleTimeout = 15 * time.Second
-	// maxIdle is how many connections to one owner are kept.
-	maxIdle = 128
-	// maxOwners is how many owners are remembered.
-	maxOwners = 1024
+	maxIdle     = 128  // connections to one owner
+	maxOwners   = 1024 // remembered
 )
 
-// A Forwarder is the part of a replica in sessions of others. All methods may be called
-// concurrently.
+// A Forwarder accesses other replicas' sessions. Methods may be called concurrently.
 type Forwarder struct {
 	self      Owner
 	began     time.Time // by the monotonic clock of this process
@@ -51,8 +45,8 @@ type Forwarder struct {
 	peers *recent.Map[Owner, *peer]
 }
 
-// New returns the forwarder of a process that begins now, nil where nothing is passed on: without
-// options, a shared key or a function that locates replicas. It fails for an invalid name.
+// New returns the forwarder of a process that starts now, nil if nothing is forwarded: without
+// options, a shared key or Locate. It fails for an invalid name.
 func New(o *replicas.Options) (*Forwarder, error) {
 	if o == nil {
 		return nil, nil
@@ -66,7 +60,7 @@ func New(o *replicas.Options) (*Forwarder, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &Forwarder{
 		self: NewOwner(o.Name), began: time.Now(), codec: NewCodec(o.Keys), locate: o.Locate,
-		// No Proxy: what is passed on holds credentials and stays between replicas.
+		// No Proxy: forwarded credentials must stay between replicas.
 		transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: o.TLS.Clone(),
 			TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: maxIdle,
@@ -79,8 +73,7 @@ func New(o *replicas.Options) (*Forwarder, error) {
 // Self returns this run of this replica.
 func (f *Forwarder) Self() Owner { return f.self }
 
-// SetDraining has proofs say that this replica will end soon. Others then do not look its address
-// up again, which a directory may have forgotten.
+// SetDraining lets proofs say that this replica ends soon: its address may leave the directory.
 func (f *Forwarder) SetDraining() { f.draining.Store(true) }
 
 // CloseIdle closes idle connections.

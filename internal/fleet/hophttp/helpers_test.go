@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// newForwarder returns a replica with a name and the key of the fleet.
+// newForwarder returns a replica with the key of the fleet.
 func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
 	f *hophttp.Forwarder) {
 	t.Helper()
@@ -38,7 +38,6 @@ func nowhere(context.Context, string) (*url.URL, error) {
 	return nil, replicas.ErrUnknown
 }
 
-// locatedAt has all names lead to one URL.
 func locatedAt(t testing.TB, text string) func(*replicas.Options) {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -73,7 +72,7 @@ func startPair(t testing.TB, next http.HandlerFunc) *pair {
 	})
 }
 
-// startPairBehind has something in front of the owner.
+// startPairBehind adds a front to the owner.
 func startPairBehind(t testing.TB, next http.HandlerFunc,
 	front func(*hophttp.Forwarder, http.Handler) http.Handler) *pair {
 	t.Helper()
@@ -84,13 +83,12 @@ func startPairBehind(t testing.TB, next http.HandlerFunc,
 	return p
 }
 
-// send sends a request to the other replica.
 func (p *pair) send(t testing.TB, method string, header ...string) (status int, body string) {
 	t.Helper()
 	return send(t, p.other, newRequest(t, method, p.other.URL, p.id, ping, header...))
 }
 
-// wantUnknown holds a response against the one to a request whose outcome is not known.
+// wantUnknown wants the response for an unknown outcome.
 func wantUnknown(t testing.TB, status int, body string) {
 	t.Helper()
 	if status != http.StatusBadGateway || !strings.Contains(body, "outcome unknown") {
@@ -98,8 +96,8 @@ func wantUnknown(t testing.TB, status int, body string) {
 	}
 }
 
-// route returns a handler that serves the sessions of f by next and passes requests for those of
-// others on, as server/serverhttp does. o, if any, are told of that.
+// route serves sessions of f by next and forwards others, as server/serverhttp does, reporting to
+// o.
 func route(f *hophttp.Forwarder, next http.Handler, o ...*outcomes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.AnswerChallenge(w, r) {
@@ -133,7 +131,6 @@ func route(f *hophttp.Forwarder, next http.Handler, o ...*outcomes) http.Handler
 	})
 }
 
-// writeFailure answers a request whose response did not come, or is cut.
 func writeFailure(w http.ResponseWriter, outcome event.ForwardOutcome) {
 	switch outcome {
 	case words.ForwardGone:
@@ -164,7 +161,6 @@ func newRequest(t testing.TB, method, url, id, body string, header ...string) *h
 	return r
 }
 
-// send sends a request and returns the status and the body of the response.
 func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body string) {
 	t.Helper()
 	response, err := ts.Client().Do(r)
@@ -179,13 +175,11 @@ func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body 
 	return response.StatusCode, string(text)
 }
 
-// outcomes are those of hops.
 type outcomes struct {
 	mu   sync.Mutex
 	seen []event.ForwardOutcome
 }
 
-// want holds that there was one.
 func (o *outcomes) want(t testing.TB, outcome event.ForwardOutcome) {
 	t.Helper()
 	o.mu.Lock()

@@ -16,33 +16,28 @@ import (
 )
 
 const (
-	// proofUse is how long requests are sent with a proof. The rest of TicketLife is for their
-	// way to the owner.
-	proofUse = 20 * time.Second
-	// proofTimeout bounds the whole exchange with an owner.
-	proofTimeout = 3 * time.Second
-	// attemptTimeout is how long a request waits for the exchange. It only passes where a function
-	// of the host ignores its context.
+	// proofUse is how long a proof is used; the rest of TicketLife is for the way to the owner.
+	proofUse     = 20 * time.Second
+	proofTimeout = 3 * time.Second // of the whole exchange with an owner
+	// attemptTimeout limits waiting for the exchange. It only passes if Locate ignores its context.
 	attemptTimeout = proofTimeout + time.Second
-	// failureLife is how long a failure to reach an owner is reused: any number of requests costs
-	// one attempt per second.
+	// failureLife is how long a failure to reach an owner is reused, for one attempt a second.
 	failureLife = time.Second
-	// addressLife is how long the address of an owner is used after something came from there.
-	addressLife = time.Minute
+	addressLife = time.Minute // of an owner, after something came from there
 )
 
-// A peer is what a forwarder knows of one owner. The mutex of the forwarder guards it.
+// A peer is what a forwarder knows of one owner. Forwarder.mu guards it.
 type peer struct {
 	owner   Owner
-	last    *proof        // the last that succeeded, nil: none
-	failed  error         // of the last attempt, nil: requests are sent with last
-	until   time.Time     // until when last or failed count
+	last    *proof        // the last success, or nil
+	failed  error         // of the last attempt; nil: last is valid
+	until   time.Time     // when last or failed expires
 	heard   time.Time     // when something came from the owner last
-	proven  time.Time     // when the last challenge was sent that it has answered
-	attempt chan struct{} // closed when the attempt under way ends; nil: there is none
+	proven  time.Time     // when the last answered challenge was sent
+	attempt chan struct{} // closed when the running attempt ends, or nil
 }
 
-// A proof is where an owner has proved itself, with the ticket that it gave.
+// A proof is where an owner has proved itself, with its ticket.
 type proof struct {
 	peer     *peer
 	url      *url.URL
@@ -50,10 +45,9 @@ type proof struct {
 	draining bool
 }
 
-// findProof returns a proof of an owner. Callers share one attempt to get it, and its failure for
-// failureLife. After a failure only the caller that begins the next attempt waits for it:
-// requests for an owner that stays dead do not pile up. The error is a failure, or the cause of the
-// end of ctx.
+// findProof returns a proof of an owner. Callers share one attempt, and its failure for
+// failureLife. After a failure only the caller that starts the next attempt waits for it, so that
+// requests for a dead owner do not pile up. The error is a failure, or the cause of ctx.
 func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) {
 	for {
 		f.mu.Lock()
@@ -82,8 +76,7 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 	}
 }
 
-// failAttempt fails an attempt that does not end because the function of the host ignores its
-// context, for all present and later requests.
+// failAttempt fails an attempt that hangs because Locate ignores its context, for all requests.
 func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,8 +87,7 @@ func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	}
 }
 
-// beginAttemptLocked begins an attempt to get a proof of p unless one is under way, without the
-// context of a caller, since others may wait for it.
+// beginAttemptLocked starts an attempt unless one is running, in no caller's context.
 func (f *Forwarder) beginAttemptLocked(p *peer) {
 	if p.attempt == nil {
 		p.attempt = make(chan struct{})
@@ -103,7 +95,7 @@ func (f *Forwarder) beginAttemptLocked(p *peer) {
 	}
 }
 
-// attemptProof gets a proof of p, or notes why there is none.
+// attemptProof gets a proof of p, or records the failure.
 func (f *Forwarder) attemptProof(p *peer) {
 	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
 	defer cancel()
@@ -120,8 +112,7 @@ func (f *Forwarder) attemptProof(p *peer) {
 	p.attempt = nil
 }
 
-// dropProof has the next request get another proof. A failure is remembered for failureLife;
-// nil: there was none.
+// dropProof makes the next request get another proof, after failureLife if failed is not nil.
 func (f *Forwarder) dropProof(used *proof, failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,9 +126,8 @@ func (f *Forwarder) dropProof(used *proof, failed error) {
 	}
 }
 
-// findURL returns the address of an owner. One that drains may have been taken out of the
-// directory, and so may one that is about to: where it proved itself last is tried then. Nor is
-// the directory asked each time that an owner of requests in flight proves itself.
+// findURL returns the address of an owner. A draining owner, or one about to drain, may be missing
+// from the directory: then the last proven address is used, as while requests are in flight.
 func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
 	f.mu.Lock()
 	last, recent := p.last, time.Since(p.heard) < addressLife
@@ -158,7 +148,7 @@ func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
 		fmt.Errorf("the replica cannot be located: %w", err))
 }
 
-// callLocate calls the function of the host, which may panic.
+// callLocate calls Options.Locate, which may panic.
 func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -175,8 +165,7 @@ func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, er
 	return u, nil
 }
 
-// proveOwner asks who is at the address of an owner to prove its start number. Nothing of
-// a client's is sent. The error is a failure.
+// proveOwner challenges the owner, without any data of clients. The error is a failure.
 func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	at, err := f.findURL(ctx, p)
 	if err != nil {
@@ -191,8 +180,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
-	// The transport sends a challenge again whose connection the owner closes meanwhile, as
-	// an idle one: the owner is not gone. A nil value is not sent.
+	// The transport then retries if the owner closes the idle connection. Nil: not sent.
 	r.Header["Idempotency-Key"] = nil
 	response, err := f.transport.RoundTrip(r)
 	if err != nil {
@@ -203,8 +191,8 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	fields, ok := f.codec.Open(KindProof, response.Header.Get(headerProof))
 	if !ok || fields[0] != nonce {
 		f.transport.CloseIdleConnections() // the next request must not find this process there
-		err = fmt.Errorf("who answers at the address of the owner, with status %d, "+
-			"does not prove to be it", response.StatusCode)
+		err = fmt.Errorf("the process at the owner's address, which answered with status %d, "+
+			"does not prove to be the owner", response.StatusCode)
 		if answersForOthers(response.StatusCode) {
 			return nil, newFailure(words.ForwardGone, err)
 		}
@@ -213,7 +201,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
 }
 
-// answersForOthers reports whether a status may be that of a proxy before the owner.
+// answersForOthers reports whether a proxy before the owner may send this status.
 func answersForOthers(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,

@@ -22,7 +22,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// forwardTo passes a request on to an owner, and returns what came of it.
 func forwardTo(f *hophttp.Forwarder, owner hophttp.Owner) event.ForwardOutcome {
 	r := httptest.NewRequest("POST", "/", strings.NewReader(ping))
 	e, _ := f.Forward(httptest.NewRecorder(), r, owner, []byte(ping), 0)
@@ -121,14 +120,13 @@ func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	if limit := int32(time.Since(began)/time.Second) + 2; accepted.Load() > limit {
 		t.Errorf("%d connections, want at most %d", accepted.Load(), limit)
 	}
-	// The attempt and the connection of the transport have some of their own.
+	// The attempt and the transport have goroutines, too.
 	if limit := int32(before + workers + 10); most.Load() > limit {
 		t.Errorf("%d goroutines, want at most %d", most.Load(), limit)
 	}
 }
 
-// An idle connection that the owner closes when a challenge is on its way says nothing of
-// the owner.
+// An owner that closes an idle connection during a challenge is not dead.
 func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 	first, second := newForwarder(t, "a"), newForwarder(t, "c")
 	var current atomic.Pointer[hophttp.Forwarder]
@@ -156,7 +154,7 @@ func TestAConnectionThatIsClosedIsNoReasonToStartAnew(t *testing.T) {
 	}
 }
 
-// The clock of a bubble begins in the year 2000, that of the owner outside is right.
+// The bubble's clock starts in 2000; the owner outside has the real time.
 func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	var served atomic.Int32
 	p := startPair(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -183,7 +181,7 @@ func TestReplicasWhoseClocksDifferServeASession(t *testing.T) {
 	}
 }
 
-// A stranger at the address of an owner that has seen one of its proofs shows it again.
+// A stranger at the owner's address replays one of its proofs.
 func TestAProofFitsOneChallenge(t *testing.T) {
 	proof := newCodec("k1").Seal(hophttp.KindProof, "nonce", "ticket", "")
 	var hops atomic.Int32
@@ -203,7 +201,7 @@ func TestAProofFitsOneChallenge(t *testing.T) {
 	}
 }
 
-// Who has seen the response to another hop cannot answer this one.
+// A reply to another hop does not fit.
 func TestAReplyFitsOneHop(t *testing.T) {
 	p := startPairBehind(t, nil, func(a *hophttp.Forwarder, _ http.Handler) http.Handler {
 		return a.AnswerChallenges(http.HandlerFunc(
@@ -219,8 +217,7 @@ func TestAReplyFitsOneHop(t *testing.T) {
 	p.outcomes.want(t, words.ForwardUnknown)
 }
 
-// A ticket is used for less time than its owner accepts it, and asked for again only then, or when
-// the owner does not accept it.
+// A ticket is used for less time than its owner accepts it, then renewed, or when refused.
 func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newForwarder(t, "a")
@@ -257,8 +254,8 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 			challenges   int // after the request
 		}{
 			{0, 0, false, 1}, {19 * time.Second, 0, false, 1}, {2 * time.Second, 0, false, 2},
-			// Too late: the owner, which is watched meanwhile, refuses the hop, and the request is
-			// sent again with the last of the tickets that came.
+			// Too late: the watched owner refuses the hop, and the request is resent with the
+			// latest ticket.
 			{0, 35 * time.Second, false, 5},
 			{0, 0, true, 6},
 		} {
@@ -274,9 +271,8 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	})
 }
 
-// TestTheHostsRefusalReachesTheClient: the owner's host refuses the credentials of a request that
-// another replica has passed on, before the owner sees it. Its other answers are none of the
-// owner's.
+// The owner's host refuses credentials of a forwarded request before the owner sees it. Its other
+// answers are not the owner's.
 func TestTheHostsRefusalReachesTheClient(t *testing.T) {
 	served, status := 0, 0
 	p := startPairBehind(t, func(http.ResponseWriter, *http.Request) { served++ },

@@ -7,19 +7,16 @@ import (
 	"time"
 )
 
-// TicketLife is how long an owner accepts its ticket, and so how long it remembers the hops that it
-// has served.
+// TicketLife is how long an owner accepts its ticket and remembers served hops.
 const TicketLife = 30 * time.Second
 
-// newTicket returns a ticket: the start number of this owner and the time since then. No other
-// replica reads it.
+// newTicket returns a ticket: this owner's start number and the time since. Only it reads this.
 func (f *Forwarder) newTicket() string {
 	age := uint64(time.Since(f.began))
 	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
 }
 
-// readTicket returns when a ticket was issued. It reports false for one that is not this owner's,
-// or older than TicketLife.
+// readTicket returns when a ticket was issued, and whether it is this owner's and not expired.
 func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	text, ok := strings.CutPrefix(ticket, f.self.Start)
 	if !ok || len(text) != 8 {
@@ -30,9 +27,8 @@ func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	return issued, 0 <= age && age < TicketLife
 }
 
-// AnswerChallenge answers a challenge of another replica. It reports false when r is none.
-// It is called before the caller is authenticated: whoever can seal a challenge has the
-// key, and a proof tells nothing to others.
+// AnswerChallenge answers another replica's challenge. It reports false if r is none. It precedes
+// authentication: only holders of the key can seal a challenge, and a proof tells others nothing.
 func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
 	tokens := r.Header[headerChallenge]
 	delete(r.Header, headerChallenge)
@@ -57,9 +53,9 @@ func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool
 	return true
 }
 
-// AnswerChallenges returns a handler that answers challenges of other replicas and leaves all
-// else to next. It goes around what would refuse a request without credentials. Where next refuses
-// the credentials of a request that was passed on, the refusal reaches the client. f may be nil.
+// AnswerChallenges returns a handler that answers challenges and leaves other requests to next. Put
+// it around handlers that refuse requests without credentials. If next refuses a forwarded
+// request's credentials, the client gets the refusal. f may be nil.
 func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 	if f == nil {
 		return next
@@ -77,12 +73,12 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 	})
 }
 
-// A Received is a request that another replica has passed on.
+// A Received is a request forwarded by another replica.
 type Received struct{ body string }
 
-// Receive removes what replicas say to each other from r, and returns what is known of a
-// request that a replica passed on, nil: a client sent it. refused means that it must not be
-// served: the response to that has been sent. RemoteAddr of r becomes that of the client.
+// Receive removes the replicas' headers from r, and returns the forwarded request, nil for a
+// client's. refused: r must not be served, a response has been sent. RemoteAddr of r becomes the
+// client's.
 func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received, refused bool) {
 	tokens := r.Header[headerHop]
 	for _, key := range [...]string{headerHop, headerChallenge, headerProof, headerReply} {
@@ -116,8 +112,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	return &Received{body: hop[2]}, false
 }
 
-// openHop returns what a token says of the request that it came with, and whether the request may
-// be served; nil: a client made it up.
+// openHop returns the fields of a token and a verdict on its request; nil: a client made it up.
 func (f *Forwarder) openHop(r *http.Request, token string) (hop []string, verdict string) {
 	hop, ok := f.codec.Open(KindHop, token)
 	if !ok {
@@ -139,6 +134,5 @@ func (f *Forwarder) sealReply(hop, verdict string) string {
 	return f.codec.Seal(KindReply, digest(hop), verdict)
 }
 
-// IsBody reports whether body is the one that the other replica has sent. Receive cannot tell,
-// since the body is read after it.
+// IsBody reports whether the other replica sent this body, which is read after Receive.
 func (p *Received) IsBody(body []byte) bool { return digest(body) == p.body }

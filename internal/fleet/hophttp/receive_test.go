@@ -18,7 +18,7 @@ func digest(text string) string {
 	return string(sum[:])
 }
 
-// getTicket has the owner behind h prove itself, as another replica does, and returns the ticket.
+// getTicket challenges the owner behind h and returns the ticket.
 func getTicket(t testing.TB, h http.Handler, owner hophttp.Owner) string {
 	t.Helper()
 	codec := newCodec("k1")
@@ -75,7 +75,7 @@ func TestAHopFitsOneRequestOnce(t *testing.T) {
 			{"another body", id, ping + " ", nil, 0, nil, 400, ""},
 			{"a session of another replica", foreign, ping, change(1, digest(foreign)), 0, nil, 508,
 				""},
-			// What does not open is nobody's word: the request is a client's.
+			// An unreadable hop is ignored: the request is a client's.
 			{"cut", id, ping, nil, 0, func(s string) string { return s[:len(s)-1] }, 200, sender},
 			{"of a replica with another key", id, ping, nil, 0, func(string) string {
 				return newCodec("k2").Seal(hophttp.KindHop, getTicket(t, owned, owner),
@@ -119,7 +119,7 @@ func TestAHopFitsOneRequestOnce(t *testing.T) {
 	})
 }
 
-// TestHopsAreServedOnceHoweverMany: where more come than are remembered, tickets end earlier.
+// Above the limit tickets end earlier.
 func TestHopsAreServedOnceHoweverMany(t *testing.T) {
 	const limit = hophttp.MaxSpent
 	var spent hophttp.SpentHops

@@ -6,21 +6,18 @@ import (
 	"time"
 )
 
-// maxSpent bounds the hops that are remembered in one generation: some 8 MiB.
-const maxSpent = 1 << 17
+const maxSpent = 1 << 17 // of one generation, some 8 MiB
 
-// spentHops remembers the hops that were served while their tickets are good, so that whoever reads
-// one on its way cannot have it served twice. The zero value is ready.
+// spentHops remembers served hops while their tickets are valid, against replays. Zero is ready.
 type spentHops struct {
 	mu          sync.Mutex
 	now, before map[[sha256.Size]byte]struct{} // two generations
 	since       time.Duration                  // when now began, in the time of tickets
-	floor       time.Duration                  // tickets of before are not good any more
+	floor       time.Duration                  // older tickets are invalid
 }
 
-// takeHop returns VerdictTaken for a hop that comes for the first time, and empty for one that was
-// served. age is the time of its owner, and issued that of its ticket. Where more hops come than
-// are remembered, tickets end earlier: the sender gets another one.
+// takeHop returns VerdictTaken for a new hop, and "" for a served one. age is the owner's time, and
+// issued its ticket's. If there are too many hops, tickets end earlier: the sender gets a new one.
 func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
 	key := sha256.Sum256([]byte(token))
 	s.mu.Lock()

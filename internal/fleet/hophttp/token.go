@@ -8,59 +8,47 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// purpose is what the keyring of replicas is derived for.
-const purpose = "rondo/replicas/v2"
+const purpose = "rondo/replicas/v2" //
 
-// A Kind says what a token means, and so which fields it has. It is the first byte of the
-// plaintext, and part of the format.
+// A Kind is the meaning of a token and defines its fields: the first byte of the plaintext.
 type Kind byte
 
-// The kinds. Digests are those of SHA-256.
+// The kinds. Digests are SHA-256.
 const (
-	// KindSession is the id of a session: name and start of its owner, inner id.
+	// KindSession is a session id: name and start of its owner, inner id.
 	KindSession Kind = iota + 1
-	// KindChallenge asks who is at an address to prove that it is an owner: name and start of
-	// the owner, nonce.
+	// KindChallenge asks an address to prove an owner: its name and start, and a nonce.
 	KindChallenge
 	// KindProof answers a challenge: its nonce, a ticket, and "1" if the owner will end soon.
 	KindProof
-	// KindHop goes with a request that is passed on: ticket, digests of session id and body,
-	// method, address of the client.
+	// KindHop is of a request: ticket, digests of session id and body, method, client address.
 	KindHop
-	// KindReply goes with the response: digest of the hop, verdict.
+	// KindReply authenticates a response: digest of the hop, verdict.
 	KindReply
 )
 
-// fieldsOf is how many fields the kinds have.
 var fieldsOf = [...]int{KindSession: 3, KindChallenge: 3, KindProof: 3, KindHop: 5, KindReply: 2}
 
-// The verdicts of an owner on a request that was passed on.
+// The verdicts of an owner on a forwarded request.
 const (
-	// VerdictTaken: the response is that of the owner.
-	VerdictTaken = "taken"
-	// VerdictMisdirected: the request is not for this owner, and was not served.
-	VerdictMisdirected = "misdirected"
-	// VerdictStale: the ticket is not accepted, and the request was not served.
-	VerdictStale = "stale"
-	// VerdictHost: what stands before the owner answered, and the owner has not seen the request.
-	VerdictHost = "host"
+	VerdictTaken       = "taken"       // the response is the owner's
+	VerdictMisdirected = "misdirected" // not for this owner; not served
+	VerdictStale       = "stale"       // ticket refused; not served
+	VerdictHost        = "host"        // a handler before the owner answered
 )
 
 const (
-	// maxField is the length of the longest field in bytes.
-	maxField = 255
-	// maxToken is the length of the longest token: a header of some kilobytes.
-	maxToken = 1 << 10
+	maxField = 255     // bytes of a field
+	maxToken = 1 << 10 // bytes of a token: a header
 )
 
-// A Codec seals and opens the tokens of replicas, under keys that all of them share and that seal
-// nothing else.
+// A Codec seals and opens the tokens of replicas, with shared keys of their own.
 type Codec struct{ ring *keys.Keyring }
 
 // NewCodec returns the codec of the replicas that share a keyring.
 func NewCodec(shared *keys.Keyring) Codec { return Codec{shared.Derive(purpose)} }
 
-// Seal returns a token. Fields of more than 255 bytes are cut.
+// Seal returns a token. Fields over 255 bytes are truncated.
 func (c Codec) Seal(kind Kind, fields ...string) string {
 	plaintext := make([]byte, 1, 256)
 	plaintext[0] = byte(kind)
@@ -95,7 +83,6 @@ func (c Codec) Open(kind Kind, token string) (fields []string, ok bool) {
 	return fields, len(fields) == fieldsOf[kind]
 }
 
-// digest returns the SHA-256 of a text or of bytes.
 func digest[T string | []byte](of T) string {
 	sum := sha256.Sum256([]byte(of))
 	return string(sum[:])
@@ -107,18 +94,16 @@ type Owner struct {
 	Start string // random
 }
 
-// NewOwner returns the owner that begins now.
+// NewOwner returns an owner that starts now.
 func NewOwner(name string) Owner { return Owner{Name: name, Start: rand.Text()} }
 
-// SealSession returns the id of a session of this replica. inner, of at most 255 bytes, tells its
-// sessions apart.
+// SealSession returns the id of a session of this replica. inner, up to 255 bytes, is its own id.
 func (f *Forwarder) SealSession(inner string) string {
 	return f.codec.Seal(KindSession, f.self.Name, f.self.Start, inner)
 }
 
-// FindOwner reads the id of a session. The owner is zero for what is none, and has the name of
-// this replica and another start where the session was opened before this replica started again.
-// inner is what SealSession was given.
+// FindOwner returns the owner and the inner id in a session id. The owner is zero if id is invalid,
+// and has this replica's name with another start if the replica has restarted since.
 func (f *Forwarder) FindOwner(id string) (owner Owner, inner string) {
 	fields, ok := f.codec.Open(KindSession, id)
 	if !ok {

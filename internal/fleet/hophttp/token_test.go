@@ -9,10 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// newCodec returns the codec of a fleet with a key.
 func newCodec(id string) hophttp.Codec { return hophttp.NewCodec(servertest.NewKeyring(id)) }
 
-// fields are those of a token of each kind.
 var fields = map[hophttp.Kind][]string{
 	hophttp.KindSession:   {"everything-0", "start", "inner"},
 	hophttp.KindChallenge: {"everything-0", "start", "nonce"},
@@ -58,7 +56,7 @@ func TestForgedAndForeignTokensAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens any plaintext as every kind. What opens must be spelled as it is sealed.
+// Any plaintext is opened as every kind; valid ones are spelled as sealed.
 func FuzzOpen(f *testing.F) {
 	c, ring := newCodec("k1"), servertest.NewKeyring("k1").Derive("rondo/replicas/v2")
 	open := func(t testing.TB, token string) string {

@@ -9,19 +9,15 @@ import (
 )
 
 const (
-	// watchInterval is how often an owner proves itself while requests are in flight to it. A
-	// process that is stopped, or behind a network that drops packets, breaks no connection.
+	// watchInterval is how often an owner must prove itself while requests are in flight: a stopped
+	// process or a network that drops packets breaks no connection.
 	watchInterval = 10 * time.Second
-	// maxSilence ends requests in flight without a sign of life. Quiet streams carry comments more
-	// often.
+	// maxSilence ends requests without a sign of life. Quiet streams send comments more often.
 	maxSilence = 30 * time.Second
-	// hastyPart is the part of a patience after which the owner has to prove itself. The rest is
-	// for the proof.
-	hastyPart = 4
+	hastyPart  = 4 // of a patience, after which the owner must prove itself
 )
 
-// A flight is one request to an owner, and the body of its response, of which each read is a sign
-// of life. The owner is watched until it is closed.
+// A flight is a request to an owner, and the response body. Its owner is watched until Close.
 type flight struct {
 	io.ReadCloser // nil until there is a response
 	forwarder     *Forwarder
@@ -29,11 +25,11 @@ type flight struct {
 	ctx           context.Context // of the request
 	cut           context.CancelCauseFunc
 	began         time.Time
-	until         time.Time   // when there must have been a sign of life; zero: maxSilence counts
+	until         time.Time   // deadline for a sign of life; zero: maxSilence counts
 	timer         *time.Timer // runs watchOwner
 }
 
-// watchFlight has the owner of a request watched until end or Close is called.
+// watchFlight watches the owner of a request until end or Close.
 func (f *Forwarder) watchFlight(ctx context.Context, p *peer, until time.Time) *flight {
 	x := &flight{forwarder: f, peer: p, began: time.Now(), until: until}
 	x.ctx, x.cut = context.WithCancelCause(ctx)
@@ -52,16 +48,16 @@ func (x *flight) end() {
 	x.timer.Stop()
 }
 
-// watchOwner has the owner prove itself if nothing came from it lately, and runs again later. It
-// cuts the request when nothing has come for maxSilence. Only silence does that: who shuts down
-// refuses connections and finishes what it has begun, and connections to the dead break.
+// watchOwner makes a silent owner prove itself, and runs again later. It cuts the request after
+// maxSilence. Only silence does that: an owner that shuts down refuses connections but finishes its
+// requests, and connections to a dead one break.
 func (x *flight) watchOwner() {
 	f := x.forwarder
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	silence := min(time.Since(x.peer.heard), time.Since(x.began))
 	wait := watchInterval - silence
-	if x.peer.proven.After(x.began) { // what was heard may have been said before
+	if x.peer.proven.After(x.began) { // it answered a challenge sent since
 		x.until = time.Time{}
 	}
 	switch left := time.Until(x.until); {
@@ -83,7 +79,6 @@ func (x *flight) watchOwner() {
 	x.timer.Reset(wait)
 }
 
-// Read implements [io.Reader].
 func (x *flight) Read(p []byte) (int, error) {
 	n, err := x.ReadCloser.Read(p)
 	if n > 0 {
@@ -94,7 +89,6 @@ func (x *flight) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer].
 func (x *flight) Close() error {
 	defer x.end()
 	return x.ReadCloser.Close()

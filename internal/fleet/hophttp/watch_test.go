@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A network can be cut: what is sent is lost, and nothing arrives, as where a router drops packets.
+// A network can be cut: packets are lost, as behind a router that drops them.
 type network struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -28,7 +28,6 @@ type network struct {
 	refuses atomic.Bool // connections: nobody listens any more
 }
 
-// DialContext returns a connection, or fails as the dialer of a forwarder does.
 func (n *network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if n.refuses.Load() {
 		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
@@ -88,7 +87,7 @@ func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
-// A sent is what came of a request: its status, and how its body ended.
+// A sent is the outcome of a request: its status, and how its body ended.
 type sent struct {
 	status int
 	body   string
@@ -96,10 +95,10 @@ type sent struct {
 	took   time.Duration
 }
 
-// send sends a request on a connection of its own.
+// send sends a request on its own connection.
 func (f *fakeFleet) send(t *testing.T, method string) sent {
 	client := f.other.Client()
-	defer time.Sleep(5 * time.Second) // a challenge may be under way, which the bubble waits for
+	defer time.Sleep(5 * time.Second) // a challenge may be running, which the bubble waits for
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	response, err := client.Do(newRequest(t, method, servertest.PipeURL, f.id, ping))
@@ -112,8 +111,7 @@ func (f *fakeFleet) send(t *testing.T, method string) sent {
 	return sent{response.StatusCode, string(body), err, time.Since(began)}
 }
 
-// A stopped process and a network that drops packets break no connection: the requests that are
-// in flight end all the same, whether their response has begun or not.
+// A stopped process or a dropping network breaks no connection: requests in flight end anyway.
 func TestRequestsInFlightEndWhenTheirOwnerIsSilent(t *testing.T) {
 	for _, method := range []string{"POST", "GET"} {
 		for name, test := range map[string]struct{ begins, frozen bool }{
@@ -184,7 +182,7 @@ func TestRequestsInFlightToALivingOwnerAreNotEnded(t *testing.T) {
 	}
 }
 
-// pause cuts the network for some time, and waits as long again.
+// pause cuts the network for d, and waits as long again.
 func (f *fakeFleet) pause(d time.Duration) {
 	f.network.lost.Store(true)
 	time.Sleep(d)
@@ -192,8 +190,7 @@ func (f *fakeFleet) pause(d time.Duration) {
 	time.Sleep(d)
 }
 
-// An owner that cannot take another connection, and so no challenge, lives as long as something
-// comes from it.
+// An owner that takes no more connections, nor challenges, lives as long as it sends something.
 func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fleet := newFakeFleet(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -207,7 +204,7 @@ func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 		dial := fleet.network.dial
 		first := true
 		fleet.network.dial = func(ctx context.Context, network, at string) (net.Conn, error) {
-			if first { // of the challenge, which the request follows on
+			if first { // of the challenge, before the request
 				first = false
 				return dial(ctx, network, at)
 			}
@@ -220,8 +217,7 @@ func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 	})
 }
 
-// A request that may be sent again does not wait for an owner that is silent, whenever it fell
-// silent, and does for one that works.
+// A repeatable request does not wait for a silent owner, but for a working one.
 func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 	const patience = 1500 * time.Millisecond
 	for _, test := range []struct {

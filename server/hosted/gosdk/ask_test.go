@@ -29,7 +29,7 @@ func visit(id string) *mcp.ElicitParams {
 		ElicitationID: id}
 }
 
-// asks are the ways to push a question, and what each returns as text.
+// asks are the ways to push a question, with results as text.
 var asks = map[string]func(context.Context, *mcp.ServerSession) (string, error){
 	"form": func(ctx context.Context, s *mcp.ServerSession) (string, error) {
 		a, err := s.Elicit(ctx, form("Why?"))
@@ -107,7 +107,7 @@ func TestPushedQuestionsReachTheirCall(t *testing.T) {
 	want(t, "what belongs to no call", c.Back.List(), "")
 }
 
-// onHandler reports whether a question came on the goroutine of its handler.
+// onHandler reports whether a question came on its handler's goroutine.
 func onHandler(_ context.Context, _ *protocol.Request) (string, error) {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":"%t"}}`,
 		roundtrip.CalledByHandler()), nil

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A connection is a transport of the SDK and its connection, in memory.
+// A connection is an in-memory [mcp.Transport] and its [mcp.Connection].
 type connection struct {
 	of      *session
 	session *mcp.ServerSession
@@ -30,13 +30,10 @@ func (x *session) connect(state *mcp.ServerSessionState) (*connection, error) {
 	return c, err
 }
 
-// Connect implements [mcp.Transport].
 func (c *connection) Connect(context.Context) (mcp.Connection, error) { return c, nil }
 
-// SessionID implements [mcp.Connection].
 func (c *connection) SessionID() string { return c.of.caller.SessionID }
 
-// Read implements [mcp.Connection].
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-c.in:
@@ -48,7 +45,7 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Close implements [mcp.Connection]. The SDK calls it when either side has ended the session.
+// Close is called by the SDK when either side has ended the session.
 func (c *connection) Close() error {
 	c.of.end()
 	return nil
@@ -64,7 +61,7 @@ func (c *connection) shut() <-chan struct{} {
 	return ended
 }
 
-// Write implements [mcp.Connection], with the context of who sends. An error would end the session.
+// Write gets the sender's context. An error would end the session.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
@@ -80,7 +77,7 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	return nil
 }
 
-// takeResponse drops what comes too late.
+// takeResponse drops late responses.
 func (x *session) takeResponse(m *jsonrpc.Response) {
 	x.mu.Lock()
 	r := x.waiting[m.ID.Raw()]
@@ -104,7 +101,7 @@ func (x *session) answer(ctx context.Context, m *jsonrpc.Request) (json.RawMessa
 	return call(ctx, x.back, m)
 }
 
-// call puts a question to back. Errors of back reach the handler as they are.
+// call sends a question to back, whose errors the handler gets unchanged.
 func call(ctx context.Context, back protocol.BackCaller, m *jsonrpc.Request) (
 	json.RawMessage, error) {
 	response, err := back.Call(ctx, &protocol.Request{ID: protocol.StringID(fmt.Sprint(m.ID.Raw())),
@@ -128,9 +125,8 @@ func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
 	}
 }
 
-// runOf returns the run that sends a message, nil if it is not known: by the context, which may be
-// of a request of another session; by the token of progress; and the only one there is for
-// questions and logs without the context.
+// runOf returns the run that sends a message, or nil. It is found by the context (maybe of another
+// session), by the progress token, or as the only one for questions and logs without context.
 func (x *session) runOf(ctx context.Context, m *jsonrpc.Request) *run {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && r.session == x {
 		return r

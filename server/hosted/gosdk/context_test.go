@@ -34,7 +34,6 @@ func seen(ctx context.Context, session *mcp.ServerSession, extra *mcp.RequestExt
 		hosted.CallerFrom(ctx).Principal, limited)
 }
 
-// around is middleware of the author that sets a value.
 func around(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ctx = context.WithValue(ctx, key("sdk"), "around "+method)
@@ -156,7 +155,7 @@ func TestTokensOfCallers(t *testing.T) {
 	}
 }
 
-// A closer is a back whose client waits on a connection that can be closed.
+// A closer is a back whose connection can be closed.
 type closer struct {
 	back
 	retry time.Duration

@@ -28,7 +28,7 @@ var (
 
 const noCapabilities = `{}`
 
-// open opens a session of a peer of s for an anonymous caller of the era that runs handlers again.
+// open opens an anonymous session of a peer of s in the modern era.
 func open(t testing.TB, s *mcp.Server) *core {
 	t.Helper()
 	return hostedtest.Open(t, gosdk.Peer(s, nil))
@@ -56,7 +56,6 @@ func panics(v any) func(context.Context, *toolRequest) (*toolResult, error) {
 	return func(context.Context, *toolRequest) (*toolResult, error) { panic(v) }
 }
 
-// before is middleware that looks at requests.
 func before(f func(ctx context.Context, method string, req mcp.Request)) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -76,7 +75,6 @@ func addTool(s *mcp.Server, name string,
 	})
 }
 
-// addText adds a tool that returns a text.
 func addText(s *mcp.Server, name string,
 	h func(context.Context, *toolRequest) (string, error)) {
 	addTool(s, name, func(ctx context.Context, req *toolRequest) (*toolResult, error) {
@@ -85,13 +83,13 @@ func addText(s *mcp.Server, name string,
 	})
 }
 
-// addRaw adds a tool whose errors become errors of the protocol.
+// addRaw adds a tool whose errors become protocol errors.
 func addRaw(s *mcp.Server, name string,
 	h func(context.Context, *toolRequest) (*toolResult, error)) {
 	s.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, h)
 }
 
-// sameJSON reports whether two texts are equal but for the order of members.
+// sameJSON ignores the order of members.
 func sameJSON(a, b string) bool {
 	var x, y any
 	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
@@ -107,7 +105,6 @@ func countSessions(s *mcp.Server) (n int) {
 	return n
 }
 
-// A call is what the SDK gives a tool.
 type call struct{ *toolRequest }
 
 func (c call) Elicit(ctx context.Context) (string, error) {

@@ -21,7 +21,7 @@ type deletion struct {
 	Name string `json:"name"`
 }
 
-// deleteFile asks with the session's own method, as handlers have done before revision 2026-07-28.
+// deleteFile asks with the session's own method, as handlers did before revision 2026-07-28.
 func deleteFile(ctx context.Context, req *mcp.CallToolRequest, in deletion) (
 	*mcp.CallToolResult, any, error) {
 	answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
@@ -49,7 +49,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := front.Handler(nil) // in place of mcp.NewStreamableHTTPHandler
+	handler, err := front.Handler(nil) // instead of mcp.NewStreamableHTTPHandler
 	if err != nil {
 		log.Fatal(err)
 	}

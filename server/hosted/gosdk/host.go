@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A host is what the peers of one function share.
+// A host is shared by the peers of one function.
 type host struct {
 	opts *Options
 	runs sync.Map // *run by the *mcp.RequestExtra of its request
@@ -24,7 +24,7 @@ func newHost(opts *Options) *host {
 	return &host{opts: opts, installed: map[weak.Pointer[mcp.Server]]struct{}{}}
 }
 
-// peerFor adds the middleware to the server unless it is there.
+// peerFor adds the middleware to the server once.
 func (h *host) peerFor(s *mcp.Server) *peer {
 	h.mu.Lock()
 	defer h.mu.Unlock()

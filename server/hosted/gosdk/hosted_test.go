@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
 
-// A person answers each question with its message, and remembers it.
+// A person answers each question with its message, and records it.
 type person struct {
 	mu    sync.Mutex
 	asked []string
@@ -34,7 +34,6 @@ func (p *person) answer(_ context.Context, q *client.FormQuestion) (*protocol.El
 	return client.Accept(map[string]any{"text": q.Message})
 }
 
-// dial returns a client of a hosted server over HTTP.
 func dial(t testing.TB, h *hosted.Server, era protocol.Era, p *person) *client.Client {
 	t.Helper()
 	opts := client.Options{}
@@ -47,7 +46,6 @@ func dial(t testing.TB, h *hosted.Server, era protocol.Era, p *person) *client.C
 	return hostedtest.NewClient(t, hostedtest.Dial(t, h, ""), era, opts)
 }
 
-// host hosts a server until the end of the test.
 func host(t testing.TB, s *mcp.Server, opts *gosdk.Options) *hosted.Server {
 	t.Helper()
 	h, err := gosdk.New(s, opts)
@@ -58,7 +56,6 @@ func host(t testing.TB, s *mcp.Server, opts *gosdk.Options) *hosted.Server {
 	return h
 }
 
-// styles is a server whose tools ask in all ways.
 func styles() *mcp.Server {
 	runs := 0
 	s := returning(&runs)
@@ -132,7 +129,7 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 					}
 				}
 			}
-			// Nobody can be asked: the handler that goes on without an answer gets nowhere.
+			// A client that cannot be asked: a handler that proceeds without an answer fails.
 			if got := hostedtest.CallTool(t, dial(t, h, era, nil), "swallow"); got == "did it" ||
 				!strings.Contains(got, "elicitation") {
 				t.Errorf("%v: got %s", era, got)
@@ -141,7 +138,7 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 	}
 }
 
-// A handler that returns what the client has declared is not told of more.
+// Handlers see only declared capabilities.
 func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "looks", func(_ context.Context, req *toolRequest) (*toolResult, error) {
@@ -156,9 +153,8 @@ func TestReturnedQuestionsAreThoseThatTheClientDeclares(t *testing.T) {
 	}
 }
 
-// The first call of a handler that returns questions runs it twice in one round, where a memo can
-// be kept once. From then on it is known how the handler asks. In sessions of older revisions the
-// SDK runs it twice always, so that such handlers keep no memos there.
+// The first call of a handler that returns questions runs it twice in a round with one memo; later
+// the style is known. In older sessions the SDK always runs it twice, so memos are not kept there.
 func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "memo", func(ctx context.Context, req *toolRequest) (*toolResult, error) {
@@ -179,7 +175,7 @@ func TestHandlersThatReturnQuestionsKeepMemos(t *testing.T) {
 	want(t, "modern", hostedtest.CallTool(t, c, "memo"), "7 accept")
 }
 
-// With TrueRevision servers list and say what they do for revision 2026-07-28.
+// With TrueRevision servers act as in revision 2026-07-28.
 func TestTrueRevision(t *testing.T) {
 	for _, declared := range []bool{false, true} {
 		s := styles()
@@ -291,7 +287,7 @@ func TestServersForEachCallerAreFreed(t *testing.T) {
 	}
 }
 
-// What callers of one revision have done does not show a handler another revision to the next.
+// A caller's revision does not leak to the next caller.
 func TestCallersOfOlderRevisionsStayWhatTheyAre(t *testing.T) {
 	s := newServer(nil)
 	addTool(s, "new", func(_ context.Context, req *toolRequest) (*toolResult, error) {

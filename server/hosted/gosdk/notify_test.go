@@ -27,7 +27,7 @@ func logged(data string) *mcp.LoggingMessageParams {
 	return &mcp.LoggingMessageParams{Level: "debug", Data: data}
 }
 
-// report sends what handlers send, with their context and without.
+// report sends notifications, with the handler's context and without.
 func report(ctx context.Context, req *toolRequest) (*toolResult, error) {
 	token := req.Params.GetProgressToken()
 	for i := range 20 {

@@ -17,7 +17,6 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
 
-// panicked returns the value that f panics with.
 func panicked(f func()) (text string) {
 	defer func() { text = fmt.Sprint(recover()) }()
 	f()

@@ -24,7 +24,6 @@ type peer struct {
 	styles   map[string]style // of handlers, by method and name
 }
 
-// OpenSession implements [hosted.Peer].
 func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	request := *initialize
@@ -55,7 +54,7 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	return x, response, nil
 }
 
-// declareElicitation adds forms and URLs to the capabilities in the parameters of an initialize.
+// declareElicitation adds forms and URLs to the capabilities in initialize parameters.
 func declareElicitation(params json.RawMessage) (json.RawMessage, error) {
 	var members, declared map[string]json.RawMessage
 	err := json.Unmarshal(params, &members)
@@ -91,7 +90,6 @@ func (p *peer) forget(x *session) {
 	delete(p.sessions, x)
 }
 
-// Close implements [hosted.Peer]: it closes all sessions.
 func (p *peer) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -108,13 +106,12 @@ func (p *peer) Close() error {
 type style int
 
 const (
-	pushes     style = iota // on its own goroutine, as far as is known
+	pushes     style = iota // on its own goroutine, as far as known
 	pushesElse              // on other goroutines
 	returns                 // its questions, in the result
 )
 
-// Names of resources come from clients, so what is remembered is bounded. A handler that is
-// forgotten, or whose name is longer, runs once more than needed.
+// Bounded because clients choose resource names. A forgotten or longer name costs one extra run.
 const (
 	maxStyles    = 10_000
 	maxStyleName = 1 << 10

@@ -8,10 +8,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The SDK has words for a handler that has returned questions in a session of an older revision: it
-// pushes those of tools and prompts, which fails, and takes a resource that only asks for a
-// mistake. A test holds the SDK to them. With others it pushes the questions of the first round,
-// and those of a resource are lost.
+// The SDK's texts for a handler that returned questions in a session of an older revision: it
+// pushes those of tools and prompts, which fails, and rejects a resource that only asks. A test
+// checks them. With other texts it pushes questions of the first round; those of a resource are
+// lost.
 
 func hasReturnedQuestions(e *protocol.Error, heldBack bool) bool {
 	return e != nil && heldBack && strings.HasPrefix(e.Message, "multi-round-trip:")
@@ -23,7 +23,7 @@ func mayReturnQuestions(method string, e *protocol.Error) bool {
 }
 
 // publishQuestions turns a result with questions or a state into one that asks in revision
-// 2026-07-28: the SDK does not in sessions of older revisions, nor with a state alone.
+// 2026-07-28; the SDK does not in older sessions, nor for a state alone.
 func publishQuestions(method string, response *protocol.Response) bool {
 	mayAsk := bytes.Contains(response.Result, []byte(`"inputRequests"`)) ||
 		bytes.Contains(response.Result, []byte(`"requestState"`))

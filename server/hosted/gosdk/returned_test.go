@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
 
-// returning is a server whose tool, prompt and resource return a question, and then another one
-// that depends on the answer. runs counts the runs of their handlers.
+// returning is a server whose tool, prompt and resource return two dependent questions. runs counts
+// the handlers' runs.
 func returning(runs *int) *mcp.Server {
 	next := func(answers mcp.InputResponseMap, state string) (
 		asks mcp.InputRequestMap, nextState, said string) {
@@ -118,8 +118,7 @@ func TestReturnedQuestionsComeOutAsTheyAre(t *testing.T) {
 		`{"resultType":"input_required","requestState":"1"}`)
 }
 
-// hide hides the SDK's words for a handler that returned questions, as another release of the SDK
-// may have none.
+// hide hides the SDK's texts for returned questions, as in another release.
 func hide(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
@@ -130,7 +129,7 @@ func hide(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// answerForm answers the questions of returning, and puts them off where there is no answer.
+// answerForm answers the questions of returning, or defers them.
 func answerForm(_ context.Context, req *protocol.Request) (string, error) {
 	if req.Method == "roots/list" {
 		return `{"roots":[]}`, nil
@@ -233,7 +232,7 @@ func TestWhatAHandlerReturnsAndPushes(t *testing.T) {
 	})
 	c := open(t, s)
 	for tool, result := range map[string]string{
-		// The SDK asks again, in the place of the client, what the handler pushed before.
+		// The SDK repeats a question that the handler pushed before.
 		"push then return": "accept it and it",
 		"url": `-32042 URL elicitation required {"elicitations":[{"mode":"url","message":"Pay",` +
 			`"url":"https://pay.example/7","elicitationId":"7"}]}`,

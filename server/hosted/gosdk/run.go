@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A run is one request, or one notification, while the SDK's server handles it.
+// A run is one request or notification while the SDK's server handles it.
 type run struct {
 	session  *session
 	ctx      context.Context // of the caller
@@ -26,17 +26,17 @@ type run struct {
 	back     protocol.BackCaller
 	caller   *hosted.Caller
 	params   json.RawMessage
-	extra    *mcp.RequestExtra       // by which the SDK's request is known
+	extra    *mcp.RequestExtra       // identifies the SDK's request
 	answered chan *protocol.Response // has room for the only one
 	left     chan struct{}           // closed when the handler has returned
 	leave    func()
 
-	// notifying is held for reading while a notification is passed on: none is after the end.
+	// notifying is held for reading while a notification is sent: none follows the end.
 	notifying sync.RWMutex
 	over      bool
 
 	mu        sync.Mutex
-	holdsBack bool // questions of other goroutines than the handler's
+	holdsBack bool // questions from other goroutines than the handler's
 	heldBack  bool // one was
 	asked     bool // one was not
 	panicked  any
@@ -70,7 +70,7 @@ func (h *host) tokenInfo(ctx context.Context, caller *hosted.Caller) *auth.Token
 	if caller.Principal.Subject == "" {
 		return nil
 	}
-	// rondo's server has checked the token of this request.
+	// rondo's server has validated the token of this request.
 	return &auth.TokenInfo{UserID: caller.Principal.Subject,
 		Expiration: time.Now().Add(time.Hour)}
 }
@@ -84,7 +84,7 @@ func (r *run) closeStream(args mcp.CloseSSEStreamArgs) {
 	}
 }
 
-// begin makes the run known to the middleware. end ends it: nothing later belongs to the request.
+// begin registers the run for the middleware. end ends it: later messages do not belong to it.
 func (r *run) begin() (end func()) {
 	runs := &r.session.host.runs
 	runs.Store(r.extra, r)
@@ -97,7 +97,7 @@ func (r *run) begin() (end func()) {
 	}
 }
 
-// progressToken returns the token that the client wants progress with, nil for none.
+// progressToken returns the client's progress token, or nil.
 func (r *run) progressToken() json.RawMessage {
 	var p struct {
 		Meta json.RawMessage `json:"_meta"`
@@ -106,7 +106,6 @@ func (r *run) progressToken() json.RawMessage {
 	return progressToken(p.Meta)
 }
 
-// runHandlers is the receiving middleware.
 func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (
 		result mcp.Result, err error) {
@@ -124,7 +123,7 @@ func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 			defer r.keepPanic(&result, &err)
 			result, err = next(handlerContext{own, context.WithoutCancel(ctx), r}, method, req)
 			if err == nil && result != nil {
-				// The SDK answers nothing where a result cannot be encoded.
+				// The SDK does not respond if a result cannot be encoded.
 				if _, err = json.Marshal(result); err != nil {
 					result, err = nil, fmt.Errorf("the result cannot be encoded: %w", err)
 				}
@@ -134,14 +133,13 @@ func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// A handlerContext ends with the call, and has the values of the SDK and those of the call.
+// A handlerContext ends with the call, and has the values of both the SDK and the call.
 type handlerContext struct {
 	context.Context
-	sdk context.Context // without its end, by which package context would look for the cause
+	sdk context.Context // without its end, where package context would look for the cause
 	run *run
 }
 
-// Value implements [context.Context].
 func (c handlerContext) Value(key any) any {
 	if _, ok := key.(runKey); ok {
 		return c.run
@@ -161,7 +159,7 @@ func (r *run) keepPanic(result *mcp.Result, err *error) {
 	}
 }
 
-// panicAgain panics as the handler did, unless that lacked an answer that was held back.
+// panicAgain repeats the handler's panic, unless an answer was held back.
 func (r *run) panicAgain() {
 	r.mu.Lock()
 	v, heldBack := r.panicked, r.heldBack
@@ -189,7 +187,7 @@ func (r *run) notify(ctx context.Context, n *protocol.Notification) bool {
 
 var errOver = errors.New("gosdk: the call that asks has ended")
 
-// ask puts a question to the client, unless it waits for the end of the handler.
+// ask sends a question to the client, or holds it back until the handler has ended.
 func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, error) {
 	if r.isOver() {
 		return nil, errOver
@@ -207,8 +205,7 @@ func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, err
 	return call(ctx, r.back, m)
 }
 
-// mayAsk reports whether a question goes out now. Once one has, none is held back: the handler
-// would ask that one again.
+// mayAsk reports whether to send a question now. After one, none is held back, or it would repeat.
 func (r *run) mayAsk() bool {
 	own := !r.holdsBack || roundtrip.CalledByHandler()
 	r.mu.Lock()

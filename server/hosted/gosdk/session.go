@@ -16,14 +16,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A session is one that the SDK's server has in two forms, as far as they are needed: one of an
-// older revision, in which handlers may push questions, and one of revision 2026-07-28, in which
-// the SDK lets them return questions.
+// A session holds up to two sessions of the SDK's server: one of an older revision, in which
+// handlers may push questions, and one of revision 2026-07-28, in which they may return them.
 type session struct {
 	*peer
 	back      protocol.BackCaller
 	caller    *hosted.Caller
-	opening   json.RawMessage // the client's own parameters of initialize
+	opening   json.RawMessage // the client's initialize parameters
 	life      context.Context // ends with the session
 	end       context.CancelFunc
 	pushing   *connection
@@ -32,7 +31,7 @@ type session struct {
 	mu        sync.Mutex
 	returning *connection // nil: not needed yet
 	lastID    float64
-	waiting   map[any]*run // requests without a response, by their ids
+	waiting   map[any]*run // requests without a response, by id
 }
 
 func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
@@ -51,9 +50,8 @@ func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 	return x, nil
 }
 
-// connectReturning returns the connection for handlers that return their questions. The SDK takes
-// its client for one of revision 2026-07-28 whose requests need not say so. It declares what the
-// client has: nothing is pushed there, and handlers return the questions that the client takes.
+// connectReturning returns the connection for handlers that return questions, of a 2026-07-28
+// client for the SDK. It declares the true capabilities: handlers return only supported questions.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -78,10 +76,8 @@ func (x *session) connectReturning() (*connection, error) {
 
 var errGone = fmt.Errorf("gosdk: %w", protocol.ErrSessionGone)
 
-// Done implements [protocol.LegacySession].
 func (x *session) Done() <-chan struct{} { return x.life.Done() }
 
-// Err implements [protocol.LegacySession].
 func (x *session) Err() error {
 	if x.life.Err() != nil {
 		return errGone
@@ -89,8 +85,7 @@ func (x *session) Err() error {
 	return nil
 }
 
-// Close implements [protocol.LegacySession]. It waits for handlers, unless one was waited for
-// before.
+// Close waits for handlers, unless one was already abandoned.
 func (x *session) Close() error {
 	x.end()
 	x.forget(x)
@@ -118,8 +113,7 @@ func (x *session) Close() error {
 
 const notifyRootsChanged = "notifications/roots/list_changed"
 
-// Notify implements [protocol.LegacySession]. The context lasts until the server has handled the
-// notification.
+// Notify returns when the server has handled the notification.
 func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	own := &jsonrpc.Request{Method: n.Method, Params: n.Params}
 	switch n.Method {
@@ -181,8 +175,7 @@ func (x *session) send(ctx context.Context, c *connection, req *protocol.Request
 	return response, err
 }
 
-// leaveTimeout is how long a handler may go on whose call has been given up: no call is to hang on
-// one that does not look at its context.
+// leaveTimeout is how long an abandoned handler may run that ignores its context: no call may hang.
 const leaveTimeout = 5 * time.Second
 
 func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error) {
@@ -209,7 +202,6 @@ func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error)
 	}
 }
 
-// Handle implements [protocol.LegacySession].
 func (x *session) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
 	*protocol.Response, error) {
 	caller, ok := back.(protocol.BackCaller)
@@ -229,14 +221,13 @@ func (x *session) runHandler(ctx context.Context, req *protocol.Request, back pr
 	known := x.styleOf(name)
 	r := newRun(ctx, x, back)
 	modern := r.caller.Version.Era() == protocol.Modern
-	// In a session of an older revision the SDK itself asks what is returned first, and there alone
-	// it lets a handler push.
+	// In sessions of older revisions the SDK sends returned questions, and handlers may push.
 	if retried || modern && (known == returns || x.opts.TrueRevision) {
 		return x.runReturning(ctx, req, r)
 	}
-	// Whoever returns questions is asked them by the SDK, on goroutines of its own. What is asked
-	// there waits for the end of the handler, which tells whether the SDK did it. Where questions
-	// are asked in place the handler need not run again for that.
+	// The SDK sends returned questions itself, on its own goroutines. Questions from other
+	// goroutines are held back until the handler ends, which tells whether it returned them.
+	// Handlers known to push need not run again for that.
 	r.holdsBack = known == pushes && modern
 	response, err := x.send(ctx, x.pushing, req, r)
 	heldBack := r.hasHeldBack()
@@ -265,7 +256,7 @@ func (x *session) runReturning(ctx context.Context, req *protocol.Request, r *ru
 	return x.send(ctx, c, req, r)
 }
 
-// describeRequest returns what tells handlers apart, and whether the request brings answers.
+// describeRequest returns the handler's name, and whether the request brings answers.
 func describeRequest(req *protocol.Request) (name string, retried bool) {
 	if !protocol.MultiRoundTrip(req.Method) {
 		return req.Method, false

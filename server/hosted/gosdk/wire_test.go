@@ -14,7 +14,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wide is a server with something of each kind.
 func wide() *mcp.Server {
 	s := newServer(&mcp.ServerOptions{PageSize: 2, Instructions: "be <kind>",
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (
@@ -64,7 +63,7 @@ func wide() *mcp.Server {
 	return s
 }
 
-// A plain connection to a server, over the SDK's transport in memory.
+// A plain connects to a server over the SDK's in-memory transport.
 type plain struct {
 	t    testing.TB
 	conn mcp.Connection

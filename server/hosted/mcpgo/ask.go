@@ -11,19 +11,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker puts questions to the client of a session, or of its own request.
+// An asker sends questions to the client of a session or request. It implements
+// [server.SessionWithElicitation], [server.SessionWithSampling] and [server.SessionWithRoots].
 type asker struct {
 	of  *session
 	own *run // nil: a session's
 }
 
-// RequestElicitation implements [server.SessionWithElicitation].
 func (a asker) RequestElicitation(ctx context.Context, request mcp.ElicitationRequest) (
 	*mcp.ElicitationResult, error) {
 	return ask[mcp.ElicitationResult](ctx, a, protocol.MethodElicit, request.Params)
 }
 
-// RequestSampling implements [server.SessionWithSampling].
 func (a asker) RequestSampling(ctx context.Context, request mcp.CreateMessageRequest) (
 	*mcp.CreateMessageResult, error) {
 	result, err := ask[mcp.CreateMessageResult](ctx, a, protocol.MethodCreateMessage,
@@ -37,17 +36,16 @@ func (a asker) RequestSampling(ctx context.Context, request mcp.CreateMessageReq
 	return result, nil
 }
 
-// ListRoots implements [server.SessionWithRoots].
 func (a asker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
 	*mcp.ListRootsResult, error) {
 	return ask[mcp.ListRootsResult](ctx, a, protocol.MethodListRoots, struct{}{})
 }
 
-// ask puts a question to the client of its request. It ends with ctx, and with the request.
+// ask sends a question to the client of its request. It ends with ctx and the request.
 func ask[T any](ctx context.Context, a asker, method string, params any) (*T, error) {
 	r, err := a.findRun(ctx)
 	if errors.Is(err, errUnknown) {
-		// It may be of any call that runs: none goes on without an answer.
+		// It may belong to any running call, so none completes without an answer.
 		_, _ = a.of.back.Call(ctx, &protocol.Request{
 			ID: protocol.IntID(a.of.asked.Add(1)), Method: method})
 	}
@@ -62,7 +60,7 @@ func ask[T any](ctx context.Context, a asker, method string, params any) (*T, er
 	defer cancel(nil)
 	stop := context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })
 	defer stop()
-	r.outbox.flush() // what was sent before the question arrives before it
+	r.outbox.flush() // earlier messages arrive before the question
 	response, err := r.back.Call(ctx, &protocol.Request{
 		ID: protocol.IntID(a.of.asked.Add(1)), Method: method, Params: raw})
 	if err != nil {
@@ -92,8 +90,7 @@ var (
 		"ask with the context of the handler")
 )
 
-// findRun returns the request of a question: that of ctx, or the asker's own, or the only one of
-// the session.
+// findRun returns the request of a question: from ctx, or the asker's own, or the only one.
 func (a asker) findRun(ctx context.Context) (*run, error) {
 	r := runFrom(ctx)
 	if r == nil || r.session != a.of {

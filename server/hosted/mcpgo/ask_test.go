@@ -25,7 +25,6 @@ func form(message string) mcp.ElicitationRequest {
 
 const askedForm = `{"message":"Why?","requestedSchema":{"type":"object"}}`
 
-// addAskers adds a tool for each kind of question.
 func addAskers(s *mcpserver.MCPServer) {
 	addTool(s, "form", func(ctx context.Context, _ mcp.CallToolRequest) (string, error) {
 		a, err := s.RequestElicitation(ctx, form("Why?"))
@@ -113,7 +112,7 @@ func TestErrorsOfTheClientAreThoseOfMCPGo(t *testing.T) {
 
 type markKey struct{}
 
-// TestQuestionFindsItsRequest asks in all the ways that do not name the request by the context.
+// It asks in all ways that do not identify the request by the context.
 func TestQuestionFindsItsRequest(t *testing.T) {
 	var registered mcpserver.ClientSession
 	hooks := &mcpserver.Hooks{}

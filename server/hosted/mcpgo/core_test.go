@@ -19,7 +19,6 @@ type back = hostedtest.Back
 
 var want = hostedtest.Want
 
-// newServer returns a server that offers everything.
 func newServer(opts ...mcpserver.ServerOption) *mcpserver.MCPServer {
 	return mcpserver.NewMCPServer("hosted", "1.0.0", slices.Concat([]mcpserver.ServerOption{
 		mcpserver.WithToolCapabilities(true), mcpserver.WithPromptCapabilities(true),
@@ -28,7 +27,6 @@ func newServer(opts ...mcpserver.ServerOption) *mcpserver.MCPServer {
 	}, opts)...)
 }
 
-// addTool adds a tool whose handler returns a text.
 func addTool(s *mcpserver.MCPServer, name string,
 	f func(ctx context.Context, req mcp.CallToolRequest) (string, error)) {
 	s.AddTool(mcp.NewTool(name),
@@ -41,7 +39,7 @@ func addTool(s *mcpserver.MCPServer, name string,
 		})
 }
 
-// aroundTools is middleware that takes the place of the tools of a name.
+// aroundTools replaces the tools of a name.
 func aroundTools(name string, with mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerMiddleware {
 	return func(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -55,7 +53,7 @@ func aroundTools(name string, with mcpserver.ToolHandlerFunc) mcpserver.ToolHand
 
 const declared = `{"elicitation":{},"sampling":{}}`
 
-// open opens a session of a server, nil: s1 for nobody.
+// open opens a session of a server, by default s1 and anonymous.
 func open(t testing.TB, s *mcpserver.MCPServer, caller *hosted.Caller) *hostedtest.Core {
 	t.Helper()
 	if caller == nil {
@@ -71,7 +69,6 @@ func wantLines(t testing.TB, what string, got []string, lines ...string) {
 	}
 }
 
-// A call is what mcp-go gives a tool.
 type call struct {
 	*mcpserver.MCPServer
 	ctx context.Context

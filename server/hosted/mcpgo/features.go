@@ -9,8 +9,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// features are what mcp-go keeps in a session. It embeds mcp-go's own session for clients in the
-// same process, which mcp-go lets ask whatever the revision.
+// features are session data of mcp-go: server.SessionWithTools to SessionWithResourceSubscriptions.
+// The embedded in-process session may ask in any revision.
 type features struct {
 	*server.InProcessSession
 
@@ -21,63 +21,52 @@ type features struct {
 	uris      map[string]struct{}
 }
 
-// Initialize implements [server.ClientSession]. Handlers send all log messages: rondo's server
-// drops those that the client does not want.
+// Initialize makes handlers send all log messages: rondo's server drops unwanted ones.
 func (f *features) Initialize() {
 	f.InProcessSession.Initialize()
 	f.SetLogLevel(mcp.LoggingLevelDebug)
 }
 
-// GetSessionTools implements [server.SessionWithTools].
 func (f *features) GetSessionTools() map[string]server.ServerTool {
 	return readMap(f, &f.tools)
 }
 
-// SetSessionTools implements [server.SessionWithTools].
 func (f *features) SetSessionTools(tools map[string]server.ServerTool) {
 	writeMap(f, &f.tools, tools)
 }
 
-// GetSessionResources implements [server.SessionWithResources].
 func (f *features) GetSessionResources() map[string]server.ServerResource {
 	return readMap(f, &f.resources)
 }
 
-// SetSessionResources implements [server.SessionWithResources].
 func (f *features) SetSessionResources(resources map[string]server.ServerResource) {
 	writeMap(f, &f.resources, resources)
 }
 
-// GetSessionResourceTemplates implements [server.SessionWithResourceTemplates].
 func (f *features) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
 	return readMap(f, &f.templates)
 }
 
-// SetSessionResourceTemplates implements [server.SessionWithResourceTemplates].
 func (f *features) SetSessionResourceTemplates(to map[string]server.ServerResourceTemplate) {
 	writeMap(f, &f.templates, to)
 }
 
-// SubscribeToResource implements [server.SessionWithResourceSubscriptions].
 func (f *features) SubscribeToResource(uri string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.uris[uri] = struct{}{}
 }
 
-// UnsubscribeFromResource implements [server.SessionWithResourceSubscriptions].
 func (f *features) UnsubscribeFromResource(uri string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.uris, uri)
 }
 
-// SubscribedResources implements [server.SessionWithResourceSubscriptions].
 func (f *features) SubscribedResources() []string {
 	return slices.Sorted(maps.Keys(readMap(f, &f.uris)))
 }
 
-// IsSubscribedToResource implements [server.SessionWithResourceSubscriptions].
 func (f *features) IsSubscribedToResource(uri string) bool {
 	_, ok := readMap(f, &f.uris)[uri]
 	return ok

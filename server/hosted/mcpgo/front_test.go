@@ -16,8 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// newVault returns a server that makes a client of another service for each session, with the
-// token of the session's first call, as vault-mcp-server does. Its middleware asks.
+// newVault returns a server that makes an upstream client for each session, with the token of its
+// first call, like vault-mcp-server. Its middleware asks.
 func newVault() *mcpserver.MCPServer {
 	var clients sync.Map // token by session id
 	s := newServer()

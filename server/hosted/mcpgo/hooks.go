@@ -10,8 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// addHooks adds the hooks of this package, which are called outside of all middleware, to a server
-// that lacks them. The server gets a copy: several servers may share what their author has made.
+// addHooks adds this package's hooks, which run outside all middleware, once to a server. The
+// server gets a copy: several servers may share the original.
 func addHooks(s *server.MCPServer) {
 	var hooks server.Hooks
 	if own := s.GetHooks(); own != nil {
@@ -27,12 +27,12 @@ func addHooks(s *server.MCPServer) {
 	server.WithHooks(&hooks)(s)
 }
 
-// isAddHeaders reports whether a hook is that of this package. Functions cannot be compared.
+// isAddHeaders reports whether a hook is addHeaders. Functions cannot be compared.
 func isAddHeaders(hook server.BeforeAnyHookFunc) bool {
 	return reflect.ValueOf(hook).Pointer() == reflect.ValueOf(addHeaders).Pointer()
 }
 
-// addHeaders gives a request its caller's headers, as mcp-go's HTTP server does.
+// addHeaders sets the caller's headers in a request, as mcp-go's HTTP server does.
 func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	r := runFrom(ctx)
 	if r == nil || r.caller.Header == nil {
@@ -45,8 +45,7 @@ func addHeaders(ctx context.Context, _ any, _ mcp.MCPMethod, message any) {
 	}
 }
 
-// noteURLs keeps the error that needs URLs to be visited: mcp-go hides it from clients that take
-// returned questions.
+// noteURLs keeps the error that requires visits, which mcp-go hides if questions may be returned.
 func noteURLs(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 	r := runFrom(ctx)
 	if r == nil {
@@ -65,7 +64,7 @@ func noteURLs(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 	r.urls = &details
 }
 
-// endSession ends a session that the server has unregistered by itself.
+// endSession ends a session that the server has unregistered.
 func endSession(_ context.Context, s server.ClientSession) {
 	if x, ok := s.(*session); ok {
 		x.end()

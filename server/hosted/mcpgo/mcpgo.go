@@ -1,5 +1,5 @@
-// Package mcpgo puts rondo in front of a server that is built on mcp-go
-// (github.com/mark3labs/mcp-go, v1.2.0 or later), whose handlers stay as they are:
+// Package mcpgo puts rondo in front of a server built on mcp-go (github.com/mark3labs/mcp-go,
+// v1.2.0 or later), whose handlers stay unchanged:
 //
 //	front, err := mcpgo.New(mcpServer, nil)
 //	if err != nil {
@@ -7,8 +7,8 @@
 //	}
 //	handler, err := front.Handler(nil) // or front.Server().ServeStdio(ctx)
 //
-// Package hosted says what clients and handlers see. Handlers of tools and prompts may return their
-// questions to every client, so the revision that they read from their session is 2026-07-28.
+// See package hosted for what clients and handlers see. Handlers of tools and prompts may return
+// questions to every client, so their session's revision is 2026-07-28.
 package mcpgo
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// New returns rondo's server in front of s, which serves everybody. s must not be nil, and must not
+// New returns rondo's server in front of s, which serves all callers, must not be nil, and must not
 // serve yet, see [Peer]; opts may be nil. It fails as [hosted.New] does.
 func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
 	if s == nil {
@@ -30,10 +30,9 @@ func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
 	return hosted.New(hosted.One(Peer(s)), opts)
 }
 
-// NewEach returns rondo's server in front of those that makeServer makes: one for each session of
-// the hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. It may return
-// a server that it has returned before. Its context is that of the request that needs the session.
-// Calls may overlap.
+// NewEach returns rondo's server in front of servers from makeServer: one for each session of the
+// hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. It may return the
+// same server again. Its context is that of the request that needs the session. Calls may overlap.
 func NewEach(
 	makeServer func(ctx context.Context, caller *hosted.Caller) (*server.MCPServer, error),
 	opts *hosted.Options,

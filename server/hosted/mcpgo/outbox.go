@@ -7,30 +7,29 @@ import (
 )
 
 const (
-	// requestRoom is how many notifications of a request wait to be passed on. A handler that
-	// sends more waits for half of them: the other half is for goroutines that send meanwhile.
+	// requestRoom is the queue length of a request's notifications. Its handler blocks at half of
+	// it, so that other goroutines can send.
 	requestRoom = 128
-	// sessionRoom is how many notifications of a session wait. Whoever sends to all sessions must
-	// not wait for one of them, so mcp-go refuses what exceeds it, and calls its OnError hooks.
+	// sessionRoom is the queue length of a session's notifications. Broadcasts must not wait for
+	// one session, so mcp-go drops the excess, and calls its OnError hooks.
 	sessionRoom = 1024
 )
 
-// An outbox passes on notifications, in order. mcp-go drops what does not fit into the channel of a
-// session at once. The goroutine that empties the channel runs from the first notification on.
+// An outbox sends notifications in order. mcp-go drops what does not fit into a session's channel.
+// The goroutine that empties the channel starts with the first notification.
 type outbox struct {
 	send func(mcp.JSONRPCNotification)
 	room int
 
 	mu     sync.Mutex
 	queue  chan mcp.JSONRPCNotification // nil: nothing was sent
-	syncs  chan chan struct{}           // closed in turn when the queue has been emptied
+	syncs  chan chan struct{}           // each closed when the queue is empty
 	stop   chan struct{}
 	ended  chan struct{}
 	closed bool
 }
 
-// open returns the channel for notifications. Those of a request wait for room. What is sent after
-// close is lost.
+// open returns the channel for notifications, for a request once there is room.
 func (o *outbox) open() chan<- mcp.JSONRPCNotification {
 	o.mu.Lock()
 	if o.queue == nil && !o.closed {
@@ -68,7 +67,7 @@ func (o *outbox) empty() {
 	}
 }
 
-// flush waits until what has been sent so far is passed on.
+// flush waits until earlier messages have been sent.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	unused := o.queue == nil
@@ -84,7 +83,7 @@ func (o *outbox) flush() {
 	}
 }
 
-// abandon ends the goroutine, and does not wait for it.
+// abandon ends the goroutine without waiting.
 func (o *outbox) abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +93,7 @@ func (o *outbox) abandon() {
 	o.closed = true
 }
 
-// close passes on what has been sent, and ends the goroutine.
+// close sends what is queued, and ends the goroutine.
 func (o *outbox) close() {
 	o.abandon()
 	o.flush()

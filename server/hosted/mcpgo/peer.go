@@ -13,10 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// Peer returns a server of mcp-go as the peer of a hosted server: for a [hosted.Source] of one's
-// own. It sets a copy of the server's hooks that has more, so the server must not serve yet, and
-// hooks that are added later must be added to those that GetHooks returns. Further calls for the
-// server change nothing.
+// Peer returns a server of mcp-go as a peer, for a custom [hosted.Source]. It replaces the server's
+// hooks by an extended copy, so s must not serve yet, and later hooks must be added to those that
+// GetHooks returns. Further calls for s change nothing.
 func Peer(s *server.MCPServer) hosted.Peer {
 	addHooks(s)
 	return &peer{server: s, sessions: map[*session]struct{}{}}
@@ -30,14 +29,13 @@ type peer struct {
 	closed   bool
 }
 
-// OpenSession implements [hosted.Peer].
 func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := newSession(p, hosted.CallerFrom(ctx), back)
 	cleanUp := x.end
 	defer func() { cleanUp() }() // also where a hook of the server panics
 	if err := p.server.RegisterSession(ctx, x); err != nil {
-		cleanUp = x.cancel // the session that is registered under this id is another
+		cleanUp = x.cancel // another session has this id
 		return nil, nil, fmt.Errorf("mcpgo: %w", err)
 	}
 	if !p.add(x) {
@@ -67,7 +65,6 @@ func (p *peer) remove(x *session) {
 	delete(p.sessions, x)
 }
 
-// Close implements [hosted.Peer]: it closes all sessions.
 func (p *peer) Close() error {
 	p.mu.Lock()
 	p.closed = true

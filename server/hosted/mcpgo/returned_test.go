@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// asking returns what asks for the questions of both eras.
+// asking asks the questions of both eras.
 func asking(state string) *mcpserver.InputRequestBuilder {
 	return mcpserver.NewInputRequestBuilder(state).Elicit("why", form("Why?").Params).Roots("dirs")
 }
@@ -148,7 +148,6 @@ func TestURLErrorsHaveTheirCode(t *testing.T) {
 		"resource not found")
 }
 
-// TestHeadersReachWhateverTakesRequests holds that middleware, hooks and handlers see the headers.
 func TestHeadersReachWhateverTakesRequests(t *testing.T) {
 	seen := map[string]string{}
 	see := func(where string, h http.Header) { seen[where] = h.Get("X-Tenant") }

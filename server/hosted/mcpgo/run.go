@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// leaveTimeout is how long a handler may go on whose request has been given up: no caller is to
-// wait for one that does not look at its context.
+// leaveTimeout is how long an abandoned handler may run that ignores its context.
 const leaveTimeout = 5 * time.Second
 
 // A run is a request while the server handles it, and the session that its handler sees.
@@ -51,8 +50,7 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Handle implements [protocol.LegacySession]. The handler has a goroutine of its own: it may never
-// return.
+// Handle runs the handler on its own goroutine: it may never return.
 func (x *session) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (
 	*protocol.Response, error) {
 	caller, ok := back.(protocol.BackCaller)
@@ -94,7 +92,7 @@ func (x *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	return r.readAnswer(req, o.answer)
 }
 
-// begin returns nil where the session has ended.
+// begin returns nil if the session has ended.
 func (x *session) begin(ctx context.Context, method string, back protocol.BackCaller) *run {
 	r := &run{session: x, back: back, method: method, caller: hosted.CallerFrom(ctx)}
 	if r.caller == nil {
@@ -114,7 +112,7 @@ func (x *session) begin(ctx context.Context, method string, back protocol.BackCa
 	return r
 }
 
-// end is the end of a request, though its handler may go on.
+// end ends a request, whose handler may still run.
 func (r *run) end() {
 	r.session.mu.Lock()
 	delete(r.running, r)
@@ -162,7 +160,7 @@ func (r *run) readAnswer(req *protocol.Request, answer mcp.JSONRPCMessage) (
 	return response, nil
 }
 
-// findQuestions keeps, of a result that asks, the questions and the state alone.
+// findQuestions reduces a result that asks to its questions and state.
 func findQuestions(result any) any {
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
@@ -179,8 +177,7 @@ func findQuestions(result any) any {
 	return result
 }
 
-// ProtocolVersion implements [server.SessionWithProtocolVersion]. For clients of revision
-// 2026-07-28 mcp-go leaves returned questions in the result, and asks those of older ones itself.
+// ProtocolVersion is 2026-07-28 where questions may be returned: else mcp-go sends them itself.
 func (r *run) ProtocolVersion() string {
 	switch r.method {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:
@@ -189,8 +186,7 @@ func (r *run) ProtocolVersion() string {
 	return r.session.ProtocolVersion()
 }
 
-// NotificationChannel implements [server.ClientSession]. After its end a request has that of the
-// session.
+// NotificationChannel returns the session's channel once the request has ended.
 func (r *run) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	r.session.mu.Lock()
 	_, runs := r.running[r]

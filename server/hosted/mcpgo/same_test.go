@@ -15,13 +15,11 @@ import (
 
 type completing struct{}
 
-// CompletePromptArgument implements server.PromptCompletionProvider.
 func (completing) CompletePromptArgument(_ context.Context, prompt string,
 	a mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
 	return &mcp.Completion{Values: []string{prompt + a.Value}, Total: 1}, nil
 }
 
-// newRichServer returns a server with something of every kind.
 func newRichServer() *mcpserver.MCPServer {
 	s := newServer(mcpserver.WithInstructions("Be <kind> & quick."), mcpserver.WithTitle("T"),
 		mcpserver.WithPromptCompletionProvider(completing{}), mcpserver.WithPaginationLimit(2),

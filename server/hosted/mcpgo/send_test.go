@@ -42,7 +42,7 @@ func TestWhatAHandlerSendsBelongsToItsRequest(t *testing.T) {
 		if err = s.SendNotificationToClient(ctx, "x/custom", nil); err != nil {
 			return "", err
 		}
-		// These belong to no request.
+		// Unrelated to any request.
 		s.SendNotificationToAllClients("x/all", map[string]any{"a": 1})
 		session := mcpserver.ClientSessionFromContext(ctx)
 		err = s.SendNotificationToSpecificClient(session.SessionID(), "x/one", nil)
@@ -195,7 +195,6 @@ func TestSessionHasItsOwnFeatures(t *testing.T) {
 		"-32602 tool 'own' not found: tool not found")
 }
 
-// readText returns a resource handler that returns a text.
 func readText(text string) mcpserver.ResourceHandlerFunc {
 	return func(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		return []mcp.ResourceContents{

@@ -15,8 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// A session is one that mcp-go has registered. A request sees a [run] in its place, which sends
-// what belongs to the request.
+// A session is registered with mcp-go. Handlers see a [run] instead, which sends its messages.
 type session struct {
 	*features
 	asker
@@ -26,7 +25,7 @@ type session struct {
 	cancel context.CancelFunc
 	ended  atomic.Bool
 	asked  atomic.Int64 // questions
-	outbox outbox       // of what belongs to no request
+	outbox outbox       // of messages unrelated to requests
 	back   protocol.BackCaller
 
 	mu      sync.Mutex
@@ -55,12 +54,10 @@ func notify(ctx context.Context, back protocol.Back, n mcp.JSONRPCNotification) 
 	}
 }
 
-// NotificationChannel implements [server.ClientSession].
 func (x *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return x.outbox.open() }
 
 var errGone = fmt.Errorf("mcpgo: %w", protocol.ErrSessionGone)
 
-// Notify implements [protocol.LegacySession].
 func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	if x.ended.Load() {
 		return errGone
@@ -72,7 +69,7 @@ func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return err
 }
 
-// Close implements [protocol.LegacySession]. A panic of the server's hooks is its error.
+// Close returns a panic of the server's hooks as an error.
 func (x *session) Close() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -83,7 +80,7 @@ func (x *session) Close() (err error) {
 	return nil
 }
 
-// end may be called again by the hooks that it calls.
+// end may be called again by hooks that it calls.
 func (x *session) end() {
 	if !x.ended.CompareAndSwap(false, true) {
 		return
@@ -94,10 +91,8 @@ func (x *session) end() {
 	x.peer.server.UnregisterSession(context.WithoutCancel(x.life), x.SessionID())
 }
 
-// Done implements [protocol.LegacySession].
 func (x *session) Done() <-chan struct{} { return x.life.Done() }
 
-// Err implements [protocol.LegacySession].
 func (x *session) Err() error {
 	if x.life.Err() != nil {
 		return errGone

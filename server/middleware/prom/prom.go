@@ -1,4 +1,4 @@
-// Package prom has the metrics of servers and routers kept for Prometheus.
+// Package prom exports server and router metrics to Prometheus.
 package prom
 
 import (
@@ -10,9 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// New returns a sink that registers metrics with registerer; nil is none. Servers that use the same
-// registerer and the same options are added up in the same series; to tell servers apart, wrap it
-// with [prometheus.WrapRegistererWith].
+// New returns a sink that registers metrics with registerer; nil disables them. Servers with equal
+// registerer and options share series; separate them with [prometheus.WrapRegistererWith].
 func New(registerer prometheus.Registerer) event.MetricSink {
 	if registerer == nil {
 		return nil
@@ -22,7 +21,6 @@ func New(registerer prometheus.Registerer) event.MetricSink {
 
 type sink struct{ registerer prometheus.Registerer }
 
-// Register implements [event.MetricSink].
 func (s sink) Register(table []event.Series) ([]event.Vector, error) {
 	r := &registration{registerer: s.registerer}
 	vectors := make([]event.Vector, len(table))
@@ -37,7 +35,7 @@ func (s sink) Register(table []event.Series) ([]event.Vector, error) {
 	return vectors, nil
 }
 
-// registration registers collectors until the first error.
+// A registration registers collectors until the first error.
 type registration struct {
 	registerer prometheus.Registerer
 	added      []prometheus.Collector
@@ -68,7 +66,7 @@ func (r *registration) newVector(s *event.Series) event.Vector {
 	return func(values ...string) event.Instrument { return vec.WithLabelValues(values...) }
 }
 
-// register returns c, or the collector that is registered in its place already.
+// register returns c, or the collector already registered in its place.
 func register[C prometheus.Collector](r *registration, c C) C {
 	r.err = r.registerer.Register(c)
 	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](r.err); ok {
@@ -83,8 +81,6 @@ func register[C prometheus.Collector](r *registration, c C) C {
 	return c
 }
 
-// A histogram is an instrument.
 type histogram struct{ prometheus.Observer }
 
-// Add implements [event.Instrument].
 func (h histogram) Add(value float64) { h.Observe(value) }

@@ -1,4 +1,4 @@
-// Package sloglog has the log entries of servers and routers written with log/slog.
+// Package sloglog writes the log entries of servers and routers with log/slog.
 package sloglog
 
 import (
@@ -10,9 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// New returns a sink that writes to the handler of logger; nil is none. The handler gets the
-// context of the request, and is not called where it reports that a level is not enabled. Entries
-// have no source: it would be in these packages. Levels are those of slog with the same names.
+// New returns a sink that writes to the handler of logger; nil is silent. The handler gets the
+// request's context, and only enabled levels, named as in slog. Entries have no source.
 func New(logger *slog.Logger) event.LogSink {
 	if logger == nil {
 		return nil
@@ -25,15 +24,13 @@ type sink struct {
 	encoders sync.Pool // of *encoder
 }
 
-// levelOf returns the level of slog, between which there are three others.
+// levelOf returns slog's level: its levels are four apart.
 func levelOf(level event.Level) slog.Level { return slog.Level(level) * 4 }
 
-// Enabled implements [event.LogSink].
 func (s *sink) Enabled(ctx context.Context, level event.Level) bool {
 	return s.handler.Enabled(ctx, levelOf(level))
 }
 
-// Write implements [event.LogSink].
 func (s *sink) Write(ctx context.Context, level event.Level, name string, entry event.Entry) {
 	e, ok := s.encoders.Get().(*encoder)
 	if !ok {
@@ -58,22 +55,16 @@ var _ event.Encoder = (*encoder)(nil)
 
 func (e *encoder) add(a slog.Attr) { e.attrs = append(e.attrs, a) }
 
-// AddString implements [event.Encoder].
 func (e *encoder) AddString(name, value string) { e.add(slog.String(name, value)) }
 
-// AddInt64 implements [event.Encoder].
 func (e *encoder) AddInt64(name string, value int64) { e.add(slog.Int64(name, value)) }
 
-// AddFloat64 implements [event.Encoder].
 func (e *encoder) AddFloat64(name string, value float64) { e.add(slog.Float64(name, value)) }
 
-// AddBool implements [event.Encoder].
 func (e *encoder) AddBool(name string, value bool) { e.add(slog.Bool(name, value)) }
 
-// AppendItem implements [event.Encoder].
 func (e *encoder) AppendItem(value string) { e.items = append(e.items, value) }
 
-// AddItems implements [event.Encoder].
 func (e *encoder) AddItems(name string) {
 	if e.items == nil {
 		e.items = []string{} // not null in JSON

@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// newJSON returns handlers of slog and zap that write the same lines where they get the same.
+// newJSON returns handlers of slog and zap that write the same lines for the same entries.
 func newJSON(level slog.Level) (viaSlog, viaZap event.LogSink, slogged, zapped *bytes.Buffer) {
 	slogged, zapped = &bytes.Buffer{}, &bytes.Buffer{}
 	handler := slog.NewJSONHandler(slogged, &slog.HandlerOptions{Level: level,
@@ -38,7 +38,7 @@ func newJSON(level slog.Level) (viaSlog, viaZap event.LogSink, slogged, zapped *
 	return sloglog.New(slog.New(handler)), zaplog.New(zap.New(core)), slogged, zapped
 }
 
-// happen lets a log see events and requests of all kinds.
+// happen logs events and requests of all kinds.
 func happen(t *testing.T, sink event.LogSink) {
 	log := middleware.NewLog(sink, nil)
 	where := event.Where{Version: protocol.Latest, Method: protocol.MethodCallTool,
@@ -74,8 +74,7 @@ func happen(t *testing.T, sink event.LogSink) {
 	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`))
 }
 
-// TestEntriesAreThoseOfZap compares lines of JSON, but for the times and ids in them that differ
-// from run to run.
+// Lines of JSON are equal, apart from times and ids.
 func TestEntriesAreThoseOfZap(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
 		viaSlog, viaZap, slogged, zapped := newJSON(level)
@@ -108,7 +107,7 @@ func lines(b *bytes.Buffer) []string {
 	return all
 }
 
-// A picky handler keeps records, of requests that ask for it alone.
+// A picky handler keeps records, only of requests that ask for it.
 type picky struct {
 	slog.Handler
 	t    *testing.T
@@ -129,7 +128,7 @@ func (p picky) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestAHandlerChoosesByContextAndKeepsRecords: what was kept stays as it was.
+// Kept records do not change.
 func TestAHandlerChoosesByContextAndKeepsRecords(t *testing.T) {
 	var kept []slog.Record
 	sink := sloglog.New(slog.New(picky{nil, t, &kept}))

@@ -1,4 +1,4 @@
-// Package zaplog has the log entries of servers and routers written with zap.
+// Package zaplog writes the log entries of servers and routers with zap.
 package zaplog
 
 import (
@@ -11,9 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// New returns a sink that writes to logger; nil is none. Entries have neither the caller nor the
-// stack that logger may be set to add: both would be of these packages. That of a panic is a field
-// of its entry.
+// New returns a sink that writes to logger; nil is silent. Entries have neither caller nor stack,
+// which would be of these packages; the stack of a panic is a field.
 func New(logger *zap.Logger) event.LogSink {
 	if logger == nil {
 		return nil
@@ -27,12 +26,10 @@ type sink struct {
 	encoders sync.Pool // of *encoder
 }
 
-// Enabled implements [event.LogSink].
 func (s *sink) Enabled(_ context.Context, level event.Level) bool {
 	return s.logger.Core().Enabled(zapcore.Level(level)) // the numbers are the same
 }
 
-// Write implements [event.LogSink].
 func (s *sink) Write(_ context.Context, level event.Level, name string, entry event.Entry) {
 	if checked := s.logger.Check(zapcore.Level(level), name); checked != nil {
 		r := &record{sink: s, entry: entry}
@@ -41,17 +38,15 @@ func (s *sink) Write(_ context.Context, level event.Level, name string, entry ev
 	}
 }
 
-// A record is an entry as one field that writes all of its members itself: a dozen fields of zap
-// are a kilobyte, for each entry. The field lies in the record, so that both are one piece of
-// memory.
+// A record is an entry as one field that writes its members itself: a dozen zap fields would take a
+// kilobyte. The field lies in the record, so that both are one allocation.
 type record struct {
 	sink  *sink
 	entry event.Entry
 	field [1]zap.Field // the record itself
 }
 
-// MarshalLogObject implements [zapcore.ObjectMarshaler]. A core may call it again later, and from
-// several goroutines.
+// MarshalLogObject may be called again later and concurrently.
 func (r *record) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	e, ok := r.sink.encoders.Get().(*encoder)
 	if !ok {
@@ -70,17 +65,14 @@ type encoder struct {
 	items []string
 }
 
-// AppendItem implements [event.Encoder].
 func (e *encoder) AppendItem(value string) { e.items = append(e.items, value) }
 
-// AddItems implements [event.Encoder].
 func (e *encoder) AddItems(name string) {
 	_ = e.AddArray(name, e) // MarshalLogArray has no error
 	clear(e.items)
 	e.items = e.items[:0]
 }
 
-// MarshalLogArray implements [zapcore.ArrayMarshaler].
 func (e *encoder) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, item := range e.items {
 		out.AppendString(item)

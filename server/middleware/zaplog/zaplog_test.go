@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// TestKeptEntriesStayAsTheyWere: a core may keep entries, and encode them later and at once.
+// A core may keep entries, and encode them later and concurrently.
 func TestKeptEntriesStayAsTheyWere(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	log := middleware.NewLog(zaplog.New(zap.New(core)), nil)
