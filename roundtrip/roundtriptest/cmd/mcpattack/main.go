@@ -223,13 +223,17 @@ func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdic
 	}
 	printLine(out, era, tool, summary)
 	for _, what := range v.Skipped {
-		printLine(out, era, tool, "  not tried: "+what)
+		printLine(out, era, tool, "  not tried: "+switches.Replace(what))
 	}
 	for _, what := range v.Open {
 		printLine(out, era, tool, "  OPEN: "+what)
 	}
 	return len(v.Open) > 0
 }
+
+// switches says what enables an attack here.
+var switches = strings.NewReplacer("Subject.SingleUse", "-single-use", "Subject.TwoUsers", envOther,
+	"Subject.Later is not set, and this attack needs it", "it takes a test with Subject.Later")
 
 func printLine(out io.Writer, era protocol.Era, tool, text string) {
 	fmt.Fprintf(out, "%s  %s  %s\n", eraName(era), oneLine(tool, 60), oneLine(text, 240))
