@@ -222,6 +222,9 @@ func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdic
 		summary = "asks nothing"
 	}
 	printLine(out, era, tool, summary)
+	switches := strings.NewReplacer("Subject.SingleUse", "-single-use",
+		"Subject.TwoUsers", envOther,
+		"Subject.Later is not set, and this attack needs it", "it takes a test with Subject.Later")
 	for _, what := range v.Skipped {
 		printLine(out, era, tool, "  not tried: "+switches.Replace(what))
 	}
@@ -230,10 +233,6 @@ func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdic
 	}
 	return len(v.Open) > 0
 }
-
-// switches says what enables an attack here.
-var switches = strings.NewReplacer("Subject.SingleUse", "-single-use", "Subject.TwoUsers", envOther,
-	"Subject.Later is not set, and this attack needs it", "it takes a test with Subject.Later")
 
 func printLine(out io.Writer, era protocol.Era, tool, text string) {
 	fmt.Fprintf(out, "%s  %s  %s\n", eraName(era), oneLine(tool, 60), oneLine(text, 240))
