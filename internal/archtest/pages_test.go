@@ -172,6 +172,7 @@ func anchors(page string) map[string]bool {
 // quoted are files that pages show whole, because tests use or write them.
 var quoted = []struct{ file, page, block string }{
 	{"internal/interop/testdata/comparison.md", "README.md", "\n\n%\n"},
+	{"examples/first/ask.sh", "examples/README.md", "```\n%```\n"},
 }
 
 func TestPagesShowTestedFiles(t *testing.T) {

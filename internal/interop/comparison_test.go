@@ -162,7 +162,7 @@ var compared = []struct {
 			return succeeds(t, dialRondo, modern, tool("strict", nil), "deleted") &&
 				succeeds(t, dialRondoLegacy, legacy, tool("strict", nil), "deleted")
 		}},
-	{"both: a tool cannot complete without an answer, even if it ignores the error",
+	{"both: a tool cannot complete while its question has no answer, even if it ignores the error",
 		carelessToolStops},
 	{"both: an answer that does not fit the form never reaches the tool", unfitAnswerStops},
 	{"both: a resource can ask before it is read", func(t *testing.T, l library) bool {

@@ -6,15 +6,22 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// RunAttack runs one attack, for subjects that deserve it and in bubbles, which have no subtests.
+// RunAttack runs attacks and returns the findings of the last, for subjects that deserve it and in
+// bubbles, which have no subtests.
 func RunAttack(t testing.TB, subject Subject, flow Flow,
-	name string) (problems []error, cannot string) {
+	names ...string) (problems []error, cannot string) {
 	victim, err := attack.NewVictim(subject.forJudge(t), flow.forJudge())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return victim.Attack(subject.forJudge(t), name)
+	for _, name := range names {
+		problems, cannot = victim.Attack(subject.forJudge(t), name)
+	}
+	return problems, cannot
 }
+
+// CheckNever is what Run finds wrong with the effects that flows must not have.
+func CheckNever(subject Subject, flows ...Flow) error { return checkNever(subject, flows) }
 
 // AttackNames are the names of all attacks on servers without a page.
 func AttackNames() []string { return new(attack.Target).AttackNames() }

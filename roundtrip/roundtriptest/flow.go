@@ -19,7 +19,7 @@ type Flow struct {
 	Want string
 	// Fails is part of the error that ends the flow instead, with isError or of JSON-RPC.
 	Fails        string
-	Never        []string                     // effects that must not happen
+	Never        []string                     // effects that happen only in other flows
 	Capabilities *protocol.ClientCapabilities // the client's; nil: all
 	Golden       string                       // file with the transcript; "": none
 }
@@ -113,6 +113,12 @@ func Roots(uris ...string) Answer {
 	}
 	data, err := json.Marshal(map[string]any{"roots": roots})
 	return newAnswer(data, err, protocol.KindListRoots)
+}
+
+// Optional says that the tool may go on without this answer. [Attack] then does not refuse it.
+func (a Answer) Optional() Answer {
+	a.answer.Optional = true
+	return a
 }
 
 // Then answers a repetition of the question with next, to correct an invalid a.

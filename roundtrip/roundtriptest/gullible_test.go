@@ -38,7 +38,8 @@ func (g gullible) Handle(_ context.Context, req *protocol.Request,
 		if strings.Contains(strings.ToLower(string(raw)), "accept") {
 			g.effects.Mark("deploy")
 			result = `{"resultType":"complete","content":[{"type":"text","text":"deployed"}]}`
-		} else if strings.Contains(string(raw), "roots") || string(raw) == "null" {
+		} else if strings.Contains(string(raw), "roots") || string(raw) == "null" ||
+			strings.Contains(string(raw), "decline") {
 			g.effects.Mark("deploy")
 		}
 	}
@@ -54,6 +55,7 @@ func TestGullible(t *testing.T) {
 	subject := roundtriptest.Subject{
 		Connect: func(testing.TB, string) protocol.Peer { return gullible{effects} },
 		Effects: effects, TwoUsers: true, SingleUse: true, Later: func(time.Duration) {},
+		Eras: []protocol.Era{protocol.Modern},
 	}
 	flow := roundtriptest.Flow{
 		Request: roundtriptest.Tool("deploy", Deploy{"prod"}), Want: "deployed",
@@ -68,8 +70,8 @@ func TestGullible(t *testing.T) {
 			t.Errorf("%s: nothing was found wrong", name)
 		}
 	}
-	if n := len(roundtriptest.AttackNames()); n != 13 {
-		t.Errorf("%d attacks, want 13", n)
+	if n := len(roundtriptest.AttackNames()); n != 14 {
+		t.Errorf("%d attacks, want 14", n)
 	}
 }
 
@@ -105,11 +107,81 @@ func TestGullibleOfModels(t *testing.T) {
 	}
 	for _, name := range roundtriptest.AttackNames() {
 		problems, why := roundtriptest.RunAttack(t, subject, flow, name)
-		if skipped := name == "smuggle" || name == "wrong content"; skipped != (why != "") {
+		skipped := name == "refuse" || name == "smuggle" || name == "wrong content"
+		if skipped != (why != "") {
 			t.Errorf("%s: skipped because of %q", name, why)
 		} else if !skipped && len(problems) == 0 {
 			t.Errorf("%s: nothing was found wrong", name)
 		}
+	}
+}
+
+// TestIgnoredRefusal: a tool that goes on after a refusal is found in both eras, by its result or
+// by an effect, and the report names the cause.
+func TestIgnoredRefusal(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	srv := newServer(t, effects, roundtrip.Options{})
+	careless := func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "Charge?")
+		switch {
+		case ctx.Err() != nil: // there is no answer yet
+			return nil, err
+		case call.Name == "acts":
+			effects.Mark("charge")
+			return server.Text("charged"), err
+		}
+		return server.Text("charged"), nil
+	}
+	for _, name := range []string{"completes", "acts"} {
+		server.AddRawTool(srv, server.Tool{Name: name}, careless)
+	}
+	subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
+	for name, want := range map[string]string{"completes": "got charged",
+		"acts": "these effects happened: charge"} {
+		flow := roundtriptest.Flow{Request: roundtriptest.Tool(name, nil),
+			Want: "charged", Answers: roundtriptest.Answers{"confirm": because("tested")}}
+		problems, _ := roundtriptest.RunAttack(t, subject, flow, "refuse")
+		text := errors.Join(problems...).Error()
+		if len(problems) != 4 || strings.Count(text, want) != 4 || !strings.Contains(text,
+			`decline of question "confirm" in a session: the tool goes on as if`) {
+			t.Errorf("%s: %v", name, problems)
+		}
+		if _, why := roundtriptest.RunAttack(t, subject, flow, "refuse", "smuggle"); why == "" {
+			t.Errorf("%s: smuggle reports it once more", name)
+		}
+		flow.Answers["confirm"] = because("tested").Optional()
+		if _, why := roundtriptest.RunAttack(t, subject, flow, "refuse"); why == "" {
+			t.Errorf("%s: an optional question was refused", name)
+		}
+	}
+}
+
+// TestEffectThatNeverHappens: a misspelt name in Never cannot pass unnoticed.
+func TestEffectThatNeverHappens(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	srv := newServer(t, effects, roundtrip.Options{})
+	subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
+	accept, decline := flows()[0], flows()[1]
+	roundtriptest.FindProblems(t, subject, decline)
+	if roundtriptest.CheckNever(subject, decline) == nil {
+		t.Error("no flow has had the effect, and nothing says so")
+	}
+	roundtriptest.FindProblems(t, subject, accept)
+	roundtriptest.FindProblems(t, subject, decline)
+	if err := roundtriptest.CheckNever(subject, decline); err != nil {
+		t.Errorf("a flow has had the effect: %v", err)
+	}
+}
+
+// TestRefusalAtOnce: over a connection it counts as unseen, and the finding says what to set.
+func TestRefusalAtOnce(t *testing.T) {
+	subject := roundtriptest.Subject{
+		Connect: overHTTP(t, newServer(t, &roundtriptest.Effects{}, roundtrip.Options{}))}
+	problems := errors.Join(roundtriptest.FindProblems(t, subject, roundtriptest.Flow{
+		Request: roundtriptest.Tool("order", Deploy{"prod"}), Fails: "declined: region",
+		Answers: roundtriptest.Answers{"region": roundtriptest.Decline()}})...)
+	if problems == nil || !strings.Contains(problems.Error(), "MinHumanTime of the server to -1") {
+		t.Error(problems)
 	}
 }
 
@@ -147,6 +219,13 @@ func TestFindings(t *testing.T) {
 			roundtriptest.Flow{Request: deploy,
 				Answers: roundtriptest.Answers{"confirm": because("tested"),
 					"twice": roundtriptest.Decline()}}},
+		{"a misspelt answer", `answers to ["confrim"], which was not asked`,
+			roundtriptest.Flow{Request: deploy,
+				Answers: roundtriptest.Answers{"confrim": because("tested")}}},
+		{"an answer that does not fit", `question "region" was asked again after the answer {"ac`,
+			roundtriptest.Flow{Request: roundtriptest.Tool("order", Deploy{"prod"}),
+				Answers: roundtriptest.Answers{"region": roundtriptest.Accept(Region{"moon"}),
+					"sure": because("tested")}}},
 		{"an answer that has no JSON", `answer to "confirm"`,
 			roundtriptest.Flow{Request: deploy,
 				Answers: roundtriptest.Answers{"confirm": roundtriptest.Accept(func() {})}}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
@@ -19,11 +20,28 @@ import (
 // stopped. With Subject.Browser it also plays flows of forms with a client that shows links only,
 // and with one that shows nothing: the user answers on the page. With Subject.Effects it logs the
 // effects of each round, the cost of replay.
+// An effect in Never must have happened in another flow, of this call or one before.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
+	played := 0 // go test -run leaves some out
 	for _, flow := range flows {
-		t.Run(flow.Name, func(t *testing.T) { runFlow(t, subject, flow) })
+		t.Run(flow.Name, func(t *testing.T) { played++; runFlow(t, subject, flow) })
 	}
+	if played == len(flows) && !t.Failed() && subject.Effects != nil {
+		if err := checkNever(subject, flows); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// checkNever wants each effect of Never to happen in another flow: a misspelt one never does.
+func checkNever(subject Subject, flows []Flow) error {
+	for _, flow := range flows {
+		if err := subject.Effects.seen.CheckNever(flow.Never); err != nil {
+			return fmt.Errorf("%s: %w", flow.Name, err)
+		}
+	}
+	return nil
 }
 
 // runFlow plays one flow. The modern era comes first, because only its questions have keys.
@@ -117,6 +135,9 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 // that leg as an attacker would who sees everything that the client sees. Each attack is a subtest
 // with its own flow. No attack may complete the flow, or cause an effect of its completion.
 //
+// Before that it declines and cancels each form and link that the flow accepts, in both eras: the
+// tool must not complete as it does after an accept, nor have effects that it has then.
+//
 // The flow must complete, and its last round must not refuse everything. Attacks that need an unset
 // field of the subject are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
@@ -126,15 +147,17 @@ func Attack(t *testing.T, subject Subject, flow Flow) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range target.AttackNames() {
-		t.Run(name, func(t *testing.T) {
-			problems, skipped := victim.Attack(subject.forJudge(t), name)
-			if skipped != "" {
-				t.Skip("roundtriptest: " + skipped)
-			}
-			reportProblems(t, problems)
-		})
-	}
+	t.Run(strings.TrimSpace("attack "+flow.Name), func(t *testing.T) {
+		for _, name := range target.AttackNames() {
+			t.Run(name, func(t *testing.T) {
+				problems, skipped := victim.Attack(subject.forJudge(t), name)
+				if skipped != "" {
+					t.Skip("roundtriptest: " + skipped)
+				}
+				reportProblems(t, problems)
+			})
+		}
+	})
 }
 
 func reportProblems(t *testing.T, problems []error) {

@@ -167,7 +167,8 @@ func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
 func (h *Handler) findSession(ids []string, p protocol.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
 		return nil, badRequestFault(words.RefusedNoSession,
-			"invalid request: needs one Mcp-Session-Id header, with the id from the response to initialize")
+			"invalid request: needs one Mcp-Session-Id header, with the id from the response to "+
+				"initialize; or MCP-Protocol-Version: 2026-07-28, for a request of that revision")
 	}
 	return h.sessions.acquireSession(ids[0], p)
 }

@@ -74,18 +74,27 @@ func (v *Victim) listAttacks() []attack {
 	}
 	singleUse := unset("SingleUse", v.target.SingleUse)
 	accept, arguments, noPage := "the last round accepts no form and no link", "", ""
+	refuse := ""
 	if !v.honest.CanUsePage() {
 		noPage = "a question of the flow has no page"
+	}
+	if !slices.ContainsFunc(v.honest.asked, canRefuse) {
+		refuse = "the flow accepts no form and no link"
 	}
 	for _, r := range v.honest.next.responses {
 		if accepts(r.Result) {
 			accept = ""
 		}
 	}
+	smuggle := unset("Lossy", !v.target.Lossy)
+	if v.goesOn {
+		smuggle = "the tool goes on after a plain refusal: mend what the attack refuse found"
+	}
 	if v.flow.Request.Method == protocol.MethodReadResource {
 		arguments = "a resource has no arguments"
 	}
 	attacks := []attack{
+		{refuseAttack, refuse, nil},
 		{"tamper", "", tamperedStates()},
 		{"expire", unset("Later", v.target.Later != nil), []step{
 			{"an expired state", expireState, refused}}},
@@ -102,7 +111,7 @@ func (v *Victim) listAttacks() []attack {
 			{"answers to what was never asked", withState(protocol.RequestState{}), notAccepted},
 			{"answers with an empty state", withState(protocol.StateText("")), notAccepted},
 		}},
-		{"smuggle", cmp.Or(unset("Lossy", !v.target.Lossy), accept), v.malformedAnswers(
+		{"smuggle", cmp.Or(smuggle, accept), v.malformedAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`,
 			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
 			`{"action":"decline","content":CONTENT,"action":"accept"}`,

@@ -2,7 +2,6 @@ package attack
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 type Effects struct {
 	mu     sync.Mutex
 	rounds [][]Effect
+	ever   map[string]bool // texts, of all flows
 }
 
 // An Effect is a marked effect or a request.
@@ -37,6 +37,10 @@ func (e *Effects) Record(effect Effect) {
 	}
 	last := len(e.rounds) - 1
 	e.rounds[last] = append(e.rounds[last], effect)
+	if e.ever == nil {
+		e.ever = make(map[string]bool)
+	}
+	e.ever[effect.Text] = true
 }
 
 // Count returns how often an effect was marked since the last flow started.
@@ -90,11 +94,11 @@ func (e *Effects) setRounds(change func([][]Effect) [][]Effect) {
 	e.rounds = change(e.rounds)
 }
 
-func (e *Effects) copyCounts() map[string]int {
-	counts := make(map[string]int)
+func (e *Effects) copyCounts() map[Effect]int {
+	counts := make(map[Effect]int)
 	for _, effect := range slices.Concat(e.copyRounds()...) {
 		if !effect.Repeatable {
-			counts[effect.Text]++
+			counts[effect]++
 		}
 	}
 	return counts
@@ -105,9 +109,9 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 		return []error{fmt.Errorf("the flow names the effect %q in Never, and nothing counts it: set "+
 			"Subject.Effects", flow.Never[0])}
 	}
-	counts := e.copyCounts()
+	happened := e.effectsSince(nil, nil)
 	for _, name := range flow.Never {
-		if counts[name] > 0 {
+		if slices.Contains(happened, name) {
 			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in "+
 				"this flow", name))
 		}
@@ -118,6 +122,19 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 			"remember what came of it (roundtrip.Memo)", name))
 	}
 	return problems
+}
+
+// CheckNever returns an error for a name in Never of an effect that has happened in no flow so far.
+func (e *Effects) CheckNever(never []string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range never {
+		if !e.ever[name] {
+			return fmt.Errorf("Never names the effect %q, which no flow has had: check its name, "+
+				"or play a flow in which it happens as well", name)
+		}
+	}
+	return nil
 }
 
 // findRepeated returns marks that recur, and requests in two rounds; one round may have loops.
@@ -163,8 +180,14 @@ func (e *Effects) Cost() string {
 	return "what leaves the handler in each round:" + b.String()
 }
 
-func (e *Effects) effectsSince(before map[string]int) []string {
-	counts := e.copyCounts()
-	maps.DeleteFunc(counts, func(name string, n int) bool { return n <= before[name] })
-	return slices.Sorted(maps.Keys(counts))
+// effectsSince returns the effects that happened after the counts before, of those that are known;
+// nil: of all.
+func (e *Effects) effectsSince(before, known map[Effect]int) (texts []string) {
+	for effect, n := range e.copyCounts() {
+		if n > before[effect] && (known == nil || known[effect] > 0) {
+			texts = append(texts, effect.Text)
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
 }

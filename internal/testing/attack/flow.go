@@ -45,6 +45,8 @@ type Flow struct {
 
 	// Fill answers questions missing in Answers. Nil: there must be none.
 	Fill func(protocol.InputRequest) (json.RawMessage, error)
+
+	refuse *refusing // instead of what the flow answers to one of the questions, nil: to none
 }
 
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
@@ -69,4 +71,6 @@ type Answer struct {
 	Result json.RawMessage
 	Err    error
 	Next   *Answer
+	// Optional means that the tool may go on without it.
+	Optional bool
 }

@@ -6,20 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // ErrAsksAgain means that a question was asked again after its answer.
 var ErrAsksAgain = errors.New("asks again after an answer")
-
-// errNobody replies to unanswered questions in a session.
-var errNobody = errors.New("nobody answered")
-
-// thinkingSlack allows for a coarse server clock.
-const thinkingSlack = 50 * time.Millisecond
 
 // A Verdict is a tool's behaviour in an era.
 type Verdict struct {
@@ -61,14 +53,12 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range first.asked {
-		j.filled = append(j.filled, filledTexts(a.answer.Result)...)
-	}
+	j.filled = first.filledTexts()
 	for i, p := range []*Played{first, second} {
 		if !p.out.isComplete() {
 			return nil, fmt.Errorf("a second call, with the same answers, ends with %s", p.out)
 		}
-		if j.texts[i], err = j.textOf(p); err != nil {
+		if j.texts[i], err = p.textWithout(j.filled); err != nil {
 			return nil, err
 		}
 	}
@@ -82,7 +72,7 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 				text = append(text[:60], '…')
 			}
 			j.tryFlow(fmt.Sprintf("%s to %q", r.what, string(text)),
-				Flow{Fill: r.fillAt(i, v.Asks)})
+				Flow{Fill: fillAnswer, refuse: &refusing{refusal: r, number: i, limit: v.Asks}})
 		}
 	}
 	nobody := func(protocol.InputRequest) (json.RawMessage, error) { return nil, errNobody }
@@ -111,7 +101,8 @@ func (j *judge) tryFlow(what string, flow Flow) {
 	if err != nil || !p.out.isComplete() {
 		return
 	}
-	if text, err := j.textOf(p); err == nil && sameButFresh(text, j.texts[0], j.texts[1]) {
+	text, err := p.textWithout(j.filled)
+	if err == nil && sameButFresh(text, j.texts[0], j.texts[1]) {
 		j.verdict.Open = append(j.verdict.Open, what)
 	}
 }
@@ -122,6 +113,9 @@ func (j *judge) runAttacks() error {
 		return err
 	}
 	for _, name := range j.target.AttackNames() {
+		if name == refuseAttack {
+			continue // was tried, with more refusals
+		}
 		problems, skipped := victim.Attack(j.target, name)
 		if skipped != "" {
 			j.verdict.Skipped = append(j.verdict.Skipped, name+": "+skipped)
@@ -135,19 +129,22 @@ func (j *judge) runAttacks() error {
 	return nil
 }
 
-// textOf returns a result as text, without texts of answers, which would make results differ.
-func (j *judge) textOf(p *Played) (string, error) {
+// textWithout returns the result as text, without texts of answers, which make results differ.
+func (p *Played) textWithout(filled []string) (string, error) {
 	text, err := p.encodeComparable()
-	for _, value := range j.filled {
+	for _, value := range filled {
 		text = strings.ReplaceAll(text, value, "")
 	}
 	return text, err
 }
 
-// filledTexts returns the texts of an answer that no result has by accident.
-func filledTexts(answer json.RawMessage) (texts []string) {
-	var values map[string]json.RawMessage
-	if json.Unmarshal(contentOf(answer), &values) == nil {
+// filledTexts returns the texts of the answers that no result has by accident.
+func (p *Played) filledTexts() (texts []string) {
+	for _, a := range p.asked {
+		var values map[string]json.RawMessage
+		if json.Unmarshal(contentOf(a.answer.Result), &values) != nil {
+			continue
+		}
 		for _, value := range values {
 			var text string
 			if json.Unmarshal(value, &text) == nil && len(text) >= 4 {
@@ -155,56 +152,7 @@ func filledTexts(answer json.RawMessage) (texts []string) {
 			}
 		}
 	}
+	texts = append(texts, filling)
 	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) }) // "x" may be in "xy"
-	return append(texts, filling)
-}
-
-type refusal struct {
-	what   string
-	answer string
-	thinks bool // as late as a person's
-}
-
-// fillAt refuses the question with a number and accepts the others, up to count. A further one is
-// the refused one reworded: accepting that circumvents nothing.
-func (r refusal) fillAt(number, count int) func(protocol.InputRequest) (json.RawMessage, error) {
-	asked := 0
-	return func(q protocol.InputRequest) (json.RawMessage, error) {
-		switch asked++; {
-		case asked > count:
-			return nil, ErrAsksAgain
-		case asked != number+1:
-			return fillAnswer(q)
-		}
-		if r.thinks {
-			time.Sleep(waiting.DefaultMinHumanTime + thinkingSlack)
-		}
-		if r.answer == "" {
-			return nil, errNobody
-		}
-		return json.RawMessage(r.answer), nil
-	}
-}
-
-func refusals(a askedQuestion) []refusal {
-	found := []refusal{
-		{"no answer", "", false},
-		{"a decline", decline, true}, {"a decline at once", decline, false},
-		{"a cancel", `{"action":"cancel"}`, true},
-		{"null", `null`, false}, {"{}", `{}`, false}, {`"accept"`, `"accept"`, false},
-	}
-	content := contentOf(a.answer.Result)
-	var values map[string]json.RawMessage
-	if a.question.Kind() != protocol.KindElicitForm || json.Unmarshal(content, &values) != nil {
-		return found
-	}
-	for name := range values {
-		values[name] = json.RawMessage(`{"evil":true}`)
-	}
-	if data, err := json.Marshal(values); err == nil && len(values) > 0 {
-		found = append(found, refusal{"objects as values",
-			`{"action":"accept","content":` + string(data) + `}`, false})
-	}
-	return append(found, refusal{"the action accepted",
-		`{"action":"accepted","content":` + string(content) + `}`, false})
+	return texts
 }

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type Played struct {
 
 	answers map[string]Answer // not yet used
 	fill    func(protocol.InputRequest) (json.RawMessage, error)
+	refuse  *refusing
 
 	// Questions of a session or task are compared with those of modern.
 	modern   *Played // nil: no comparison
@@ -33,7 +35,7 @@ type Played struct {
 
 	task   string         // the id, if the flow became a task
 	next   leg            // not sent
-	before map[string]int // effects by then
+	before map[Effect]int // by then
 }
 
 type askedQuestion struct {
@@ -44,7 +46,7 @@ type askedQuestion struct {
 
 func newPlayed(flow Flow, modern *Played) (*Played, error) {
 	p := &Played{request: flow.Request, answers: maps.Clone(flow.Answers), fill: flow.Fill,
-		modern: modern, next: leg{request: flow.Request}}
+		refuse: flow.refuse, modern: modern, next: leg{request: flow.Request}}
 	if modern != nil {
 		p.unasked = slices.Clone(modern.asked)
 	}
@@ -156,11 +158,18 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 		p.unasked = slices.Delete(p.unasked, i, i+1)
 		a, ok = p.answers[asked.key]
 	}
-	switch {
+	switch r := p.refuse; {
+	case r != nil && len(p.asked) == r.limit: // it is asked in other words
+		err = ErrAsksAgain
+	case r != nil && len(p.asked) == r.number:
+		a.Result, err = r.give()
 	case !ok && p.fill != nil:
 		a, err = p.fillQuestion(asked)
 	case !ok:
 		err = fmt.Errorf("question %q has no answer in the flow: %s", key, words)
+		if left := p.unusedAnswers(); len(left) > 0 {
+			err = fmt.Errorf("%w; the flow has answers to %q, which was not asked", err, left)
+		}
 	case a.Err != nil:
 		err = fmt.Errorf("answer to %q: %w", key, a.Err)
 	case !slices.Contains(a.Kinds, q.Kind()):
@@ -204,12 +213,26 @@ func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
 }
 
 func (p *Played) checkUnusedAnswers() error {
-	for _, key := range slices.Sorted(maps.Keys(p.answers)) {
-		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {
-			return fmt.Errorf("question %q was not asked; the flow ended with %s", key, p.out)
+	left := p.unusedAnswers()
+	if len(left) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("question %q was not asked; the flow ended with %s", left[0], p.out)
+	for i, a := range p.asked {
+		if slices.ContainsFunc(p.asked[:i], func(b askedQuestion) bool {
+			return a.key == b.key && bytes.Equal(a.answer.Result, b.answer.Result)
+		}) {
+			return fmt.Errorf("question %q was asked again after the answer %s: %s; so %w", a.key,
+				a.answer.Result, a.description, err)
 		}
 	}
-	return nil
+	return err
+}
+
+func (p *Played) unusedAnswers() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.answers)), func(key string) bool {
+		return slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key })
+	})
 }
 
 func describeQuestion(q protocol.InputRequest) (string, error) {
@@ -238,6 +261,10 @@ func describeQuestion(q protocol.InputRequest) (string, error) {
 func (p *Played) CheckResult(flow Flow) (problems []error) {
 	problems = append(problems, p.effects...)
 	got := p.out.String()
+	if strings.HasPrefix(got, "error: unseen: ") {
+		got += " (a refusal that comes at once: set roundtrip.Options.MinHumanTime of the server " +
+			"to -1)"
+	}
 	switch {
 	case flow.Fails != "" && p.out.isComplete():
 		problems = append(problems, fmt.Errorf("the flow completes with %q, want an error that "+

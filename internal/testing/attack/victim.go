@@ -16,6 +16,7 @@ type Victim struct {
 	target *Target
 	flow   Flow
 	honest *Played
+	goesOn bool // after a refusal, as far as is known
 }
 
 // NewVictim plays the flow, which must complete and not refuse everything in its last round.
@@ -52,7 +53,8 @@ func (s *Target) AttackNames() (names []string) {
 // named attack, and returns the target's faults. If the target lacks what the attack needs, nothing
 // is sent, and skipped names the missing field. target is NewVictim's with any Connect.
 func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
-	v = &Victim{target: target, flow: v.flow, honest: v.honest}
+	known := &v.goesOn
+	v = &Victim{target: target, flow: v.flow, honest: v.honest, goesOn: v.goesOn}
 	attacks := v.listAttacks()
 	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
 	if i < 0 {
@@ -60,6 +62,11 @@ func (v *Victim) Attack(target *Target, name string) (problems []error, skipped 
 	}
 	if lacks := attacks[i].lacks; lacks != "" {
 		return nil, lacks
+	}
+	if name == refuseAttack {
+		problems = v.refuseQuestions()
+		*known = len(problems) > 0
+		return problems, ""
 	}
 	s := &attempt{Victim: v}
 	defer s.close()
@@ -82,7 +89,7 @@ type attempt struct {
 	conn   *connection // for the last leg
 	last   leg
 	want   expectation
-	before map[string]int // effects
+	before map[Effect]int
 }
 
 func (s *attempt) connect(user string) error {
@@ -137,7 +144,7 @@ func (s *attempt) runStep(st step) ([]error, error) {
 	if !s.want.isMet(s, out) {
 		problems = append(problems, fmt.Errorf("%s: got %s, want %s", st.what, out, s.want.words))
 	}
-	if done := s.target.Effects.effectsSince(s.before); len(done) > 0 {
+	if done := s.target.Effects.effectsSince(s.before, nil); len(done) > 0 {
 		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", st.what,
 			strings.Join(done, ", ")))
 	}

@@ -222,8 +222,11 @@ func printVerdict(out io.Writer, era protocol.Era, tool string, v *attack.Verdic
 		summary = "asks nothing"
 	}
 	printLine(out, era, tool, summary)
+	switches := strings.NewReplacer("Subject.SingleUse", "-single-use",
+		"Subject.TwoUsers", envOther,
+		"Subject.Later is not set, and this attack needs it", "it takes a test with Subject.Later")
 	for _, what := range v.Skipped {
-		printLine(out, era, tool, "  not tried: "+what)
+		printLine(out, era, tool, "  not tried: "+switches.Replace(what))
 	}
 	for _, what := range v.Open {
 		printLine(out, era, tool, "  OPEN: "+what)

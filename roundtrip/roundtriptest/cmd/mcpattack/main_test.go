@@ -137,10 +137,16 @@ func TestToolThatFailsOpenIsFound(t *testing.T) {
 			}
 		}
 	}
-	// Of the 13 attacks, those without requirements were run.
+	// Of the attacks, those without requirements were run.
 	if lines := linesOf(output, "2026-07-28", "holds"); len(lines) != 5 ||
 		lines[0] != "asks 1, held 18 of 18" {
 		t.Errorf("%q", lines)
+	}
+	for _, want := range []string{"not tried: replay: -single-use is not set",
+		"not tried: other user: " + envOther, "not tried: expire: it takes a test"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the output does not say %q", want)
+		}
 	}
 }
 
