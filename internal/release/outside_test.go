@@ -120,6 +120,7 @@ func (o *outside) try(t *testing.T, top, folder string) {
 	dir := filepath.Join(o.dir, filepath.FromSlash(folder), "outside")
 	checkReadme(t, top, folder)
 	copyFiles(t, filepath.Join(top, program, "*.go"), dir)
+	copyFiles(t, filepath.Join(top, program, "*.sh"), dir)
 	if folder != "." {
 		copyFiles(t, filepath.Join(top, folder, "example*_test.go"), filepath.Join(dir, "example"))
 	}
