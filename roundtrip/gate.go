@@ -51,6 +51,9 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 	// derived by this package always encode. The latest revision is used, because what only an
 	// older one cannot carry is no mistake.
 	for _, q := range d.questions {
+		if err := q.checkLength(); err != nil {
+			return err
+		}
 		if q.form != nil && !q.carryForm {
 			continue
 		}

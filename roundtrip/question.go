@@ -58,10 +58,10 @@ func AskAgain() QuestionOption {
 
 func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
-// Elicit asks the person to fill in a form that is derived from the struct T; see [Form] for how. A
-// T that the form grammar cannot express is found when the handler runs: the call fails with an
+// Elicit asks the person to fill in a form that is derived from the struct T; see [Form] for how.
+// A T that the form grammar cannot express is found when the handler runs: the call fails with an
 // internal error and the observer is told key and field. Prefer [MustQuestion], which finds it when
-// the program starts.
+// the program starts. A message of more than 64 KiB fails so, too, also that of a visit.
 func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
@@ -121,6 +121,26 @@ func (q Question) checkMessage(message string) Question {
 		q.err = fmt.Errorf("question %q: the message is empty", q.key)
 	}
 	return q
+}
+
+// maxMessageBytes is the longest message of a form or a visit: a person reads it, and gateways to
+// package elicitation take no more.
+const maxMessageBytes = 64 << 10
+
+// checkLength refuses a message that is too long to be sent.
+func (q *Question) checkLength() error {
+	var message string
+	switch request := q.request.(type) {
+	case *protocol.ElicitForm:
+		message = request.Message
+	case *protocol.ElicitURL:
+		message = request.Message
+	}
+	if len(message) > maxMessageBytes {
+		return fmt.Errorf("question %q: the message of %d bytes is over the limit of %d", q.key,
+			len(message), maxMessageBytes)
+	}
+	return nil
 }
 
 // CreateMessage asks the client's model for a message; read the answer with
