@@ -503,7 +503,7 @@ type ctxKey struct{}
 // TestContext reaches the handler and the observer with its values.
 func TestContext(t *testing.T) {
 	observer := observeFunc(func(ctx context.Context, e event.Event) {
-		if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
+		if ctx.Value(ctxKey{}) != "value" {
 			t.Errorf("the context of %T lacks the request's value", e)
 		}
 	})

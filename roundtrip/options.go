@@ -163,15 +163,3 @@ func isEphemeral(sealer keys.Sealer) bool {
 	ring, ok := sealer.(keys.Describer)
 	return ok && ring.Ephemeral()
 }
-
-// keysAtStart returns what an operator is to know of the keys, nil for nothing.
-func keysAtStart(sealer keys.Sealer) event.Event {
-	ring, ok := sealer.(keys.Describer)
-	switch {
-	case !ok:
-		return nil
-	case ring.Ephemeral():
-		return event.EphemeralKey{KeyID: ring.Primary()}
-	}
-	return event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()}
-}

@@ -332,8 +332,8 @@ type SessionEvicted struct {
 	Limit string
 }
 
-// EphemeralKey: the funnel seals with a key that only this process has. States do not survive a
-// restart, and no other replica can open them.
+// EphemeralKey: a server gets an HTTP endpoint, and its funnel seals with a key that only this
+// process has. States do not survive a restart, and no other replica can open them.
 type EphemeralKey struct {
 	nowhere
 	KeyID string

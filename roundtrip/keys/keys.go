@@ -22,8 +22,8 @@ type Sealer interface {
 }
 
 // A Describer is a [Sealer] that names its keys, as [Keyring] does. It is optional. A funnel asks
-// it once, when it is made: an ephemeral key needs no Audience and is reported to the observer, and
-// so are the ids of other keys. Any other Sealer counts as one whose key other services may have,
+// it once, when it is made: an ephemeral key needs no Audience, and the ids of other keys are
+// reported to the observer. Any other Sealer counts as one whose key other services may have,
 // and nothing is reported.
 type Describer interface {
 	// Primary returns the public id of the key that seals.

@@ -82,7 +82,7 @@
 //	mcp.handler_panicked    error  a handler, or a hook, panicked
 //	mcp.server_bug          error  a handler did what it must not, which clients are not told
 //	mcp.keys_enabled        info   at start: which keys seal and open states
-//	mcp.ephemeral_key       warn   at start: states are sealed with a key of this process
+//	mcp.ephemeral_key       warn   HTTP, at start: states are sealed with a key of this process
 //
 // What the entry of a leg says as well, a question or the completion of its flow, is
 // an entry of its own at debug level where legs are logged.

@@ -50,11 +50,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 
 // fallible are places beside handlers that panic with a value, and the requests that come by them.
 func fallible(value any) []panicCase {
-	observer := observerFunc(func(e event.Event) {
-		if _, ok := e.(event.EphemeralKey); !ok {
-			panic(value)
-		}
-	})
+	observer := observerFunc(func(event.Event) { panic(value) })
 	fall := before(func(_ context.Context, r *server.Request) error {
 		if r.Message.Method == protocol.MethodListTools {
 			return errors.New("no error of the protocol")
