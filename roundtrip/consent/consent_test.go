@@ -212,8 +212,12 @@ func TestConsentsAreProven(t *testing.T) {
 // read decodes the payload of a record as another program would.
 func (a *archive) read(record []byte) (r consent.Record) {
 	a.Helper()
-	var jws struct{ Payload string }
+	var jws struct{ Protected, Payload, Signature string }
 	err := json.Unmarshal(record, &jws)
+	signature, _ := base64.RawURLEncoding.DecodeString(jws.Signature)
+	if !ed25519.Verify(a.public, []byte(jws.Protected+"."+jws.Payload), signature) {
+		a.Error("not signed as RFC 7515 says")
+	}
 	payload, err2 := base64.RawURLEncoding.DecodeString(jws.Payload)
 	err3 := json.Unmarshal(payload, &r)
 	if err != nil || err2 != nil || err3 != nil {
@@ -232,6 +236,40 @@ func TestInvalidAnswersAreMarked(t *testing.T) {
 			list[1].Question.Message == message { // with the reason in front
 			t.Errorf("%s: %+v, %v", style, list, err)
 		}
+	}
+}
+
+// TestVisitsAreRecorded, without what may be secret in their URL, and questions that no person sees
+// are not. Of two answers to one question the later one is invalid.
+func TestVisitsAreRecorded(t *testing.T) {
+	a := newArchive(t)
+	recorder, err := consent.NewRecorder(&consent.Options{Key: a.private,
+		Sink: func(_ context.Context, record []byte) { a.records = append(a.records, record) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit := &protocol.ElicitURL{Message: message, URL: "https://pay.example/" + secret}
+	recorder.Observe(t.Context(), event.InputRequested{Questions: []event.AskedQuestion{
+		{Key: "say", Kind: protocol.KindCreateMessage, Request: &protocol.CreateMessage{}},
+		{Key: "pay", Kind: protocol.KindElicitURL, Request: visit}}})
+	if len(a.records) != 1 {
+		t.Fatalf("%d records, want 1", len(a.records))
+	}
+	if r := a.read(a.records[0]); r.Key != "pay" || r.Message != message || r.Way != "" ||
+		r.Origin != "https://pay.example" {
+		t.Errorf("got %+v", r)
+	}
+	for range 2 { // as when a call becomes a task
+		recorder.Observe(t.Context(), event.Answered{Key: "pay", Kind: protocol.KindElicitURL,
+			Decision: event.Accepted, Asked: visit})
+	}
+	recorder.Observe(t.Context(), event.AnswerInvalid{Key: "pay"})
+	for _, last := range []int{1, 0} {
+		list, err := a.verify(a.records...)
+		if err != nil || len(list) != 2 || !list[last].Invalid || list[1-last].Invalid {
+			t.Errorf("got %+v, %v", list, err)
+		}
+		slices.Reverse(a.records)
 	}
 }
 

@@ -167,6 +167,9 @@ func TestAQuestionIsForOneBinding(t *testing.T) {
 	if _, err := d.pages[0].AskOnPage(t.Context(), untaken); err == nil {
 		t.Error("a question without a taker")
 	}
+	if err := d.pages[0].ReturnAnswer(t.Context(), nobody); !isProtocol(err, "authenticate") {
+		t.Errorf("anonymous: %v", err)
+	}
 }
 
 func isProtocol(err error, want string) bool {
@@ -397,7 +400,7 @@ func TestThePageOfAnAuthor(t *testing.T) {
 	want(t, text, "Bye: decline")
 	for want, opts := range map[string]*visit.QuestionOptions{
 		"does not show the form": {Template: template.Must(template.New("").Parse("Hello"))},
-		"Unknown":                {Template: template.Must(template.New("").Parse("{{.Unknown}}"))},
+		"Template: template:":    {Template: template.Must(template.New("").Parse("{{.Unknown}}"))},
 		"TTL":                    {Options: visit.Options{TTL: -1}},
 	} {
 		opts.Visitor = cookieLogin
@@ -536,7 +539,10 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 // TestChainsOfQuestions plays people, takers and clocks at random, and holds what is promised: one
 // question at a time that stays open for its time, an answer for one taker, for its time.
 func TestChainsOfQuestions(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(61) {
+		if seed == 60 {
+			seed = 845 // an answer that was given back meets one that nobody took in time
+		}
 		synctest.Test(t, func(t *testing.T) {
 			playChain(t, rand.New(rand.NewPCG(seed, seed)), seed)
 		})

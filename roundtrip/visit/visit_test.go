@@ -2,9 +2,12 @@ package visit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -187,6 +190,13 @@ func TestLinksOfOthers(t *testing.T) {
 			t.Errorf("%s: the page shows the question", tc.name)
 		}
 	}
+	// A page of questions to which the server has changed meanwhile cannot read it.
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", link, nil)
+	r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
+	newQuestions(t, s.url+"/password", states, visit.QuestionOptions{})[0].ServeHTTP(w, r)
+	if w.Code != http.StatusNotFound || w.Body.String() != stranger {
+		t.Errorf("of another version: %d %s", w.Code, w.Body)
+	}
 	ann.finish(link) // it is still open
 	if got := <-ended; got != "unlocked: true" {
 		t.Errorf("the call ended with %q", got)
@@ -279,6 +289,43 @@ func TestVisitsThatEnd(t *testing.T) {
 	}
 }
 
+// TestARefusedVisitStaysRefused, whatever the client says when it answers once more.
+func TestARefusedVisitStaysRefused(t *testing.T) {
+	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+	peer, err := clienthttp.New(s.url+"/mcp", &clienthttp.Options{
+		Header: http.Header{"Authorization": {"Bearer ann"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(peer, &client.Options{Manual: &protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "unlock",
+		Arguments: json.RawMessage(`{"name":"x"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		action protocol.ElicitAction
+		want   string
+	}{{decline, "declined"}, {accept, "refused before"}} {
+		if err := pending.Answer("password", protocol.ElicitResult{Action: tc.action}); err != nil {
+			t.Fatal(err)
+		}
+		result, _, err := c.Resume(t.Context(), pending)
+		got := fmt.Sprint(err)
+		if r, ok := result.(*protocol.CallToolResult); ok {
+			got = r.Content[0].(*protocol.TextContent).Text
+		}
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%s: the call ended with %q", tc.action, got)
+		}
+	}
+}
+
 // TestAFinishedVisitStaysOver: until its time is over, although the replica that served the page
 // has another TTL, or a clock that is behind.
 func TestAFinishedVisitStaysOver(t *testing.T) {
@@ -328,7 +375,7 @@ func TestStoresThatFail(t *testing.T) {
 		err  error
 		want string
 	}{
-		"down": {errors.New("marker-of-the-reason"), "cannot reach"},
+		"down": {errors.New("marker-of-the-reason"), "cannot reach what it keeps of visits; call again in 5s"},
 		"full": {&store.QuotaError{Resource: "store", Limit: "principal",
 			RetryAfter: time.Hour}, "too many"},
 	} {
