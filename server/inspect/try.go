@@ -29,7 +29,7 @@ const (
 	// how long one may wait for who made it, and listTime how long the list of tools may take.
 	maxTrials, maxAllTrials = 8, 64
 	trialLife, listTime     = 30 * time.Minute, 10 * time.Second
-	// maxShown is how much of a text of the server is shown, in bytes: a question of 10 MiB is cut.
+	// maxShown is how much of a text of the server is shown, in bytes: a long question is cut.
 	maxShown = 4 << 10
 	// maxTrialLine is the longest message that a trial reads from the server.
 	maxTrialLine = 16 << 20
