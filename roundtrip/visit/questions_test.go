@@ -658,6 +658,10 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 			if a.content == string(reply.Answer) && a.taker != "" && a.taker != q.Taker {
 				fail("%s gets %s, which %s has", q.Taker, reply.Answer, a.taker)
 			}
+			if a.content == string(reply.Answer) && !a.until.IsZero() &&
+				time.Now().After(a.until.Add(time.Minute)) { // for which some stores keep more
+				fail("%s gets %s, which was kept until %s", q.Taker, reply.Answer, a.until)
+			}
 			if a.content == string(reply.Answer) {
 				a.taker = q.Taker
 			}

@@ -155,7 +155,8 @@ func TestLinksOfOthers(t *testing.T) {
 		{"no query", "GET", link + "%zz", ann, nil, 404, stranger, "stranger"},
 		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "http://evil.example")
-		}, 403, "", "origin"},
+		}, 403, "This was not sent by the page itself. Open the link once more and use its form.\n",
+			"origin"},
 		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, "", "origin"},
 		{"an origin that is null", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "null")
