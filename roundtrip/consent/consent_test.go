@@ -240,7 +240,7 @@ func TestInvalidAnswersAreMarked(t *testing.T) {
 }
 
 // TestVisitsAreRecorded, without what may be secret in their URL, and questions that no person sees
-// are not. Of two answers to one question the later one is invalid.
+// are not. Of two answers in one round the later one is invalid.
 func TestVisitsAreRecorded(t *testing.T) {
 	a := newArchive(t)
 	recorder, err := consent.NewRecorder(&consent.Options{Key: a.private,
@@ -259,14 +259,14 @@ func TestVisitsAreRecorded(t *testing.T) {
 		r.Origin != "https://pay.example" {
 		t.Errorf("got %+v", r)
 	}
-	for range 2 { // as when a call becomes a task
-		recorder.Observe(t.Context(), event.Answered{Key: "pay", Kind: protocol.KindElicitURL,
-			Decision: event.Accepted, Asked: visit})
+	for round := range 3 { // the first twice, as when a call becomes a task
+		recorder.Observe(t.Context(), event.Answered{Where: event.Where{Round: round / 2},
+			Key: "pay", Kind: protocol.KindElicitURL, Decision: event.Accepted, Asked: visit})
 	}
 	recorder.Observe(t.Context(), event.AnswerInvalid{Key: "pay"})
-	for _, last := range []int{1, 0} {
+	for range 2 {
 		list, err := a.verify(a.records...)
-		if err != nil || len(list) != 2 || !list[last].Invalid || list[1-last].Invalid {
+		if err != nil || len(list) != 3 || !list[1].Invalid || list[0].Invalid || list[2].Invalid {
 			t.Errorf("got %+v, %v", list, err)
 		}
 		slices.Reverse(a.records)
