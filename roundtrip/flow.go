@@ -161,6 +161,9 @@ func (r asker) takeKey(q *Question) error {
 			"two questions are asked under it in one run of the handler; " +
 				"in a loop each turn needs a key of its own"})
 	}
+	if err := q.checkLength(); err != nil {
+		return r.failLocked(err)
+	}
 	f.used = append(f.used, q.key)
 	if q.mark, err = q.makeMark(); err != nil {
 		return r.failLocked(fmt.Errorf("question %q: %w", q.key, err))

@@ -50,8 +50,9 @@ func NewFunnel(options *Options) (*Funnel, error) {
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}
-	if e := keysAtStart(opts.Sealer); e != nil {
-		opts.Observer.Observe(context.Background(), e)
+	if ring, ok := opts.Sealer.(keys.Describer); ok && !ring.Ephemeral() {
+		opts.Observer.Observe(context.Background(),
+			event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()})
 	}
 	f := &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}
 	if opts.Page != nil {

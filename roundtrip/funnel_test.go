@@ -42,7 +42,7 @@ type secretive struct {
 // TestServerBugs: the client gets an internal error, the observer a hint where to look.
 func TestServerBugs(t *testing.T) {
 	var noQuestion *protocol.CreateMessage
-	form := elicit("k")
+	form, mebibyte := elicit("k"), strings.Repeat("m", 1<<20)
 	raw := func(schema string) roundtrip.Handler {
 		return asks(roundtrip.ElicitSchema("k", "?", json.RawMessage(schema)))
 	}
@@ -84,6 +84,15 @@ func TestServerBugs(t *testing.T) {
 			`"k"|message is empty`},
 		{"message is blank", asks(elicit("l"), roundtrip.Elicit[struct{}]("k", " \n")),
 			`"k"|message is empty`},
+		{"message of a mebibyte", asks(elicit("l"), roundtrip.Elicit[struct{}]("k", mebibyte)),
+			`"k"|1048576 bytes|limit of 65536`},
+		{"hand-built with one", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k",
+				Request: &protocol.ElicitURL{Message: mebibyte, URL: "https://example.com/"}}}},
+			nil), `"k"|1048576 bytes|limit of 65536`},
+		{"flow style with one", func(ctx context.Context) (protocol.Result, error) {
+			return nil, roundtrip.AskURL(ctx, "k", mebibyte, "https://example.com/")
+		}, `"k"|1048576 bytes|limit of 65536`},
 		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), `"k"|url`},
 		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")), `"k"|"inner"`},
 		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")), `"k"|struct`},
@@ -121,10 +130,12 @@ func TestServerBugs(t *testing.T) {
 			protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), "-32042"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := serve(t, tc.handler)
-			contains(t, c.bug(), strings.Split(tc.want, "|")...)
-			if c.call.State != (protocol.RequestState{}) {
-				t.Error("a state was sealed")
+			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20250618} {
+				c, h := serveAs(t, v, tc.handler)
+				contains(t, c.bug(), strings.Split(tc.want, "|")...)
+				if c.call.State != (protocol.RequestState{}) || h.traffic() > 0 {
+					t.Errorf("%s: a state was sealed, or something was asked", v)
+				}
 			}
 		})
 	}
@@ -484,7 +495,7 @@ type ctxKey struct{}
 
 func TestContext(t *testing.T) {
 	observer := observeFunc(func(ctx context.Context, e event.Event) {
-		if _, start := e.(event.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
+		if ctx.Value(ctxKey{}) != "value" {
 			t.Errorf("the context of %T lacks the request's value", e)
 		}
 	})

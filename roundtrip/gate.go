@@ -47,6 +47,9 @@ func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) er
 	}
 	// Encode here, to report a failure with its key; an older revision may lack a feature.
 	for _, q := range d.questions {
+		if err := q.checkLength(); err != nil {
+			return err
+		}
 		if q.form != nil && !q.carryForm {
 			continue
 		}

@@ -135,15 +135,3 @@ func isEphemeral(sealer keys.Sealer) bool {
 	ring, ok := sealer.(keys.Describer)
 	return ok && ring.Ephemeral()
 }
-
-// keysAtStart returns the event about the keys for operators, or nil.
-func keysAtStart(sealer keys.Sealer) event.Event {
-	ring, ok := sealer.(keys.Describer)
-	switch {
-	case !ok:
-		return nil
-	case ring.Ephemeral():
-		return event.EphemeralKey{KeyID: ring.Primary()}
-	}
-	return event.KeysEnabled{Primary: ring.Primary(), Enabled: ring.IDs()}
-}

@@ -57,7 +57,7 @@ func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
 // Elicit asks the user to fill in a form derived from the struct T; see [Form]. If the grammar
 // cannot express T the call fails with an internal error. Prefer [MustQuestion], which fails at
-// startup.
+// startup. A message of over 64 KiB fails in the same way.
 func Elicit[T any](key, message string, opts ...QuestionOption) Question {
 	typed := formOf[T]()
 	q := Question{key: key, form: typed.form}
@@ -116,6 +116,26 @@ func (q Question) checkMessage(message string) Question {
 		q.err = fmt.Errorf("question %q: the message is empty", q.key)
 	}
 	return q
+}
+
+// maxMessageBytes is the longest message of a form or visit: a person reads it, and the gateways of
+// package elicitation accept no more.
+const maxMessageBytes = 64 << 10
+
+// checkLength refuses a message that is too long to be sent.
+func (q *Question) checkLength() error {
+	var message string
+	switch request := q.request.(type) {
+	case *protocol.ElicitForm:
+		message = request.Message
+	case *protocol.ElicitURL:
+		message = request.Message
+	}
+	if len(message) > maxMessageBytes {
+		return fmt.Errorf("question %q: the message of %d bytes is over the limit of %d", q.key,
+			len(message), maxMessageBytes)
+	}
+	return nil
 }
 
 // CreateMessage asks the client's model; read the answer with [Sampled]. Do not change the request.

@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 const (
@@ -92,6 +93,9 @@ func (o *Options) withDefaults() (Options, error) {
 	opts.observed = opts.Observer != nil
 	opts.Observer = event.Observers(opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer
+	if opts.Roundtrip.Sealer == nil {
+		opts.Roundtrip.Sealer = keys.EphemeralKeyring()
+	}
 	opts.PageSize = cmp.Or(opts.PageSize, defaultPageSize)
 	opts.Capabilities = declarableCapabilities(opts.Capabilities)
 	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, defaultMaxSubscriptions)

@@ -70,11 +70,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 		}
 	}
 	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall},
-		Observer: observing(func(e event.Event) {
-			if _, ok := e.(event.EphemeralKey); !ok {
-				panic(e)
-			}
-		})})
+		Observer: observing(func(e event.Event) { panic(e) })})
 	noError(t, err)
 	var back server.Call
 	addTool(srv, "panic", func(_ context.Context, call *server.ToolCall) (toolOutcome, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
 // Report sends an event to the server's observer, for transports and extensions. It never panics: a
@@ -18,6 +19,14 @@ func (s *Server) Report(ctx context.Context, e event.Event) {
 		defer s.recoverAndReport(ctx, event.Where{})
 	}
 	s.opts.Observer.Observe(ctx, e)
+}
+
+// ReportEphemeralKey reports a key that only this process has, if there is one. Transports do so
+// when they start, unless their clients are gone when the process is, as those of a line stream.
+func (s *Server) ReportEphemeralKey(ctx context.Context) {
+	if ring, ok := s.opts.Roundtrip.Sealer.(keys.Describer); ok && ring.Ephemeral() {
+		s.Report(ctx, event.EphemeralKey{KeyID: ring.Primary()})
+	}
 }
 
 // recoverAndReport is deferred on goroutines without other recovery.

@@ -209,8 +209,12 @@ func TestConsentsAreProven(t *testing.T) {
 // read decodes a record's payload like another program.
 func (a *archive) read(record []byte) (r consent.Record) {
 	a.Helper()
-	var jws struct{ Payload string }
+	var jws struct{ Protected, Payload, Signature string }
 	err := json.Unmarshal(record, &jws)
+	signature, _ := base64.RawURLEncoding.DecodeString(jws.Signature)
+	if !ed25519.Verify(a.public, []byte(jws.Protected+"."+jws.Payload), signature) {
+		a.Error("not signed as RFC 7515 says")
+	}
 	payload, err2 := base64.RawURLEncoding.DecodeString(jws.Payload)
 	err3 := json.Unmarshal(payload, &r)
 	if err != nil || err2 != nil || err3 != nil {
@@ -229,6 +233,40 @@ func TestInvalidAnswersAreMarked(t *testing.T) {
 			list[1].Question.Message == message { // with the reason in front
 			t.Errorf("%s: %+v, %v", style, list, err)
 		}
+	}
+}
+
+// TestVisitsAreRecorded, without what may be secret in their URL, and questions that no person sees
+// are not. Of two answers in one round the later one is invalid.
+func TestVisitsAreRecorded(t *testing.T) {
+	a := newArchive(t)
+	recorder, err := consent.NewRecorder(&consent.Options{Key: a.private,
+		Sink: func(_ context.Context, record []byte) { a.records = append(a.records, record) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit := &protocol.ElicitURL{Message: message, URL: "https://pay.example/" + secret}
+	recorder.Observe(t.Context(), event.InputRequested{Questions: []event.AskedQuestion{
+		{Key: "say", Kind: protocol.KindCreateMessage, Request: &protocol.CreateMessage{}},
+		{Key: "pay", Kind: protocol.KindElicitURL, Request: visit}}})
+	if len(a.records) != 1 {
+		t.Fatalf("%d records, want 1", len(a.records))
+	}
+	if r := a.read(a.records[0]); r.Key != "pay" || r.Message != message || r.Way != "" ||
+		r.Origin != "https://pay.example" {
+		t.Errorf("got %+v", r)
+	}
+	for round := range 3 { // the first twice, as when a call becomes a task
+		recorder.Observe(t.Context(), event.Answered{Where: event.Where{Round: round / 2},
+			Key: "pay", Kind: protocol.KindElicitURL, Decision: event.Accepted, Asked: visit})
+	}
+	recorder.Observe(t.Context(), event.AnswerInvalid{Key: "pay"})
+	for range 2 {
+		list, err := a.verify(a.records...)
+		if err != nil || len(list) != 3 || !list[1].Invalid || list[0].Invalid || list[2].Invalid {
+			t.Errorf("got %+v, %v", list, err)
+		}
+		slices.Reverse(a.records)
 	}
 }
 

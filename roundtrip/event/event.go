@@ -284,7 +284,8 @@ type SessionEvicted struct {
 	Limit string        // the limit reached: "principal" or "server"
 }
 
-// EphemeralKey: states end with this process, and other replicas cannot open them.
+// EphemeralKey: the key of an HTTP endpoint exists only in this process. States end with the process,
+// and other replicas cannot open them.
 type EphemeralKey struct {
 	nowhere
 	KeyID string

@@ -165,6 +165,9 @@ func TestAQuestionIsForOneBinding(t *testing.T) {
 	if _, err := d.pages[0].AskOnPage(t.Context(), untaken); err == nil {
 		t.Error("a question without a taker")
 	}
+	if err := d.pages[0].ReturnAnswer(t.Context(), nobody); !isProtocol(err, "authenticate") {
+		t.Errorf("anonymous: %v", err)
+	}
 }
 
 func isProtocol(err error, want string) bool {
@@ -395,7 +398,7 @@ func TestThePageOfAnAuthor(t *testing.T) {
 	want(t, text, "Bye: decline")
 	for want, opts := range map[string]*visit.QuestionOptions{
 		"does not show the form": {Template: template.Must(template.New("").Parse("Hello"))},
-		"Unknown":                {Template: template.Must(template.New("").Parse("{{.Unknown}}"))},
+		"Template: template:":    {Template: template.Must(template.New("").Parse("{{.Unknown}}"))},
 		"TTL":                    {Options: visit.Options{TTL: -1}},
 	} {
 		opts.Visitor = cookieLogin
@@ -532,7 +535,10 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 // TestChainsOfQuestions plays users, takers and clocks at random: one question is open for its
 // time, and an answer is for one taker, for its time.
 func TestChainsOfQuestions(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(61) {
+		if seed == 60 {
+			seed = 845 // an answer that was given back meets one that nobody took in time
+		}
 		synctest.Test(t, func(t *testing.T) {
 			playChain(t, rand.New(rand.NewPCG(seed, seed)), seed)
 		})
@@ -647,6 +653,10 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 		for _, a := range answers {
 			if a.content == string(reply.Answer) && a.taker != "" && a.taker != q.Taker {
 				fail("%s gets %s, which %s has", q.Taker, reply.Answer, a.taker)
+			}
+			if a.content == string(reply.Answer) && !a.until.IsZero() &&
+				time.Now().After(a.until.Add(time.Minute)) { // for which some stores keep more
+				fail("%s gets %s, which was kept until %s", q.Taker, reply.Answer, a.until)
 			}
 			if a.content == string(reply.Answer) {
 				a.taker = q.Taker

@@ -172,6 +172,11 @@ func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.S
 		if err := roundtrip.BeginTask(ctx); err != nil {
 			return nil, err
 		}
+		if _, err := roundtrip.Memo(ctx, "password", func(context.Context) (string, error) {
+			return "a key of the author's, and not that of the page", nil
+		}); err != nil {
+			return nil, err
+		}
 		got, err := p.Ask(ctx, "password", "Please enter the password.", in)
 		if err != nil {
 			return nil, err

@@ -2,9 +2,12 @@ package visit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -152,7 +155,8 @@ func TestLinksOfOthers(t *testing.T) {
 		{"no query", "GET", link + "%zz", ann, nil, 404, stranger, "stranger"},
 		{"a foreign origin", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "http://evil.example")
-		}, 403, "", "origin"},
+		}, 403, "This was not sent by the page itself. Open the link once more and use its form.\n",
+			"origin"},
 		{"no origin", "POST", link, ann, func(r *http.Request) { r.Header.Del("Origin") }, 403, "", "origin"},
 		{"an origin that is null", "POST", link, ann, func(r *http.Request) {
 			r.Header.Set("Origin", "null")
@@ -186,6 +190,13 @@ func TestLinksOfOthers(t *testing.T) {
 		if status != 200 && strings.Contains(text, question) {
 			t.Errorf("%s: the page shows the question", tc.name)
 		}
+	}
+	// A page of questions, to which the server has switched, cannot read it.
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", link, nil)
+	r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
+	newQuestions(t, s.url+"/password", states, visit.QuestionOptions{})[0].ServeHTTP(w, r)
+	if w.Code != http.StatusNotFound || w.Body.String() != stranger {
+		t.Errorf("of another version: %d %s", w.Code, w.Body)
 	}
 	ann.finish(link) // still open
 	if got := <-ended; got != "unlocked: true" {
@@ -278,6 +289,43 @@ func TestVisitsThatEnd(t *testing.T) {
 	}
 }
 
+// TestARefusedVisitStaysRefused, whatever the client says when it answers once more.
+func TestARefusedVisitStaysRefused(t *testing.T) {
+	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
+	peer, err := clienthttp.New(s.url+"/mcp", &clienthttp.Options{
+		Header: http.Header{"Authorization": {"Bearer ann"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(peer, &client.Options{Manual: &protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "unlock",
+		Arguments: json.RawMessage(`{"name":"x"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		action protocol.ElicitAction
+		want   string
+	}{{decline, "declined"}, {accept, "refused before"}} {
+		if err := pending.Answer("password", protocol.ElicitResult{Action: tc.action}); err != nil {
+			t.Fatal(err)
+		}
+		result, _, err := c.Resume(t.Context(), pending)
+		got := fmt.Sprint(err)
+		if r, ok := result.(*protocol.CallToolResult); ok {
+			got = r.Content[0].(*protocol.TextContent).Text
+		}
+		if !strings.Contains(got, tc.want) {
+			t.Errorf("%s: the call ended with %q", tc.action, got)
+		}
+	}
+}
+
 // TestAFinishedVisitStaysOver until it expires, even with another TTL or a late clock at the page.
 func TestAFinishedVisitStaysOver(t *testing.T) {
 	shared := store.NewMemoryStateStore(0)
@@ -326,7 +374,7 @@ func TestStoresThatFail(t *testing.T) {
 		err  error
 		want string
 	}{
-		"down": {errors.New("marker-of-the-reason"), "cannot reach"},
+		"down": {errors.New("marker-of-the-reason"), "cannot reach what it keeps of visits; call again in 5s"},
 		"full": {&store.QuotaError{Resource: "store", Limit: "principal",
 			RetryAfter: time.Hour}, "too many"},
 	} {

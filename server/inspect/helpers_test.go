@@ -120,7 +120,7 @@ func (s *site) addTools() {
 	server.AddTool(s.server, server.Tool{Name: "large"},
 		func(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome,
 			error) {
-			_, err := roundtrip.Ask[confirmation](ctx, "large", strings.Repeat("large ", 10<<20/6))
+			_, err := roundtrip.Ask[confirmation](ctx, "large", strings.Repeat("large ", 60<<10/6))
 			return server.Text("done"), err
 		})
 	server.AddTool(s.server, server.Tool{Name: "visit"},

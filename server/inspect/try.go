@@ -28,7 +28,7 @@ const (
 	// Limits: trials of one browser and of all, the life of a trial, and the time to list tools.
 	maxTrials, maxAllTrials = 8, 64
 	trialLife, listTime     = 30 * time.Minute, 10 * time.Second
-	maxShown                = 4 << 10  // bytes shown of a text: a question may have 10 MiB
+	maxShown                = 4 << 10  // bytes shown of a text
 	maxTrialLine            = 16 << 20 // bytes of a message to a trial
 	trialRounds             = 100      // of one call: a visit that hangs is shown many times
 )

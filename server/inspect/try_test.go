@@ -203,8 +203,8 @@ func TestRichArgumentsAreJSON(t *testing.T) {
 func TestALargeQuestionIsCut(t *testing.T) {
 	s := newSite(t, &inspect.Options{Try: asOperator})
 	trial := s.try(t, "large", url.Values{"era": {"legacy"}})
-	page := s.eventually(t, trial, "Question 1 in 2025-11-25", "… (10485756 bytes in all)")
-	if len(page) > 64<<10 {
+	page := s.eventually(t, trial, "Question 1 in 2025-11-25", "… (61440 bytes in all)")
+	if len(page) > 32<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 }

@@ -76,7 +76,7 @@
 //	mcp.handler_panicked    error  a handler or hook panicked
 //	mcp.server_bug          error  handler bug; the client gets an internal error
 //	mcp.keys_enabled        info   at start: which keys seal and open states
-//	mcp.ephemeral_key       warn   at start: states are sealed with a key of this process
+//	mcp.ephemeral_key       warn   HTTP, at start: states are sealed with a key of this process
 //
 // Where legs are logged, entries that repeat theirs (questions, completed flows) are at debug
 // level.

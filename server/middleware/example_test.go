@@ -84,7 +84,6 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 `), "rondo_requests_total")
 	fmt.Println("metrics differ:", err)
 	// Output:
-	// warn mcp.ephemeral_key
 	// info mcp.request target=deploy outcome=input_required kinds=[elicitation.form]
 	// error mcp.handler_panicked target=deploy panic=no environment
 	// warn mcp.request target=deploy outcome=internal_error code=-32603 error=internal error

@@ -164,6 +164,7 @@ func TestLogOfEvents(t *testing.T) {
 		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
 	}
 
+	r.ReportEphemeralKey(t.Context())
 	e = r.entry("mcp.ephemeral_key")
 	for _, word := range []string{"replica", "rollout", "KeyringFromEnv"} {
 		wantPart(t, "ephemeral_key does not speak of", fmt.Sprint(e.ContextMap()["meaning"]), word)

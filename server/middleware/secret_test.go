@@ -111,7 +111,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	for _, name := range []string{
 		"request", "state_rejected", "answers_dropped", "input_required", "resumed", "flow_ended",
 		"capability_refused", "handler_failed", "answered", "answer_invalid", "handler_panicked",
-		"server_bug", "ephemeral_key",
+		"server_bug",
 	} {
 		wantPart(t, "no entry mcp.", text, `"mcp.`+name+`"`)
 	}

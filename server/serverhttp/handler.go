@@ -75,6 +75,7 @@ func New(srv *server.Server, opts *Options) (*Handler, error) {
 			return forwarder.SealSession(rand.Text()) // 130 bits
 		}
 	}
+	srv.ReportEphemeralKey(context.Background())
 	return h, nil
 }
 

@@ -3,12 +3,16 @@ package serverhttp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/replicas"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -246,6 +250,30 @@ func TestLargeResponse(t *testing.T) {
 	}
 	if got.header.Get("Content-Length") == "" {
 		t.Error("the response has no Content-Length")
+	}
+}
+
+// The endpoint reports a key of this process. A client of a stream is gone when the process is.
+func TestAnEndpointReportsAKeyOfThisProcess(t *testing.T) {
+	for want, sealer := range map[int]keys.Sealer{0: servertest.NewKeyring("k1"), 1: nil} {
+		var noted []event.EphemeralKey
+		srv, err := server.New(&server.Options{
+			Roundtrip: roundtrip.Options{Sealer: sealer, Audience: "test"},
+			Observer: observerFunc(func(e event.Event) {
+				if e, ok := e.(event.EphemeralKey); ok {
+					noted = append(noted, e)
+				}
+			})})
+		noError(t, err)
+		noError(t, srv.ServeStream(t.Context(), strings.NewReader(""), io.Discard, nil))
+		if len(noted) > 0 {
+			t.Errorf("a stream reports %v", noted)
+		}
+		_, err = serverhttp.New(srv, nil)
+		noError(t, err)
+		if len(noted) != want || want > 0 && !strings.HasPrefix(noted[0].KeyID, "e-") {
+			t.Errorf("got %v, want %d", noted, want)
+		}
 	}
 }
 

@@ -50,11 +50,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 
 // fallible are places outside handlers that panic with a value, and requests that reach them.
 func fallible(value any) []panicCase {
-	observer := observerFunc(func(e event.Event) {
-		if _, ok := e.(event.EphemeralKey); !ok {
-			panic(value)
-		}
-	})
+	observer := observerFunc(func(event.Event) { panic(value) })
 	fall := before(func(_ context.Context, r *server.Request) error {
 		if r.Message.Method == protocol.MethodListTools {
 			return errors.New("no error of the protocol")

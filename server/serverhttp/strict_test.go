@@ -171,7 +171,7 @@ func argumentAttacks() []attacks {
 			"wrong case":    withArguments(`{"Env":"x","TOPIC":"y"}`),
 			"wide":          withArguments(`{` + repeated(20_000, `"k%d":%[1]d`) + `}`),
 			"deep":          withArguments(`{"a":` + deep(60) + `}`),
-			"long":          withArguments(`{"env":"` + strings.Repeat("x", 1<<20) + `"}`),
+			"long":          withArguments(`{"env":"` + strings.Repeat("x", 60<<10) + `"}`),
 		}},
 	}
 }
