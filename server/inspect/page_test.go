@@ -203,7 +203,7 @@ func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	overview := s.get(t, "")
-	want(t, overview, "1 are open,", hostile, "2025-11-25", "serverhttp.Limits.Sessions",
+	want(t, overview, "1 open;", hostile, "2025-11-25", "serverhttp.Limits.Sessions",
 		"roundtrip.Limits.Waiting", "tasks.Options.Runs", "server.Options.MaxSubscriptions")
 	wantNone(t, overview)
 	response, err := http.Post(s.URL+"/mcp", "application/json", strings.NewReader(
@@ -218,7 +218,7 @@ func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
 		t.Fatal("no session was opened")
 	}
 	overview = s.get(t, "")
-	want(t, overview, "2 are open,")
+	want(t, overview, "2 open;")
 	wantNone(t, overview, id)
 }
 
