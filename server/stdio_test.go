@@ -478,7 +478,7 @@ func TestEndOfInput(t *testing.T) {
 		{"hangs, no grace", nil, &server.StreamOptions{Grace: -1}, []string{"1!-32603"}, 0, ""},
 		{"stops a little later", slow((2 * time.Second) + time.Second/2), nil,
 			[]string{"1+"}, (2 * time.Second) + time.Second/2, ""},
-		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second, "do not stop"},
+		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second, "did not stop"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -595,7 +595,7 @@ func TestUnreadOutput(t *testing.T) {
 		w := h.serve(t.Context(), nil)
 		w.send(callLine("1", "x"), callLine("2", "x"))
 		start := time.Now()
-		if err := w.end(); err == nil || !strings.Contains(err.Error(), "nobody reads") {
+		if err := w.end(); err == nil || !strings.Contains(err.Error(), "output that was not read") {
 			t.Errorf("stream ended with %v, want an error that says why", err)
 		}
 		if took := time.Since(start); took > 5*time.Second {
