@@ -82,7 +82,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 			n.hidden, n.way = n.hidden || hidden, way
 			return
 		}
-		n.shown, open.way = 0, cmp.Or(n.way, way)
+		open.way = cmp.Or(n.way, way)
 	})
 	r.ladder.noteOpen(q.key, open, !isFlowStyle(q))
 	if open.answer == nil || !isFlowStyle(q) {
@@ -439,7 +439,12 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	often := false
 	for _, q := range questions {
 		open, _ := r.ladder.findOnPage(q.key)
-		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) { n.shown++ })
+		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) {
+			if n.link != open.link { // the answer may have been taken at another replica
+				n.link, n.shown = open.link, 0
+			}
+			n.shown++
+		})
 		often = often || note.shown > maxLinkShown
 		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
 	}

@@ -110,7 +110,8 @@ type pageNotes struct {
 type pageNote struct {
 	hidden bool      // the client declares that it shows forms, and does not show this one
 	way    event.Way // by which the link was given last
-	shown  int       // in how many calls in a row it was given in words
+	link   string    // that was given last in words
+	shown  int       // in how many calls in a row
 	asked  int       // of a call: how many forms in a row the client has said nothing to
 }
 

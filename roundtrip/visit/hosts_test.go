@@ -82,6 +82,7 @@ var handlers = map[string]handler{
 // A hall is a server with a page, over one transport, and what its tool has done.
 type hall struct {
 	server  *server.Server
+	address string // of the page
 	connect func(t *testing.T) protocol.LegacyPeer
 	browser func() *browser
 	header  http.Header // of the clients
@@ -103,8 +104,14 @@ type handler func(ctx context.Context, call *server.ToolCall) (protocol.CallTool
 
 func openHall(t *testing.T, transport string, handle handler, change func(*visit.QuestionOptions),
 ) *hall {
-	h := &hall{ways: map[string]int{}}
+	return openReplica(t, transport, handle, change, "")
+}
+
+// openReplica opens a hall whose browsers come to that with the page at address, if there is one.
+func openReplica(t *testing.T, transport string, handle handler,
+	change func(*visit.QuestionOptions), address string) *hall {
 	url, mux := listen(t)
+	h := &hall{ways: map[string]int{}, address: cmp.Or(address, url+"/page")}
 	visitor := cookieLogin
 	if transport == "stdio" {
 		visitor = visit.LocalVisitor
@@ -113,7 +120,7 @@ func openHall(t *testing.T, transport string, handle handler, change func(*visit
 	if change != nil {
 		change(opts)
 	}
-	page, err := visit.NewQuestions(url+"/page", opts)
+	page, err := visit.NewQuestions(h.address, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

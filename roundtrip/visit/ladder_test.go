@@ -89,6 +89,25 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 	})
 }
 
+// TestANewLinkIsShown by a replica that has shown ten others for the same call, and has seen none of
+// their answers.
+func TestANewLinkIsShown(t *testing.T) {
+	for style, handle := range handlers {
+		for name, era := range eras {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				shared := store.NewMemoryStateStore(0)
+				share := func(o *visit.QuestionOptions) { o.Store, o.Keys = shared, newKeys() }
+				h := openHall(t, "HTTP", handle, share)
+				other := openReplica(t, "HTTP", handle, share, h.address)
+				for range 12 {
+					h.browser().enter(h.wantLink(t, mute, "", era), "prod")
+					other.want(t, mute, "", era, "deployed to prod")
+				}
+			})
+		}
+	}
+}
+
 func TestAnAnswerIsGoodForItsCallAlone(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
 		link := h.wantLink(t, mute, "a", era)
