@@ -89,7 +89,7 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 	})
 }
 
-// TestANewLinkIsShown by a replica that has shown ten others for the same call, and has seen none of
+// TestANewLinkIsShown by a replica that has shown ten others for the same call, and has not seen
 // their answers.
 func TestANewLinkIsShown(t *testing.T) {
 	for style, handle := range handlers {

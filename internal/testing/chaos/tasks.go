@@ -40,7 +40,7 @@ type taskFleet struct {
 // an answer is lost, and where anything happens twice.
 func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
-	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
+	f := &taskFleet{fleet: startFleet(t, work, plan.Store, replicas), plan: plan}
 	ctx, cancel := context.WithTimeout(t.Context(), plan.Length+patience)
 	defer cancel()
 	began := time.Now()
@@ -80,7 +80,7 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 // five runs, and has failed for all replicas then. It may talk in each run.
 func RunDeaths(t *testing.T, store string, talks bool) {
 	t.Helper()
-	f := startFleet(t, work, store)
+	f := startFleet(t, work, store, replicas)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	raw, err := f.send(ctx, protocol.MethodCallTool, "die",
