@@ -109,7 +109,7 @@ func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string,
 }
 
 // run has target, a program or a URL, inspected.
-func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
+func (in inspection) run(t *testing.T, dir nodeDir, era, target string) (printed string) {
 	t.Helper()
 	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build",
 		"index.js")
@@ -132,6 +132,7 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 			t.Errorf("%q is not part of %.1000s", want, out)
 		}
 	}
+	return string(out)
 }
 
 func buildEverything(t *testing.T) (program string) {
