@@ -72,7 +72,9 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 // hidden says that the client has not shown the form.
 func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
 	hidden bool) (open *openQuestion, err error) {
-	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
+	own, done := r.outliveSuspension(ctx)
+	reply, err := r.funnel.opts.Page.AskOnPage(own, asked)
+	done()
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +86,11 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		}
 		open.way = cmp.Or(n.way, way)
 	})
-	r.ladder.noteOpen(q.key, open, !isFlowStyle(q))
-	if open.answer == nil || !isFlowStyle(q) {
+	// What goroutines ask at once has its answers in the next round, or else those would be answers
+	// before one another, in any order.
+	inRound := !isFlowStyle(q) || way == words.WayText
+	r.ladder.noteOpen(q.key, open, inRound)
+	if open.answer == nil || inRound {
 		return open, nil
 	}
 	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
@@ -94,6 +99,20 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	}
 	r.recordOtherWay(ctx, q, outcome, content, open.way, &open.answer)
 	return open, nil
+}
+
+// outliveSuspension returns ctx, which does not end because another goroutine of the handler asks
+// the client, and how to release it: the page must not fail for that.
+func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done func()) {
+	parent := r.ctx.Parent()
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	withdrawn := context.AfterFunc(ctx, func() {
+		if r.ctx.Err() == nil {
+			cancel()
+		}
+	})
+	ended := context.AfterFunc(parent, cancel)
+	return own, func() { withdrawn(); ended(); cancel() }
 }
 
 // recordOtherWay records what the person said to a form of flow style by another way than the
@@ -138,10 +157,13 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 		if err != nil {
 			return true, err
 		}
+		open, got := r.ladder.findOnPage(q.key)
+		if got != nil {
+			return true, r.suspendHandler(q)
+		}
 		if missing, err := r.collectAnswer(one); err != nil || !missing {
 			return true, err
 		}
-		open, _ := r.ladder.findOnPage(q.key)
 		if open == nil { // the answer fits the form, and not what reads it
 			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
 				"was given on the page cannot be used; start the call again")
@@ -286,13 +308,9 @@ func (r asker) endWithPageError(err error) error {
 	return err
 }
 
-// leaveOpen ends the run, or has the client asked, with a question that is open on the page.
+// leaveOpen suspends the handler, or the task, with a question that is open on the page.
 func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
 	switch {
-	case open.way == words.WayText:
-		e := responder(r).endWithLinks(ctx, []Question{*q})
-		r.endWith(e)
-		return e.err
 	case r.taskRun() == nil:
 	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
 		r.mu.Lock()
@@ -405,6 +423,9 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
 	case n > 0 && n == len(d.questions):
+		if r.hasActed() {
+			r.ladder.noteEffect()
+		}
 		return d, asks, round, nil
 	case n > 0: // a round has all of its answers, and the next one finds these
 		changed = true

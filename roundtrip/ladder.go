@@ -81,7 +81,7 @@ type ladder struct {
 	mu     sync.Mutex
 	hidden map[string]*answer // by key: what the client did not show, and what it said, or nil
 	open   map[string]*openQuestion
-	got    map[string]*openQuestion // by key: returned by the handler, and answered on the page
+	got    map[string]*openQuestion // by key: answered on the page, for the next round
 	taken  []*PageQuestion          // whose answers have come from the page
 	asked  bool                     // the client was asked to show a form in this call
 	effect bool                     // something may have been done that an answer was for

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -189,6 +190,56 @@ func TestSeveralQuestionsOneAfterTheOther(t *testing.T) {
 			h.want(t, mute, "", era, "deployed to x y z")
 			h.wantLink(t, mute, "", era)
 		})
+	}
+}
+
+// TestSeveralQuestionsAtOnce, of two goroutines: one result has both links, and each question is
+// answered once.
+func TestSeveralQuestionsAtOnce(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				var got [2]choice
+				var errs [2]error
+				var asks sync.WaitGroup
+				for i, key := range []string{"first", "second"} {
+					asks.Go(func() {
+						got[i], errs[i] = roundtrip.Ask[choice](ctx, key, "The "+key+" one?")
+					})
+				}
+				asks.Wait()
+				return server.Text("deployed to " + got[0].Target + " " + got[1].Target),
+					errors.Join(errs[:]...)
+			}, func(o *visit.QuestionOptions) {
+				o.Store, o.Keys = slowStore{store.NewMemoryStateStore(0)}, newKeys()
+			})
+			for n := range 10 {
+				links := linkIn.FindAllString(h.play(t, mute, "", era), -1)
+				if len(links) != 2 {
+					t.Fatalf("%d links", len(links))
+				}
+				for _, link := range links {
+					h.browser().enter(link, "prod")
+				}
+				h.want(t, mute, "", era, "deployed to prod prod")
+				if done := h.done.Load(); done != int64(n)+1 {
+					t.Fatalf("done %d times", done)
+				}
+			}
+		})
+	}
+}
+
+// A slowStore takes a while, each time another.
+type slowStore struct{ store.StateStore }
+
+func (s slowStore) Get(ctx context.Context, id string) ([]byte, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(rand.N(2 * time.Millisecond)):
+		return s.StateStore.Get(ctx, id)
 	}
 }
 
