@@ -41,30 +41,27 @@ type approval struct {
 	Text string `json:"text" minLength:"1"`
 }
 
-var (
-	approvers = []string{"flow", "guard", "twice"} // the tools
-
-	first  = roundtrip.MustQuestion[approval]("first")
-	second = roundtrip.MustQuestion[approval]("second")
-)
+// approvers returns the names of the tools.
+func approvers() []string { return []string{"flow", "guard", "twice"} }
 
 // askForApproval returns the answers of the person, or what asks for them: in guard style, in flow
 // style, or in that twice.
 func askForApproval(ctx context.Context, tool string) (string, protocol.CallToolOutcome, error) {
 	if tool == "guard" {
-		switch reply := first.Answer(ctx); reply.Outcome {
+		switch reply := roundtrip.Answer[approval](ctx, "first"); reply.Outcome {
 		case roundtrip.Accepted:
 			return reply.Content.Text, nil, nil
-		case roundtrip.Declined:
-			return "", nil, &roundtrip.DeclinedError{Key: first.Key()}
+		case roundtrip.Declined, roundtrip.Unseen:
+			return "", nil, &roundtrip.DeclinedError{Key: "first"}
 		}
-		return "", roundtrip.InputRequired(first.Elicit("Do it?")), nil
+		return "", roundtrip.InputRequired(
+			roundtrip.Elicit[approval]("first", "Do it?")), nil
 	}
-	one, err := first.Ask(ctx, "Do it?")
+	one, err := roundtrip.Ask[approval](ctx, "first", "Do it?")
 	if err != nil || tool == "flow" {
 		return one.Text, nil, err
 	}
-	two, err := second.Ask(ctx, "Really?")
+	two, err := roundtrip.Ask[approval](ctx, "second", "Really?")
 	return one.Text + " " + two.Text, nil, err
 }
 
@@ -86,7 +83,7 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range approvers {
+	for _, name := range approvers() {
 		server.AddTool(srv, server.Tool{Name: name}, func(ctx context.Context, _ *server.ToolCall,
 			in order) (protocol.CallToolOutcome, error) {
 			answers, outcome, err := askForApproval(ctx, name)
@@ -183,7 +180,7 @@ var pageLink = regexp.MustCompile(`http://[^\s"\\]+`)
 // runFlow calls one tool several times at once, again and again, until it is done. Meanwhile the
 // person answers at the links of the calls before.
 func (f *linkFleet) runFlow(n int) {
-	flow, tool := fmt.Sprint("flow-", n), approvers[n%len(approvers)]
+	flow, tool := fmt.Sprint("flow-", n), approvers()[n%3]
 	jar, _ := cookiejar.New(nil) // which has no options that could be wrong
 	web := &http.Client{Transport: f, Timeout: f.http.Timeout, Jar: jar}
 	var before linkRound
