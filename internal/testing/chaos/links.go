@@ -91,8 +91,7 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 				return outcome, err
 			}
 			time.Sleep(rand.N(50 * time.Millisecond))
-			if _, err := db.ExecContext(ctx, fmt.Sprintf("insert into effects values ('%s', '%s')",
-				in.Flow, answers)); err != nil {
+			if err := act(ctx, db, in.Flow, answers); err != nil {
 				return nil, err
 			}
 			time.Sleep(rand.N(50 * time.Millisecond))
@@ -108,6 +107,36 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 	mux.Handle("/", handler)
 	mux.Handle("/page", page)
 	return mux, nil
+}
+
+// act does what a flow is for. lookAt sees whether that is done, also where the replica was killed
+// and the database has not come to the end of it: until then the row of the flow is locked.
+func act(ctx context.Context, db *sql.DB, flow, answers string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, statement := range []string{"update flows set looks = looks where flow = '%s'",
+		"insert into effects values ('%s', '" + answers + "')"} {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, flow)); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// lookAt returns how often what a flow is for was done.
+func (f *linkFleet) lookAt(flow string) (done int) {
+	if _, err := f.plan.DB.ExecContext(f.t.Context(), fmt.Sprintf(
+		"update flows set looks = looks + 1 where flow = '%s'", flow)); err != nil {
+		f.t.Error(err)
+	}
+	if err := f.plan.DB.QueryRowContext(f.t.Context(), fmt.Sprintf(
+		"select count(*) from effects where flow = '%s'", flow)).Scan(&done); err != nil {
+		f.t.Error(err)
+	}
+	return done
 }
 
 // A LinkPlan says what happens to calls whose client shows no questions.
@@ -138,9 +167,15 @@ type linkFleet struct {
 // whether it was done, and declines then. So each flow has one effect in the end.
 func RunLinks(t *testing.T, plan LinkPlan) {
 	t.Helper()
-	if _, err := plan.DB.ExecContext(t.Context(),
-		"create table effects (flow text, answers text)"); err != nil {
-		t.Fatal(err)
+	statements := []string{"create table effects (flow text, answers text)",
+		"create table flows (flow text primary key, looks integer)"}
+	for n := range plan.Flows {
+		statements = append(statements, fmt.Sprintf("insert into flows values ('flow-%d', 0)", n))
+	}
+	for _, statement := range statements {
+		if _, err := plan.DB.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := &linkFleet{fleet: startFleet(t, approvals, plan.Store, 2), plan: plan,
 		accepted: map[string]string{}}
@@ -306,11 +341,7 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 
 // decide returns what the person enters: a text of its own, or that they decline what was done.
 func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
-	done := 0
-	if err := f.plan.DB.QueryRowContext(f.t.Context(), fmt.Sprintf(
-		"select count(*) from effects where flow = '%s'", flow)).Scan(&done); err != nil {
-		f.t.Error(err)
-	}
+	done := f.lookAt(flow)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if done > 0 {
