@@ -70,7 +70,9 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 // lookAtPage records the answer on the page, or notes the link. hidden: the client shows no form.
 func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
 	hidden bool) (open *openQuestion, err error) {
-	reply, err := r.funnel.opts.Page.AskOnPage(ctx, asked)
+	own, done := r.outliveSuspension(ctx)
+	reply, err := r.funnel.opts.Page.AskOnPage(own, asked)
+	done()
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +82,13 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 			n.hidden, n.way = n.hidden || hidden, way
 			return
 		}
-		n.shown, open.way = 0, cmp.Or(n.way, way)
+		open.way = cmp.Or(n.way, way)
 	})
-	r.ladder.noteOpen(q.key, open, !isFlowStyle(q))
-	if open.answer == nil || !isFlowStyle(q) {
+	// What goroutines ask at once has its answers in the next round, or else those would be answers
+	// before one another, in any order.
+	inRound := !isFlowStyle(q) || way == words.WayText
+	r.ladder.noteOpen(q.key, open, inRound)
+	if open.answer == nil || inRound {
 		return open, nil
 	}
 	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
@@ -92,6 +97,20 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	}
 	r.recordOtherWay(ctx, q, outcome, content, open.way, &open.answer)
 	return open, nil
+}
+
+// outliveSuspension returns a copy of ctx that does not end when another goroutine of the handler
+// asks the client, and a function that releases it: the suspension must not fail the page.
+func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done func()) {
+	parent := r.ctx.Parent()
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	withdrawn := context.AfterFunc(ctx, func() {
+		if r.ctx.Err() == nil {
+			cancel()
+		}
+	})
+	ended := context.AfterFunc(parent, cancel)
+	return own, func() { withdrawn(); ended(); cancel() }
 }
 
 // recordOtherWay records an answer to a flow-style form that came by another way.
@@ -134,10 +153,13 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 		if err != nil {
 			return true, err
 		}
+		open, got := r.ladder.findOnPage(q.key)
+		if got != nil {
+			return true, r.suspendHandler(q)
+		}
 		if missing, err := r.collectAnswer(one); err != nil || !missing {
 			return true, err
 		}
-		open, _ := r.ladder.findOnPage(q.key)
 		if open == nil { // the answer fits the form, but not its reader
 			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
 				"was given on the page cannot be used; start the call again")
@@ -280,13 +302,9 @@ func (r asker) endWithPageError(err error) error {
 	return err
 }
 
-// leaveOpen ends the run, or asks the client, while a question is open on the page.
+// leaveOpen suspends the handler, or the task, while a question is open on the page.
 func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
 	switch {
-	case open.way == words.WayText:
-		e := responder(r).endWithLinks(ctx, []Question{*q})
-		r.endWith(e)
-		return e.err
 	case r.taskRun() == nil:
 	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
 		r.mu.Lock()
@@ -398,6 +416,9 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
 	case n > 0 && n == len(d.questions):
+		if r.hasActed() {
+			r.ladder.noteEffect()
+		}
 		return d, asks, round, nil
 	case n > 0: // a round needs all its answers; the next one finds these
 		changed = true
@@ -431,7 +452,12 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 	often := false
 	for _, q := range questions {
 		open, _ := r.ladder.findOnPage(q.key)
-		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) { n.shown++ })
+		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) {
+			if n.link != open.link { // the answer may have been taken at another replica
+				n.link, n.shown = open.link, 0
+			}
+			n.shown++
+		})
 		often = often || note.shown > maxLinkShown
 		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
 	}

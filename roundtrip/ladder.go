@@ -73,7 +73,7 @@ type ladder struct {
 	mu     sync.Mutex
 	hidden map[string]*answer // by key: not shown by the client; its response, or nil
 	open   map[string]*openQuestion
-	got    map[string]*openQuestion // by key: returned by the handler, answered on the page
+	got    map[string]*openQuestion // by key: answered on the page, for the next round
 	taken  []*PageQuestion          // answered on the page
 	asked  bool                     // the client was asked to show a form in this call
 	effect bool                     // the handler may have acted on an answer
@@ -102,7 +102,8 @@ type pageNotes struct {
 type pageNote struct {
 	hidden bool      // the client declares forms but does not show this one
 	way    event.Way // the last one used for the link
-	shown  int       // calls in a row that got the link in text
+	link   string    // the last one given in text
+	shown  int       // calls in a row that got this link in text
 	asked  int       // of a call: forms in a row without a response
 }
 

@@ -108,7 +108,7 @@ func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string,
 }
 
 // run inspects target, a program or a URL.
-func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
+func (in inspection) run(t *testing.T, dir nodeDir, era, target string) (printed string) {
 	t.Helper()
 	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build",
 		"index.js")
@@ -131,6 +131,7 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
 			t.Errorf("%q is not part of %.1000s", want, out)
 		}
 	}
+	return string(out)
 }
 
 func buildEverything(t *testing.T) (program string) {

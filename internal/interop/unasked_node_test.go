@@ -5,18 +5,35 @@ package interop_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	questions "github.com/rondo-mcp/rondo/roundtrip/visit"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestClientsWithoutElicitationReachTheirPerson by the link in the result of the first call.
 func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
-	page := &servertest.Page{}
+	ann, mux := protocol.Principal{Subject: "ann"}, http.NewServeMux()
+	site := httptest.NewServer(mux)
+	t.Cleanup(site.Close)
+	page, err := questions.NewQuestions(site.URL+"/page", &questions.QuestionOptions{
+		Options: questions.Options{
+			Visitor: func(http.ResponseWriter, *http.Request) (protocol.Principal, bool) {
+				return ann, true
+			}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux.Handle("/page", page)
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{Page: page}})
 	if err != nil {
@@ -32,7 +49,7 @@ func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
 	})
 	endpoint, _ := listen(t, servertest.NewHandler(t, srv, &serverhttp.Options{
 		Authenticate: func(*http.Request) (protocol.Principal, error) {
-			return protocol.Principal{Subject: "ann"}, nil
+			return ann, nil
 		}}))
 	for _, c := range []struct{ name, revision string }{
 		{"official", modern}, {"official", v20251125}, {"mcp-go", modern}, {"mcp-go", v20251125},
@@ -48,14 +65,49 @@ func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
 				}
 				return text
 			}
-			if text := call(); !page.Answer(text, func(string) string {
-				return `{"target":"prod"}`
-			}) {
-				t.Fatalf("got %q, want a link", text)
-			}
+			enterTarget(t, call())
 			if text := call(); text != "deployed to prod" {
 				t.Errorf("got %q", text)
 			}
 		})
+	}
+	// The Inspector connects anew for each call: it is the principal, and not the connection, that
+	// has the answer.
+	for _, era := range []string{"modern", "legacy"} {
+		t.Run("inspector/"+era, func(t *testing.T) {
+			call := inspection{args: []string{"--method", "tools/call", "--tool-name", "deploy"},
+				want: []string{"call again"}, fail: true}
+			enterTarget(t, call.run(t, installed(t), era, endpoint))
+			call.want, call.fail = []string{"deployed to prod"}, false
+			call.run(t, installed(t), era, endpoint)
+		})
+	}
+}
+
+// enterTarget answers the question behind the link in a text.
+func enterTarget(t *testing.T, text string) {
+	t.Helper()
+	link := regexp.MustCompile(`http://[^\s"\\]+`).FindString(text)
+	browser := newFormBrowser(t)
+	load := func(method string, form url.Values) (status int, page string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, link,
+			strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatalf("got %q, want a link: %v", text, err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", r.URL.Scheme+"://"+r.URL.Host)
+		resp, page, err := browser.load(r)
+		if err != nil {
+			t.Fatalf("got %q, want a link: %v", text, err)
+		}
+		return resp.StatusCode, page
+	}
+	_, page := load(http.MethodGet, nil)
+	form, _ := testkit.ReadHTMLForm(page)
+	form.Set("action", "accept")
+	form.Set("field.target", "prod")
+	if status, page := load(http.MethodPost, form); status != http.StatusOK {
+		t.Fatalf("%d %s", status, page)
 	}
 }

@@ -55,3 +55,9 @@ func TestTasksOutliveReplicasAndDatabase(t *testing.T) {
 	}
 	chaos.RunTasks(t, plan)
 }
+
+func TestLinksOutliveReplicasOnPostgres(t *testing.T) {
+	c := startPostgres(t)
+	_, name := c.withTables(t)
+	runLinks(t, c.url(name))
+}

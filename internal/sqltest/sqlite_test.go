@@ -90,7 +90,7 @@ func onSQLite() *storetest.Options {
 }
 
 func TestMain(m *testing.M) {
-	if chaos.ServeReplica(chaos.Stores{Guard: openGuard, Tasks: openTasks}) {
+	if chaos.ServeReplica(chaos.Stores{Guard: openGuard, Tasks: openTasks, Links: openLinks}) {
 		return
 	}
 	testkit.Main(m)

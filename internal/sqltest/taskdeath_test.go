@@ -24,21 +24,30 @@ func openGuard(ctx context.Context, url string) (store.Guard, error) {
 }
 
 func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
+	s, _, err := openShared(ctx, address)
+	return s, err
+}
+
+func openLinks(ctx context.Context, address string) (chaos.LinkStore, *sql.DB, error) {
+	return openShared(ctx, address)
+}
+
+func openShared(ctx context.Context, address string) (*sqlstore.Store, *sql.DB, error) {
 	driver, opts := "sqlite", &sqlstore.Options{Dialect: sqlstore.SQLite}
 	if strings.HasPrefix(address, "postgres:") {
 		driver, opts = "pgx", nil
 	}
 	db, err := sql.Open(driver, address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db.SetMaxOpenConns(20) // for three replicas, of PostgreSQL's 100
 	s, err := sqlstore.New(ctx, db, opts)
 	if err != nil {
 		_ = db.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return s, nil
+	return s, db, nil
 }
 
 // newTaskFile returns the address of an SQLite file with the tables, for several processes.

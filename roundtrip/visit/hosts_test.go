@@ -81,6 +81,7 @@ var handlers = map[string]handler{
 // A hall is a server with a page, over one transport, and its tool's effects.
 type hall struct {
 	server  *server.Server
+	address string // of the page
 	connect func(t *testing.T) protocol.LegacyPeer
 	browser func() *browser
 	header  http.Header // the clients'
@@ -101,8 +102,14 @@ type handler func(ctx context.Context, call *server.ToolCall) (protocol.CallTool
 
 func openHall(t *testing.T, transport string, handle handler, change func(*visit.QuestionOptions),
 ) *hall {
-	h := &hall{ways: map[string]int{}}
+	return openReplica(t, transport, handle, change, "")
+}
+
+// openReplica opens a hall whose browsers come to that with the page at address, if there is one.
+func openReplica(t *testing.T, transport string, handle handler,
+	change func(*visit.QuestionOptions), address string) *hall {
 	url, mux := listen(t)
+	h := &hall{ways: map[string]int{}, address: cmp.Or(address, url+"/page")}
 	visitor := cookieLogin
 	if transport == "stdio" {
 		visitor = visit.LocalVisitor
@@ -111,7 +118,7 @@ func openHall(t *testing.T, transport string, handle handler, change func(*visit
 	if change != nil {
 		change(opts)
 	}
-	page, err := visit.NewQuestions(url+"/page", opts)
+	page, err := visit.NewQuestions(h.address, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

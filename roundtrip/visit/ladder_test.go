@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +85,25 @@ func TestAModelThatCallsAgainGetsTheSameLink(t *testing.T) {
 			t.Errorf("done %d times", n)
 		}
 	})
+}
+
+// TestANewLinkIsShown by a replica that has shown ten others for the same call, and has not seen
+// their answers.
+func TestANewLinkIsShown(t *testing.T) {
+	for style, handle := range handlers {
+		for name, era := range eras {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				shared := store.NewMemoryStateStore(0)
+				share := func(o *visit.QuestionOptions) { o.Store, o.Keys = shared, newKeys() }
+				h := openHall(t, "HTTP", handle, share)
+				other := openReplica(t, "HTTP", handle, share, h.address)
+				for range 12 {
+					h.browser().enter(h.wantLink(t, mute, "", era), "prod")
+					other.want(t, mute, "", era, "deployed to prod")
+				}
+			})
+		}
+	}
 }
 
 func TestAnAnswerIsGoodForItsCallAlone(t *testing.T) {
@@ -166,6 +187,56 @@ func TestSeveralQuestionsOneAfterTheOther(t *testing.T) {
 			h.want(t, mute, "", era, "deployed to x y z")
 			h.wantLink(t, mute, "", era)
 		})
+	}
+}
+
+// TestSeveralQuestionsAtOnce, of two goroutines: one result has both links, and each question is
+// answered once.
+func TestSeveralQuestionsAtOnce(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+				protocol.CallToolOutcome, error) {
+				var got [2]choice
+				var errs [2]error
+				var asks sync.WaitGroup
+				for i, key := range []string{"first", "second"} {
+					asks.Go(func() {
+						got[i], errs[i] = roundtrip.Ask[choice](ctx, key, "The "+key+" one?")
+					})
+				}
+				asks.Wait()
+				return server.Text("deployed to " + got[0].Target + " " + got[1].Target),
+					errors.Join(errs[:]...)
+			}, func(o *visit.QuestionOptions) {
+				o.Store, o.Keys = slowStore{store.NewMemoryStateStore(0)}, newKeys()
+			})
+			for n := range 10 {
+				links := linkIn.FindAllString(h.play(t, mute, "", era), -1)
+				if len(links) != 2 {
+					t.Fatalf("%d links", len(links))
+				}
+				for _, link := range links {
+					h.browser().enter(link, "prod")
+				}
+				h.want(t, mute, "", era, "deployed to prod prod")
+				if done := h.done.Load(); done != int64(n)+1 {
+					t.Fatalf("done %d times", done)
+				}
+			}
+		})
+	}
+}
+
+// A slowStore takes a while, each time another.
+type slowStore struct{ store.StateStore }
+
+func (s slowStore) Get(ctx context.Context, id string) ([]byte, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(rand.N(2 * time.Millisecond)):
+		return s.StateStore.Get(ctx, id)
 	}
 }
 
@@ -434,17 +505,27 @@ func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				_, err = roundtrip.Ask[yes](ctx, "mail", "Receipt by mail?")
+				for _, key := range []string{"mail", "more"} {
+					if _, err = roundtrip.Ask[yes](ctx, key, key+"?"); err != nil {
+						break
+					}
+				}
 				return server.Text("deployed"), err
 			}, nil)
-			h.browser().enterYes(h.wantLink(t, mute, "", era))
-			for range 4 {
-				if text := h.play(t, mute, "", era); !linkIn.MatchString(text) {
-					t.Errorf("got %q", text)
+			open := []string{h.wantLink(t, mute, "", era)}
+			for yeses := range 2 { // to one question, and to the two that follow
+				for _, link := range open {
+					h.browser().enterYes(link)
 				}
-			}
-			if charges != 1 {
-				t.Errorf("charged %d times for one yes", charges)
+				open = nil
+				for range 4 {
+					if link := h.wantLink(t, mute, "", era); !slices.Contains(open, link) {
+						open = append(open, link)
+					}
+				}
+				if charges != yeses+1 {
+					t.Errorf("charged %d times for %d yeses", charges, yeses+1)
+				}
 			}
 		})
 	}

@@ -3,12 +3,14 @@
 //
 // [RunFlows] charges flows whose last request is sent repeatedly: each is charged at most once.
 // [RunTasks] runs tasks: all must complete, without duplicate effects. [RunDeaths] runs one that
-// kills each of its processes.
+// kills each of its processes. [RunLinks] has people answer at links: each answer has at most one
+// effect.
 package chaos
 
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,6 +41,7 @@ const (
 type Stores struct {
 	Guard func(ctx context.Context, address string) (store.Guard, error)
 	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
+	Links func(ctx context.Context, address string) (LinkStore, *sql.DB, error)
 }
 
 // ServeReplica, called first by TestMain, serves and returns true in a replica's process.
@@ -57,6 +60,13 @@ func ServeReplica(stores Stores) bool {
 				return nil, err
 			}
 			return newWorker(kept)
+		},
+		approvals: func(ctx context.Context, address string) (http.Handler, error) {
+			shared, db, err := stores.Links(ctx, address)
+			if err != nil {
+				return nil, err
+			}
+			return newApprover(shared, db)
 		},
 	}[os.Getenv(servesVar)]
 	if newHandler == nil {
@@ -94,20 +104,24 @@ type fleet struct {
 	env  []string
 	dir  string
 	http *http.Client
+	caps string // of the clients
 
 	mu        sync.Mutex
-	hosts     [replicas]string
-	processes [replicas]*servertest.Process
+	hosts     []string
+	processes []*servertest.Process
 }
 
-func startFleet(t *testing.T, serves, store string) *fleet {
+// startFleet starts count replicas over a store.
+func startFleet(t *testing.T, serves, store string, count int) *fleet {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 50}
 	t.Cleanup(transport.CloseIdleConnections)
 	f := &fleet{t: t, dir: t.TempDir(),
-		http: &http.Client{Transport: transport, Timeout: 15 * time.Second}}
+		http:  &http.Client{Transport: transport, Timeout: 15 * time.Second},
+		caps:  `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`,
+		hosts: make([]string, count), processes: make([]*servertest.Process, count)}
 	f.env = []string{servesVar + "=" + serves, storeVar + "=" + store, dirVar + "=" + f.dir}
-	for i := range replicas {
+	for i := range count {
 		f.startReplica(i)
 	}
 	return f
@@ -136,7 +150,7 @@ func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 			trouble()
 			continue
 		}
-		i := rand.IntN(replicas)
+		i := rand.IntN(len(f.hosts))
 		f.processes[i].Kill()
 		f.startReplica(i)
 	}
@@ -156,16 +170,19 @@ func (f *fleet) replaceDead() {
 	}
 }
 
+// anyHost returns the address of a replica.
+func (f *fleet) anyHost() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts[rand.IntN(len(f.hosts))]
+}
+
 // send sends a request to any replica, and returns the result or the replica's error.
 func (f *fleet) send(ctx context.Context, method, name, params string) (json.RawMessage, error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{`+
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
-		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},`+
-		`"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
-	f.mu.Lock()
-	host := f.hosts[rand.IntN(replicas)]
-	f.mu.Unlock()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/",
+		`"io.modelcontextprotocol/clientCapabilities":{%s}}}}`, method, params, f.caps)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.anyHost()+"/",
 		strings.NewReader(body))
 	if err != nil {
 		return nil, err

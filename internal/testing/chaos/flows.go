@@ -39,7 +39,7 @@ type flowFleet struct {
 // RunFlows runs flows during failures and logs a report. No flow may be served without a charge.
 func RunFlows(t *testing.T, plan FlowPlan) Report {
 	t.Helper()
-	f := &flowFleet{startFleet(t, charges, plan.Store), plan}
+	f := &flowFleet{startFleet(t, charges, plan.Store, replicas), plan}
 	began := time.Now()
 	var report Report
 	stop, flows := make(chan struct{}), make(chan []flow, 1)

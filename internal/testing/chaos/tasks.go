@@ -36,7 +36,7 @@ type taskFleet struct {
 // RunTasks fails the test if a task does not complete, loses an answer, or repeats anything.
 func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
-	f := &taskFleet{fleet: startFleet(t, work, plan.Store), plan: plan}
+	f := &taskFleet{fleet: startFleet(t, work, plan.Store, replicas), plan: plan}
 	ctx, cancel := context.WithTimeout(t.Context(), plan.Length+patience)
 	defer cancel()
 	began := time.Now()
@@ -76,7 +76,7 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 // failed at all replicas. With talks it sends messages in each run.
 func RunDeaths(t *testing.T, store string, talks bool) {
 	t.Helper()
-	f := startFleet(t, work, store)
+	f := startFleet(t, work, store, replicas)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	raw, err := f.send(ctx, protocol.MethodCallTool, "die",

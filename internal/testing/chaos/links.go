@@ -1,0 +1,387 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/store"
+	"github.com/rondo-mcp/rondo/roundtrip/visit"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+const (
+	approvals = "approvals"
+	pageHost  = "127.0.0.1:9" // where the page is for browsers, which are led to a replica
+)
+
+// A LinkStore is what replicas with a page share.
+type LinkStore interface {
+	store.Guard
+	store.StateStore
+}
+
+type approval struct {
+	Text string `json:"text" minLength:"1"`
+}
+
+// approvers returns the names of the tools.
+func approvers() []string { return []string{"flow", "guard", "twice"} }
+
+// askForApproval returns the answers of the person, or what asks for them: in guard style, in flow
+// style, or in that twice.
+func askForApproval(ctx context.Context, tool string) (string, protocol.CallToolOutcome, error) {
+	if tool == "guard" {
+		switch reply := roundtrip.Answer[approval](ctx, "first"); reply.Outcome {
+		case roundtrip.Accepted:
+			return reply.Content.Text, nil, nil
+		case roundtrip.Declined, roundtrip.Unseen:
+			return "", nil, &roundtrip.DeclinedError{Key: "first"}
+		}
+		return "", roundtrip.InputRequired(
+			roundtrip.Elicit[approval]("first", "Do it?")), nil
+	}
+	one, err := roundtrip.Ask[approval](ctx, "first", "Do it?")
+	if err != nil || tool == "flow" {
+		return one.Text, nil, err
+	}
+	two, err := roundtrip.Ask[approval](ctx, "second", "Really?")
+	return one.Text + " " + two.Text, nil, err
+}
+
+// newApprover serves the tools and the page. It may be killed anywhere.
+func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
+	ann := protocol.Principal{Subject: "ann"}
+	page, err := visit.NewQuestions("http://"+pageHost+"/page",
+		&visit.QuestionOptions{Options: visit.Options{Store: shared, Keys: newKeyring(),
+			Visitor: func(http.ResponseWriter, *http.Request) (protocol.Principal, bool) {
+				return ann, true
+			}}})
+	if err != nil {
+		return nil, err
+	}
+	srv, err := server.New(&server.Options{
+		Info:      protocol.Implementation{Name: "approver", Version: "1.0.0"},
+		Roundtrip: roundtrip.Options{Sealer: newKeyring(), Guard: shared, Page: page},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range approvers() {
+		server.AddTool(srv, server.Tool{Name: name}, func(ctx context.Context, _ *server.ToolCall,
+			in order) (protocol.CallToolOutcome, error) {
+			answers, outcome, err := askForApproval(ctx, name)
+			if outcome != nil || err != nil {
+				return outcome, err
+			}
+			time.Sleep(rand.N(50 * time.Millisecond))
+			if err := act(ctx, db, in.Flow, answers); err != nil {
+				return nil, err
+			}
+			time.Sleep(rand.N(50 * time.Millisecond))
+			return server.Text("done"), nil
+		})
+	}
+	handler, err := serverhttp.New(srv, &serverhttp.Options{
+		Authenticate: func(*http.Request) (protocol.Principal, error) { return ann, nil }})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.Handle("/page", page)
+	return mux, nil
+}
+
+// act does what a flow is for. lookAt sees whether that is done, also where the replica was killed
+// and the database has not come to the end of it: until then the row of the flow is locked.
+func act(ctx context.Context, db *sql.DB, flow, answers string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, statement := range []string{"update flows set looks = looks where flow = '%s'",
+		"insert into effects values ('%s', '" + answers + "')"} {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, flow)); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// lookAt returns how often what a flow is for was done.
+func (f *linkFleet) lookAt(flow string) (done int) {
+	if _, err := f.plan.DB.ExecContext(f.t.Context(), fmt.Sprintf(
+		"update flows set looks = looks + 1 where flow = '%s'", flow)); err != nil {
+		f.t.Error(err)
+	}
+	if err := f.plan.DB.QueryRowContext(f.t.Context(), fmt.Sprintf(
+		"select count(*) from effects where flow = '%s'", flow)).Scan(&done); err != nil {
+		f.t.Error(err)
+	}
+	return done
+}
+
+// A LinkPlan says what happens to calls whose client shows no questions.
+type LinkPlan struct {
+	Flows  int           // how many there are
+	Store  string        // the address of the store for the replicas
+	DB     *sql.DB       // the same
+	Every  time.Duration // the time between two deaths of replicas
+	Length time.Duration // over which the flows begin
+}
+
+// A linkFleet is two replicas, and the person who is led to either.
+type linkFleet struct {
+	*fleet
+	plan LinkPlan
+
+	mu       sync.Mutex
+	accepted map[string]string // the flow of each answer
+	declined int
+	failed   int // calls that died
+}
+
+// RunLinks runs flows whose person answers at the link in the result, with double clicks and
+// reloads, while calls are repeated and replicas are killed.
+//
+// An answer serves one call. One that its call took along when it was killed is lost, whether that
+// has done something or not, and the next call has a new link. The person who opens that looks
+// whether it was done, and declines then. So each flow has one effect in the end.
+func RunLinks(t *testing.T, plan LinkPlan) {
+	t.Helper()
+	statements := []string{"create table effects (flow text, answers text)",
+		"create table flows (flow text primary key, looks integer)"}
+	for n := range plan.Flows {
+		statements = append(statements, fmt.Sprintf("insert into flows values ('flow-%d', 0)", n))
+	}
+	for _, statement := range statements {
+		if _, err := plan.DB.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &linkFleet{fleet: startFleet(t, approvals, plan.Store, 2), plan: plan,
+		accepted: map[string]string{}}
+	f.caps = ""
+	began, stop := time.Now(), make(chan struct{})
+	go func() {
+		defer close(stop)
+		slots := make(chan struct{}, 20)
+		var wg sync.WaitGroup
+		for n := range plan.Flows {
+			slots <- struct{}{}
+			time.Sleep(time.Until(began.Add(plan.Length * time.Duration(n) /
+				time.Duration(plan.Flows))))
+			wg.Go(func() {
+				defer func() { <-slots }()
+				f.runFlow(n)
+			})
+		}
+		wg.Wait()
+	}()
+	kills := f.makeTrouble(stop, plan.Every, func(int) func() { return nil })
+	effects, used := f.countEffects()
+	t.Logf("%d flows, %d kills, %d calls failed, %d answers accepted, %d of them lost, "+
+		"%d declined, %d effects; over after %v", plan.Flows, kills, f.failed, len(f.accepted),
+		len(f.accepted)-used, f.declined, effects, time.Since(began).Round(time.Second))
+}
+
+// A linkRound is what calls at once came to.
+type linkRound struct {
+	over   bool // done, or declined
+	failed int
+	links  []string // without duplicates
+}
+
+var pageLink = regexp.MustCompile(`http://[^\s"\\]+`)
+
+// runFlow calls one tool several times at once, again and again, until it is done. Meanwhile the
+// person answers at the links of the calls before.
+func (f *linkFleet) runFlow(n int) {
+	flow, tool := fmt.Sprint("flow-", n), approvers()[n%3]
+	jar, _ := cookiejar.New(nil) // which has no options that could be wrong
+	web := &http.Client{Transport: f, Timeout: f.http.Timeout, Jar: jar}
+	var before linkRound
+	answered := false
+	for range 100 {
+		var person sync.WaitGroup
+		accepts := false
+		person.Go(func() {
+			for _, link := range before.links {
+				accepts = f.answer(web, flow, link) || accepts
+			}
+		})
+		now := f.callAtOnce(tool, flow)
+		person.Wait()
+		switch healthy := now.failed == 0 && tool != "twice"; {
+		case now.over:
+			return
+		case healthy && len(now.links) != 1:
+			f.t.Errorf("%s has the links %q", flow, now.links)
+		case healthy && answered && before.failed == 0:
+			f.t.Errorf("%s has lost an answer, and no call has failed", flow)
+		}
+		before, answered = now, accepts
+		if len(now.links) == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	f.t.Errorf("%s comes to no end", flow)
+}
+
+// callAtOnce calls a tool three times at once, each at any replica.
+func (f *linkFleet) callAtOnce(tool, flow string) (r linkRound) {
+	texts := make(chan string)
+	for range 3 {
+		go func() {
+			raw, err := f.send(f.t.Context(), protocol.MethodCallTool, tool,
+				fmt.Sprintf(`"name":%q,"arguments":{"flow":%q}`, tool, flow))
+			if reply, sent := protocol.AsError(err); sent {
+				raw = []byte(reply.Message)
+			}
+			texts <- string(raw)
+		}()
+	}
+	for range 3 {
+		text := <-texts
+		link := pageLink.FindString(text)
+		switch {
+		case strings.Contains(text, `"done"`), strings.Contains(text, "declined"):
+			r.over = true
+		case text == "": // killed
+			r.failed++
+		case link == "":
+			f.t.Errorf("%s: unexpected answer %q", flow, text)
+		case !slices.Contains(r.links, link):
+			r.links = append(r.links, link)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed += r.failed
+	return r
+}
+
+// RoundTrip leads a browser to any replica.
+func (f *linkFleet) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Host = f.anyHost()
+	r.Header.Set("Origin", "http://"+pageHost)
+	return f.http.Transport.RoundTrip(r)
+}
+
+// browse opens a link, or sends a form. The status is 0 if the replica was killed.
+func browse(web *http.Client, link string, form url.Values) (status int, page string) {
+	send := func() (*http.Response, error) { return web.Get(link) }
+	if form != nil {
+		send = func() (*http.Response, error) { return web.PostForm(link, form) }
+	}
+	resp, err := send()
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err == nil {
+		return resp.StatusCode, string(text)
+	}
+	return 0, ""
+}
+
+// answer answers at a link, with a double click, and reloads the page until it says that this is
+// over. It reports whether it has accepted.
+func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
+	answer := url.Values{}
+	for {
+		status, page := browse(web, link, nil)
+		switch {
+		case status == http.StatusGone:
+			return accepts
+		case status == 0:
+			time.Sleep(50 * time.Millisecond)
+			continue
+		case status != http.StatusOK:
+			f.t.Errorf("%s: the page is %d %s", flow, status, page)
+			return accepts
+		case len(answer) == 0:
+			answer, accepts = f.decide(flow)
+		}
+		form, _ := testkit.ReadHTMLForm(page)
+		maps.Copy(form, answer)
+		clicks, got := make(chan int), map[int]int{}
+		for range 2 {
+			go func() {
+				status, _ := browse(web, link, form)
+				clicks <- status
+			}()
+		}
+		got[<-clicks]++
+		got[<-clicks]++
+		if got[0]+got[http.StatusOK]+got[http.StatusGone] != 2 || got[http.StatusOK] == 2 {
+			f.t.Errorf("%s: two clicks got %v", flow, got)
+		}
+	}
+}
+
+// decide returns what the person enters: a text of its own, or that they decline what was done.
+func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
+	done := f.lookAt(flow)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if done > 0 {
+		f.declined++
+		return url.Values{"action": {"decline"}}, false
+	}
+	text := fmt.Sprint("answer-", len(f.accepted))
+	f.accepted[text] = flow
+	return url.Values{"action": {"accept"}, "field.text": {text}}, true
+}
+
+// countEffects holds what was done against the answers, and returns how many of those were used.
+func (f *linkFleet) countEffects() (effects, used int) {
+	f.t.Helper()
+	rows, err := f.plan.DB.QueryContext(f.t.Context(), "select flow, answers from effects")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer rows.Close()
+	done := map[string]int{}
+	for ; rows.Next(); effects++ {
+		var flow, answers string
+		if err := rows.Scan(&flow, &answers); err != nil {
+			f.t.Fatal(err)
+		}
+		done[flow]++
+		for answer := range strings.SplitSeq(answers, " ") {
+			if used++; f.accepted[answer] != flow {
+				f.t.Errorf("%s is done for %s, of %q", flow, answer, f.accepted[answer])
+			}
+			f.accepted[answer] = "" // it is for one effect
+		}
+	}
+	if err := rows.Err(); err != nil {
+		f.t.Fatal(err)
+	}
+	for n := range f.plan.Flows {
+		if flow := fmt.Sprint("flow-", n); done[flow] != 1 {
+			f.t.Errorf("%s is done %d times", flow, done[flow])
+		}
+	}
+	return effects, used
+}
