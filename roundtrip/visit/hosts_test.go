@@ -162,7 +162,7 @@ func openHall(t *testing.T, transport string, handle handler, change func(*visit
 	return h
 }
 
-// enter answers the question behind a link: "" declines.
+// enter answers the question behind a link, or declines it if target is empty.
 func (b *browser) enter(link, target string) {
 	b.t.Helper()
 	form := b.open(link)
@@ -181,7 +181,7 @@ type guest struct {
 	id    atomic.Int64
 	leave context.CancelFunc
 	visit func(link string)
-	of    string // the tool's argument
+	of    string // the argument of the tool
 }
 
 func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }
