@@ -27,28 +27,28 @@ type Call struct {
 	// Responses and State are the retry members of the request; ignored in legacy revisions.
 	Responses protocol.InputResponses
 	State     protocol.RequestState
-	// Credential is what the caller authenticates with, verbatim, such as the Authorization header.
-	// States of anonymous callers are bound to it: a retry with another one is refused, even a
-	// renewed one. Events never contain it, states only a keyed digest.
+	// Credential authenticates the caller, verbatim, such as the Authorization header. States of
+	// anonymous callers are bound to it: a retry with another credential is refused, even a renewed
+	// one. Events never contain it; states contain only a keyed digest.
 	Credential string
-	// RequestID is the request's id in events, see [RequestID]. Empty: from the context, or new.
+	// RequestID is the id in events, see [RequestID]. If empty, it is the context's, or a new one.
 	RequestID string
-	// Push asks the client of a legacy revision. Nil: no session. Unused in modern revisions.
+	// Push asks the client of a legacy revision. Nil means no session. Unused in modern revisions.
 	Push Pusher
-	// Session is a comparable value per session of the funnel, such as a pointer or an id, for
-	// Options.Limits.WaitingPerPrincipal. Nil: the call belongs to no session.
+	// Session is a comparable value, such as a pointer or an id, that identifies the session in the
+	// funnel, for Options.Limits.WaitingPerPrincipal. Nil means that there is no session.
 	Session any
 	// Heartbeat sends one progress notification on the call's token. It is called while the call
 	// waits for a person, after 2 s and then every 15 s, to keep clients from timing out. Calls do
 	// not overlap, and stop when the wait ends; ctx has the values of the call's context and ends
-	// with the wait. Nil: the client did not ask for progress.
+	// with the wait. Nil means that the client did not ask for progress.
 	Heartbeat func(ctx context.Context)
-	// AcceptUnsolicited lets handlers read answers to questions not asked, marked Unsolicited.
+	// AcceptUnsolicited lets handlers read unrequested answers, marked Unsolicited.
 	AcceptUnsolicited bool
-	// Authenticates means that the host can authenticate callers; it reserves capacity for those.
+	// Authenticates means that the host can authenticate callers; capacity is reserved for them.
 	Authenticates bool
-	// KeptBytes is what the host keeps for a waiting call beside its Arguments, such as _meta. All
-	// waiting calls share 256 MiB for both; one authenticated principal may use a quarter.
+	// KeptBytes is what the host keeps for a waiting call besides Arguments, such as _meta. Waiting
+	// calls share 256 MiB for both; one authenticated principal may use a quarter of that.
 	KeptBytes int32
 	Task      *TaskCall // for package server/tasks
 	// CheckOutput, if not nil, checks a successful tool's structured content (nil when absent).
@@ -72,18 +72,18 @@ type TaskCall struct {
 // A TaskRun is one run of a task: a round whose journal is in a record of the host instead of a
 // sealed state. The answers are the Responses of the [Call].
 type TaskRun struct {
-	Journal []byte          // the last one passed to Begin or Save, or left in Next
+	Journal []byte          // the journal last passed to Begin or Save, or left in Next
 	Waited  []time.Duration // how long each of the Responses took
 	// Save stores a journal in case this run does not finish. The run continues when Save returns;
 	// if it fails the run ends, and the host must drop its outcome. Calls do not overlap.
 	Save func(ctx context.Context, journal []byte) error
-	// Fits reports whether the host can store an encoded result; if not, [OnCommit] runs nothing.
+	// Fits reports whether the host can store an encoded result; if not, [OnCommit] has no effect.
 	Fits func(result []byte) bool
 
-	// Next is set when the run ends with questions or waits: the journal of the next run.
+	// Next, set when the run ends with questions or waits, is the journal of the next run.
 	Next []byte
-	// WaitsFor is set when the run waits for something other than a question: its keys. The next
-	// run checks again, and the result of this one is meaningless.
+	// WaitsFor, set when the run waits for something other than a question, has the keys of such
+	// waits. The next run checks them again; the result of this run is meaningless.
 	WaitsFor []string
 	Message  string // for the user meanwhile; may be empty
 }
@@ -96,10 +96,10 @@ type Pusher interface {
 	// Push sends the question and waits for the answer, a bare result. It calls extend whenever the
 	// client reports progress on the question. When ctx ends it withdraws the question from the
 	// client. An [*protocol.Error] is the client's response; any other error means that it could
-	// not be asked. Ctx has the request's values, not always those of the handler's context.
+	// not ask. Ctx has the request's values, not always those of the handler's context.
 	//
-	// A Pusher that knows when the question was written calls written before it returns; the last
-	// call counts. Options.MinHumanTime runs from then, otherwise from the call of Push.
+	// A Pusher that knows when the question was written calls written at that time, before it
+	// returns. Options.MinHumanTime runs from the last such call, or else from the call of Push.
 	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
 		json.RawMessage, error)
 }
@@ -118,15 +118,15 @@ type VisitCompleter interface {
 // AskRequest ends the flow with an error for client and observer, because a value that an SDK's
 // handler generates anew changes in every round ([Nonce] and [Memo] keep it).
 //
-// Other errors are those of Ask. Adapters whose callers have no keys must derive stable ones:
-// ordinal in the run and digest of the question suffice unless questions are concurrent.
+// Other errors are those of Ask. Adapters whose callers have no keys must derive stable keys: the
+// question's digest and its ordinal in the run suffice unless questions are concurrent.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
 	return newRequestAsk(key, request, opts).askRequest(ctx)
 }
 
 // RefusedAction returns the action with which the client refused the form or visit key, and false
-// if it has not: for SDKs that have no word for [Unseen]. The refusal counts as read.
+// if it has not refused it. It is for SDKs without a word for [Unseen]. The refusal counts as read.
 func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool) {
 	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
@@ -139,23 +139,23 @@ func RefusedAction(ctx context.Context, key string) (protocol.ElicitAction, bool
 	return "", false
 }
 
-// WithoutAnswers leaves the answers so far out of the state, whose size is limited: for hosts that
-// have passed them on and whose next questions have other keys.
+// WithoutAnswers leaves the answers so far out of the state, whose size is limited. It is for hosts
+// that have passed the answers on and whose next questions have other keys.
 func WithoutAnswers() Item { return itemFunc(func(d *draft) { d.forgets = true }) }
 
 // AskUnkeyed is [AskRequest] for handlers whose questions have no keys, such as those that call the
 // SDK's own methods. Each call is a new question, even if its content repeats.
 //
 // When the handler runs again, an answer belongs to the question with the same content; if several
-// have it, everything asked before must be the same, in the same order. Otherwise, or if another
-// question is asked instead of an answered one, the flow ends with an error for client and
+// questions have it, all questions before must be the same, in the same order. Otherwise, or if
+// another question is asked instead of an answered one, the flow ends with an error for client and
 // observer. Keep varying parts of a question with [Memo] or [Nonce].
 //
 // A run that would complete without asking a refused question again ends as refused, because the
 // handler's input has changed. Its effects remain, but functions of [OnCommit] do not run.
 //
-// Each round has one such question. Goroutines may ask different questions, which are asked one
-// after the other; equal ones have no order there and end the flow: they need keys.
+// Each round has one such question. Different questions of several goroutines are asked one after
+// the other. Equal ones need keys; without keys they end the flow, because their order is unknown.
 //
 // The keys on the wire are question-1, question-2, ..., prefixed with concurrent- if asked outside
 // the handler's goroutine. Handlers must not use these keys themselves.
@@ -177,7 +177,7 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if !r.askingMode().returnsQuestions() {
 		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
-	// Before it takes a place: a question that cannot be asked has none in the order.
+	// This comes first: a question that cannot be asked takes no place in the order.
 	if err := r.checkOptional(ctx, &q); err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func WithoutRound(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runKey{}, (*run)(nil))
 }
 
-// WithRoundOf returns ctx with the round of the context handler: for hosts with other contexts.
+// WithRoundOf returns ctx with the round of the context handler, for hosts with their own contexts.
 func WithRoundOf(ctx, handler context.Context) context.Context {
 	r := runFrom(handler)
 	if r == nil || r == runFrom(ctx) {
@@ -254,20 +254,20 @@ func CalledByHandler() bool {
 }
 
 // ContinueHandler runs f as part of a handler on another goroutine: for hosts whose SDK has
-// goroutines of its own. Questions of f are in the handler's order.
+// goroutines of its own. Questions of f are ordered with the handler's.
 //
 //go:noinline
 func ContinueHandler(f func()) { f() }
 
 // WatchWaiting returns a context under which tell(true) is called when a call begins to wait for a
 // person and tell(false) when it goes on: while any of its questions is open, and in modern
-// revisions in [Await] only. Middleware that limits or measures work excludes that time with it:
+// revisions in [Await] only. Middleware that limits or measures work uses it to exclude that time:
 //
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
 //	return next(ctx, request)
 //
-// Calls of tell alternate and do not overlap; false comes before the handler goes on, or after the
-// call if a goroutine of its handler still waited. tell must return soon and must not ask.
+// Calls of tell do not overlap; true and false alternate. False comes before the handler goes on,
+// or after the call if one of its goroutines still waits. tell must return soon and must not ask.
 func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
 	return waiting.WithWatch(ctx, tell)
 }
@@ -293,7 +293,7 @@ type Tracer interface {
 	CarrySpan(ctx, request context.Context) context.Context
 }
 
-// A SpanRef names a span of a trace as in W3C Trace Context. The zero value names none.
+// A SpanRef names a span of a trace as in W3C Trace Context. The zero value names no span.
 type SpanRef struct {
 	Trace [16]byte
 	Span  [8]byte

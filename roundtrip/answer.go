@@ -39,7 +39,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// toDecision returns the outcome of a recorded answer as in events.
+// toDecision returns the outcome of a recorded answer, for events.
 func (o Outcome) toDecision() event.Decision { return event.Decision(o.String()) }
 
 // A Reply is the answer to one question.
@@ -47,8 +47,8 @@ type Reply[T any] struct {
 	Outcome Outcome
 	// Content is the user's input, defaults filled in; set if Outcome is Accepted.
 	Content T
-	Round   int // that brought the answer; 0: Missing
-	// Unsolicited: this flow may not have asked the question. The host must allow such answers.
+	Round   int // that brought the answer; 0 if Missing
+	// Unsolicited means that this flow may not have asked. The host must allow such answers.
 	Unsolicited bool
 	// Err says why the answer is Invalid. It names fields and allowed values, never the input.
 	Err error
@@ -61,21 +61,21 @@ type answer struct {
 	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
 	schema      json.RawMessage    // of an ElicitSchema
-	content     json.RawMessage    // accepted content or result; of an unseen refusal its action
+	content     json.RawMessage    // accepted content or result; of an unseen refusal, its action
 	round       int
 	unsolicited bool
-	// checked: accepted content has passed validation; a refusal has been read by the handler.
+	// checked means that accepted content has passed validation, or the handler has read a refusal.
 	checked   bool
 	soon      bool // accepted before a person could have read the question
 	malformed error
-	mark      claims.Mark // of flow style, and of questions with invalid answers
+	mark      claims.Mark // set in flow style and after invalid answers
 
 	fault         *form.Fault // why accepted content does not fit, once known
 	faultReported bool
 	announced     bool // an unsolicited answer, or one given in place, was reported
 }
 
-// asRefusal returns the refusal that the answer is, or nil. All code looks for refusals with it.
+// asRefusal returns the answer as a refusal, or nil. All code that looks for refusals uses it.
 func (a *answer) asRefusal() error {
 	switch a.outcome {
 	case Declined:
@@ -91,7 +91,7 @@ func (a *answer) asRefusal() error {
 	return nil
 }
 
-// isDecided reports whether the answer accepts or refuses; later rounds may read only those.
+// isDecided reports whether the answer accepts or refuses; later rounds may read only such answers.
 func (a *answer) isDecided() bool { return a.outcome == Accepted || a.asRefusal() != nil }
 
 var errChangedForm = errors.New("the form has changed since the question was asked")
@@ -121,7 +121,7 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 		a := r.findAnswerLocked(key)
 		r.mu.Unlock()
 		if a != nil && a.schema != nil {
-			// It comes from our own seal, so it parsed before.
+			// The schema comes from our own seal, so it parsed before.
 			parsed, err := form.ParsePeer(a.schema)
 			if err != nil {
 				return Reply[json.RawMessage]{Outcome: Invalid, Round: a.round, Err: err}
@@ -166,8 +166,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 	return reply
 }
 
-// readAnswer finds the answer to key and checks its kind. For an accepted answer it calls check,
-// with the mutex held, for the content. All reading in guard style goes through it.
+// readAnswer finds the answer to key and checks its kind. It gets the content of an accepted answer
+// from check, called with the mutex held. All reading in guard style goes through readAnswer.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
@@ -244,8 +244,8 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 	return Invalid, nil, fmt.Errorf("unknown kind of question %q", kind)
 }
 
-// interpretAfter is interpret for an answer of this flow that took waited. A refusal too quick for
-// a person is Unseen, with the action as content; an accept counts: programs may fill in forms.
+// interpretAfter is interpret for an answer of this flow given after waited. A refusal too quick
+// for a person is Unseen, with the action as content; an accept counts: programs may fill in forms.
 func (p *questioner) interpretAfter(ctx context.Context, kind protocol.InputKind,
 	raw json.RawMessage, waited time.Duration) (Outcome, json.RawMessage, error) {
 	outcome, content, err := interpret(kind, raw)
@@ -262,7 +262,7 @@ func (p *questioner) isTooSoon(ctx context.Context, waited time.Duration) bool {
 	return waiting.IsTooSoon(ctx, p.funnel.opts.MinHumanTime, waited)
 }
 
-// Visited reads the answer to [ElicitURL]. Accepted means agreed to visit, not finished.
+// Visited reads the answer to [ElicitURL]. Accepted means that the user agreed, not finished.
 func Visited(ctx context.Context, key string) Outcome {
 	_, reply := readAnswer[struct{}](ctx, key, protocol.KindElicitURL, acceptAny)
 	return reply.Outcome
@@ -294,7 +294,7 @@ func readResult[T any](ctx context.Context, key string, kind protocol.InputKind,
 
 func acceptAny(a *answer) (json.RawMessage, error) { return a.content, nil }
 
-// State returns what [WithState] kept in an earlier round, and false if that is not a T.
+// State returns the value that [WithState] kept in an earlier round, and false if it is not a T.
 func State[T any](ctx context.Context) (T, bool) {
 	var v, zero T
 	r := runFrom(ctx)

@@ -47,7 +47,7 @@ func AskURL(ctx context.Context, key, message, url string, opts ...QuestionOptio
 	return askQuestion(ctx, &inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
-// AskMessage asks the client's model. The request must be the same in every round and not change.
+// AskMessage asks the client's model. Do not modify request: it must be the same in every round.
 //
 // Sampling has no decline: in a session a refusing client answers with an error, which ends the
 // call unless the question is [IfPossible]; in a modern revision it does not retry. See [CanAsk].
@@ -67,9 +67,9 @@ func AskRoots(ctx context.Context, key string, opts ...QuestionOption) ([]protoc
 	return result.Roots, nil
 }
 
-// Ask asks any question in flow style. It returns the accepted content: of a form with its defaults
-// filled in, of a visit an empty object, of sampling and roots the whole result. It does not keep
-// the schema of an [ElicitSchema] in the state, so [RawAnswer] cannot read the answer.
+// Ask asks any question in flow style. It returns the accepted content: a form's values with
+// defaults filled in, an empty object for a visit, the whole result of sampling and roots. It does
+// not keep the schema of an [ElicitSchema] in the state, so [RawAnswer] cannot read the answer.
 func (q Question) Ask(ctx context.Context, opts ...QuestionOption) (json.RawMessage, error) {
 	return askDecoded(ctx, &inquiry{question: q.applyOptions(opts)},
 		func(raw []byte) (json.RawMessage, error) { return bytes.Clone(raw), nil })
@@ -118,7 +118,7 @@ func askDecoded[T any](ctx context.Context, one *inquiry,
 	return content, nil
 }
 
-// A formAsk is allocated by itself: by value, questions take 1 KB of the stack of a waiting call.
+// A formAsk is allocated by itself: passed by value, it would take 1 KB of a waiting call's stack.
 type formAsk[T any] struct {
 	inquiry inquiry
 	content T

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAskDependentQuestions asks three questions, each of which depends on the answer before.
+// TestAskDependentQuestions asks three questions, each of which depends on the previous answer.
 func TestAskDependentQuestions(t *testing.T) {
 	p := person{"a": form("one"), "b": form("two"), "c": form("three")}
 	inEveryMode(t, roundtrip.Options{}, p, flow(func(ctx context.Context) string {
@@ -277,7 +277,7 @@ func TestAskOutsideOfARound(t *testing.T) {
 	}
 }
 
-// TestAskMistakes are the author's, hidden from the client whatever the handler returns.
+// TestAskMistakes: authors' mistakes are hidden from the client, whatever the handler returns.
 func TestAskMistakes(t *testing.T) {
 	type nested struct {
 		Inner struct{ A int } `json:"inner"`

@@ -10,9 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// An askingMode is how questions reach the client: returned, and the client retries (revision
+// An askingMode is a way to ask the client questions: returned, and the client retries (revision
 // 2026-07-28, [returnMode]); kept in a task's record ([taskMode]); or pushed while the call is open
-// (older revisions, [pushMode]). Other code never tests which mode it is.
+// (older revisions, [pushMode]). Other code never tests for a mode.
 type askingMode interface {
 	// returnsQuestions reports whether the client gets questions as a result and carries the state
 	// until it retries. Otherwise the handler waits while flow-style questions are asked.
@@ -28,7 +28,7 @@ type askingMode interface {
 	// checkPushable returns why a question cannot be sent while the handler waits, or nil.
 	checkPushable(p *questioner, question protocol.InputRequest) *PushError
 
-	// checkClient returns the questions as this client can be asked them, or ends the flow.
+	// checkClient returns the questions in a form that this client supports, or ends the flow.
 	checkClient(ctx context.Context, p *questioner, requests protocol.InputRequests) (
 		asked protocol.InputRequests, end *ending, err error)
 	// reportRequested reports the questions of a round when they go out.
@@ -37,12 +37,12 @@ type askingMode interface {
 	// or returns the response if this call has no next run.
 	askClient(ctx context.Context, r responder, asks *protocol.InputRequiredResult) (
 		next *run, result protocol.Result, err error)
-	// answerURLs answers a handler's URL elicitation error; unless final, with result instead.
+	// answerURLs answers a handler's URL elicitation error. If not final, use result in its place.
 	answerURLs(ctx context.Context, r responder, urls *protocol.URLElicitationRequiredError) (
 		result protocol.Result, err error, final bool)
 
 	// visitLimit returns how long the call may wait for a visit, awaitRefusal the error of Await if
-	// it cannot wait, and endVisit the error after a timeout; nil: the client is asked again.
+	// it cannot wait, and endVisit the error after a timeout, nil to ask again.
 	visitLimit(r asker, p *questioner) time.Duration
 	awaitRefusal(ctx context.Context, r asker, p *questioner, cause error) error
 	endVisit(r asker, key string, cause error) error
@@ -58,7 +58,7 @@ func (p *questioner) askingMode() askingMode {
 	return returnMode{}
 }
 
-// pushMode is that of older revisions: all rounds are in one call, whose questions are pushed.
+// pushMode is the mode of older revisions: all rounds are in one call, and questions are pushed.
 type pushMode struct{}
 
 func (pushMode) returnsQuestions() bool { return false }
@@ -68,7 +68,7 @@ func (pushMode) openCall(e *exchange) {
 	e.wait = &callWait{until: time.Now().Add(e.funnel.opts.flowTTL())}
 }
 
-// retryMembers returns none: before 2026-07-28 (basic/patterns/mrtr) they are unknown, so ignored.
+// retryMembers returns zero values: only 2026-07-28 has these members (basic/patterns/mrtr).
 func (pushMode) retryMembers(*Call) (protocol.InputResponses, protocol.RequestState) {
 	return nil, protocol.RequestState{}
 }
@@ -99,7 +99,7 @@ func (pushMode) checkClient(ctx context.Context, p *questioner, requests protoco
 }
 
 func (pushMode) reportRequested(_ context.Context, p *questioner, requested event.InputRequested) {
-	p.wait.requested = requested // until they are sent
+	p.wait.requested = requested // until the questions are sent
 }
 
 func (pushMode) askClient(ctx context.Context, r responder,
@@ -125,7 +125,7 @@ func (pushMode) endVisit(r asker, key string, cause error) error {
 	return cause
 }
 
-// returnMode is that of revision 2026-07-28: each round is a leg.
+// returnMode is the mode of revision 2026-07-28: each round is a leg.
 type returnMode struct{}
 
 func (returnMode) returnsQuestions() bool { return true }
@@ -160,7 +160,7 @@ func (returnMode) reportRequested(ctx context.Context, p *questioner,
 	p.observe(ctx, requested)
 }
 
-// askClient returns the questions: the client asks them.
+// askClient returns the questions, for the client to ask.
 func (returnMode) askClient(_ context.Context, _ responder, asks *protocol.InputRequiredResult) (
 	*run, protocol.Result, error) {
 	return nil, asks, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// This file asks questions on the page. The binding is the same for two calls for the same thing,
-// so a second call finds what was answered after the first.
+// This file asks questions on the page. A repeated call has the same binding, so it finds answers
+// given after the first call.
 
 // bindQuestion returns the digest of everything that an answer on the page applies to.
 func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
@@ -48,7 +48,7 @@ func (r *run) digestAnswers(but string) [32]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
-// newPageQuestion returns the question for the page, fixed even if other questions are answered.
+// newPageQuestion returns the question for the page, which later answers to others do not change.
 func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	binding, err := r.bindQuestion(q)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 		Form: q.form.Schema()}, nil
 }
 
-// lookAtPage records the answer on the page, or notes the link. hidden: the client shows no form.
+// lookAtPage records the page's answer or notes the link; hidden means the client shows no form.
 func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
 	hidden bool) (open *openQuestion, err error) {
 	own, done := r.outliveSuspension(ctx)
@@ -132,7 +132,7 @@ func (r *run) forgetAnswerLocked(key string) {
 	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
 }
 
-// askOnPage asks a flow-style question on the page, unless the client is to be asked (!over).
+// askOnPage asks a flow-style question on the page, or returns false if the client is to be asked.
 //
 //go:noinline
 func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err error) {
@@ -183,7 +183,7 @@ func (r *run) restoreUnseen(key string) bool {
 }
 
 // askPage looks for the answer to a question on the page, and waits if the user has agreed to go
-// there. A nil error means that the answer is recorded, or the question is open.
+// there. A nil error means that the answer is recorded, or that the question is open.
 func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	switch {
 	case way == "" && q.optional:
@@ -266,7 +266,7 @@ func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err 
 	return err
 }
 
-// declineLink treats the refusal of a link as that of its question.
+// declineLink treats the refusal of a link as a refusal of its question.
 func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) error {
 	if isFlowStyle(q) {
 		r.recordOtherWay(ctx, q, refused.outcome, nil, words.WayLink, nil)
@@ -281,13 +281,13 @@ func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) er
 	return nil
 }
 
-// isFlowStyle reports whether q is asked in flow style: only those have marks.
+// isFlowStyle reports whether q is asked in flow style: only such questions have marks.
 func isFlowStyle(q *Question) bool { return q.mark.Set }
 
 func linkQuestion(q *Question, open *openQuestion) Question {
 	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
 	link.expiresIn = q.expiresIn
-	link.mark, _ = link.makeMark() // of a text, so it cannot fail
+	link.mark, _ = link.makeMark() // fails only for forms
 	return link
 }
 
@@ -333,7 +333,7 @@ func (r asker) lookForReturned(result protocol.Result) {
 	}
 	d, err := r.readDraft(asks)
 	if err != nil {
-		return // and is reported in its place
+		return // reported later, with the result
 	}
 	for i := range d.questions {
 		q := &d.questions[i]
@@ -366,8 +366,8 @@ type pageAnswer struct {
 	asked protocol.InputRequest
 }
 
-// settleReturned splits a round's questions by their ways. With all answers on the page round is
-// the next one; otherwise it returns questions for the client, or the end of the run.
+// settleReturned splits a round's questions by their ways. If the page has all answers, round is
+// the next one; otherwise it returns questions for the client or the end of the run.
 func (r responder) settleReturned(ctx context.Context, d *draft,
 	asks *protocol.InputRequiredResult) (
 	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {
@@ -486,8 +486,8 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 }
 
-// returnTaken returns the answers that the call took, unless it may have acted on them: then they
-// are asked for again. It reports whether it has not acted.
+// returnTaken gives back the answers that the call took, unless it may have acted on them. It
+// reports whether it has not acted.
 func (r *run) returnTaken(ctx context.Context) bool {
 	acted := r.hasActed()
 	r.ladder.mu.Lock()

@@ -23,7 +23,7 @@ const visitPoll = time.Second // between two checks of an unfinished visit
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
 // Await waits until a visit to a URL is finished. key names the question, which the user has
-// accepted; that means only that they agreed to go there. In flow style it follows the question:
+// accepted: that is, agreed to go there. In flow style Await follows the question:
 //
 //	if err := roundtrip.AskURL(ctx, "login", "Please sign in.", url); err != nil {
 //		return nil, err
@@ -32,7 +32,7 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //		return nil, err
 //	}
 //
-// In guard style it is all that a handler checks:
+// In guard style a handler needs only this check:
 //
 //	switch err := roundtrip.Await(ctx, "login", signedIn); {
 //	case errors.Is(err, roundtrip.ErrNotFinished):
@@ -43,12 +43,12 @@ var errVisitTimeout = errors.New("the visit was not finished in time")
 //
 // done reports whether the visit is finished. It is called at once, then about every second, and
 // not again in later rounds once it has returned true. It may block: its context ends when the
-// request is no longer held, and its result then counts. An error of done ends Await.
+// request is no longer held, and its result still counts then. An error of done ends Await.
 //
 // In a modern revision the request is held for up to 25 s. Then the client is asked for the same
 // visit again, with "Not finished yet." in front. These rounds do not count toward the funnel's
 // Limits.Rounds; the flow ends HumanTimeout after the user agreed. In a session Await waits in
-// place for as long; clients of revision 2025-11-25 are notified when the visit is finished
+// place for HumanTimeout; clients of revision 2025-11-25 are notified when the visit is finished
 // (client/elicitation, "Completion Notifications"). The call counts as waiting for a person, see
 // [WatchWaiting]; if too many calls wait, a request of a modern revision is not held.
 //
@@ -87,7 +87,7 @@ func (r asker) lookAtVisit(ctx context.Context, key string,
 		finished, err = r.holdVisit(ctx, key, done)
 	}
 	switch {
-	case !finished && r.ctx.Parent().Err() != nil: // whatever done made of it
+	case !finished && r.ctx.Parent().Err() != nil: // whatever done returned
 		return true, r.cutOff(key)
 	case err != nil:
 		return true, err
@@ -140,8 +140,8 @@ func (r *run) wasAskedLocked(key string) bool {
 		r.flow != nil && slices.Contains(r.flow.used, key)
 }
 
-// notFinishedLocked returns the error for an unfinished visit that flow style does not ask for. A
-// guard-style handler supplies the question, also before it was asked.
+// notFinishedLocked returns the error for an unfinished visit that was not asked for in flow style:
+// a guard-style handler must return the question, for the first time or again.
 func (r *run) notFinishedLocked(key string) error {
 	if r.wasAskedLocked(key) {
 		return fmt.Errorf("%w: %s", ErrNotFinished, key)
@@ -201,8 +201,8 @@ func refuseVisit(key string, cause error) *refusal {
 
 const howToFinish = "finish at the link, then call again"
 
-// cutOff ends the run because its request ended while a visit was waited for. That is no outcome:
-// if the run did nothing else the request can be sent again.
+// cutOff ends the run because its request ended during the wait for a visit. The request then has
+// no outcome, and can be sent again if the run did nothing else.
 func (r asker) cutOff(key string) error {
 	cause := context.Cause(r.ctx.Parent())
 	e := &ending{err: fmt.Errorf("Await %q: the request has ended: %w", key, cause), cut: true}
@@ -232,7 +232,7 @@ func (r asker) finishVisit(ctx context.Context, key string) error {
 	return nil
 }
 
-// suspendVisit makes the client come back for an unfinished visit; again: it was agreed to.
+// suspendVisit makes the client come back for an unfinished visit; again means already agreed to.
 func (r asker) suspendVisit(key string, again bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

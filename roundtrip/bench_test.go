@@ -99,7 +99,7 @@ func BenchmarkFlow(b *testing.B) {
 	})
 }
 
-// forgetful keeps only the first state.
+// A forgetful shelf keeps only the first state.
 type forgetful struct{ *shelf }
 
 func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {

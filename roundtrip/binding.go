@@ -19,14 +19,14 @@ const (
 	credentialPurpose = "rondo credential binding 1\x00"
 )
 
-// errCredential is for the log. A renewed token cannot be told from somebody else's.
+// errCredential is for the log. A renewed token cannot be distinguished from another caller's.
 var errCredential = errors.New("principal; credentials may have been renewed")
 
-// bindPrincipal returns the owner of a flow's state: the principal of the call, or, if it is
-// anonymous, the holder of the credential, as a MAC keyed with the flow's random id, which only
-// those who can open the state know. It is thus the same on all replicas, outlives a change of
-// keys, cannot be compared between flows, and reveals no credential. Quotas use the call's
-// principal: invented credentials are all one anonymous caller.
+// bindPrincipal returns the owner of a flow's state: the principal of the call or, if it is
+// anonymous, a MAC of its credential. The MAC's key is the flow's random id, known only to servers
+// that can open the state. So the MAC is the same on all replicas, outlives a change of keys,
+// cannot be compared between flows, and reveals no credential. Quotas use the call's principal:
+// callers with invented credentials share those of the anonymous caller.
 func (e *exchange) bindPrincipal(flow [16]byte) protocol.Principal {
 	if !e.call.Principal.Anonymous() || e.call.Credential == "" {
 		return e.call.Principal

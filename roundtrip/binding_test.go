@@ -81,7 +81,7 @@ func (p *peeking) Seal(ctx context.Context, plaintext []byte) (string, error) {
 	return p.Sealer.Seal(ctx, plaintext)
 }
 
-// Tokens are in no state, and every replica recognizes the holder, even after a change of keys,
+// States contain no tokens, and every replica recognizes the holder, even after a change of keys,
 // with a guard and with stored states.
 func TestCredentialsOnReplicas(t *testing.T) {
 	older, newer := strings.Repeat("a", 32), strings.Repeat("b", 32)

@@ -12,17 +12,17 @@ import (
 const cleanupTime = 5 * time.Second
 
 // CleanupContext returns a context for cleanup after the handler's context has ended, with the
-// values of ctx. It lasts 5 s, or until the returned function is called, which it must be.
+// values of ctx. It lasts 5 s, or until the returned function is called, as it must be.
 func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 }
 
 // OnCommit registers fn to run after the handler has completed the flow, its result has passed all
-// checks, and a [store.Guard], if configured, has recorded it: at most once per outcome sent to the
-// client; never in a round that asks or begins a task, nor after an error or an error result. If a
-// guard fails to record the outcome fn still runs: the client gets the outcome, and the state is
-// spent. Functions run in order, under a [CleanupContext], before the result is sent. A panic is
-// recovered and reported; the outcome stands. Outside of a round OnCommit returns [ErrNoRound].
+// checks, and a [store.Guard], if any, has recorded it. It runs at most once per outcome sent to
+// the client, never in a round that asks or begins a task, or after an error or error result. If a
+// guard fails to record the outcome, fn still runs, as the client gets it and the state is spent.
+// Functions run in order, under a [CleanupContext], before the result is sent. A panic is recovered
+// and reported; the outcome stands. Outside of a round OnCommit returns [ErrNoRound].
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	r := runFrom(ctx)
 	if r == nil {

@@ -31,7 +31,7 @@ func (c *client) sendCutOff(after time.Duration) (protocol.Result, error) {
 	return c.funnel.Do(ctx, c.call, c.handler)
 }
 
-// TestWaitThatIsCutOffIsNoOutcome: the request can be sent again, with the same answers only.
+// TestWaitThatIsCutOffIsNoOutcome: the request can be sent again, but only with the same answers.
 func TestWaitThatIsCutOffIsNoOutcome(t *testing.T) {
 	for name, guard := range guards() {
 		for _, swallow := range []bool{false, true} {
@@ -115,7 +115,7 @@ func wantEndedRun(ctx context.Context, t *testing.T, effects *int) {
 }
 
 // TestCutOffAfterMoreThanWaiting: the state stays spent, and a retry learns that the outcome is
-// unknown, without "context canceled".
+// unknown, without the text "context canceled".
 func TestCutOffAfterMoreThanWaiting(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	for name, act := range map[string]func(context.Context) error{
@@ -235,8 +235,8 @@ func TestStoreDownWhileSealing(t *testing.T) {
 	}
 }
 
-// TestGuardStyleGivesNoClaimUp: a handler's use of an answer in guard style is not repeated because
-// its next state found no room or store.
+// TestGuardStyleGivesNoClaimUp: a guard-style handler that has used an answer does not run again if
+// its next state finds no room or no store.
 func TestGuardStyleGivesNoClaimUp(t *testing.T) {
 	for name, put := range map[string]error{
 		"down": errors.New("no route to db.internal"),

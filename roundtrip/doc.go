@@ -91,8 +91,8 @@
 //
 // # Clocks that can run out on a person
 //
-// Every such timeout with its default, what it bounds, and what happens when it expires. A dash
-// means no default. Timeouts without a setting are named by what they bound.
+// These are all such timeouts, with their defaults, what they bound and what happens when they
+// expire. A dash means no default. Timeouts without a setting are named by what they bound.
 //
 // In the server, whichever host it is built on:
 //
@@ -107,13 +107,13 @@
 //	roundtrip.AnswerWithin                -
 //		the same for one round, in place of RoundTTL; no effect where Ask waits in a session
 //	a flow                                24 h
-//		all rounds together, or RoundTTL if longer; it ends like RoundTTL, in a session like
-//		HumanTimeout at the next question or while one is open
+//		all rounds together, or RoundTTL if longer; it ends like RoundTTL, or in a session
+//		like HumanTimeout, at the next question or while one is open
 //	a visit that Await waits for          25 s
 //		how long it holds a request of a modern revision, 50 s where the client asked for
 //		progress; the link is asked for again
 //	heartbeats of a call                  15 s
-//		progress to the caller of a call that waits, first after 2 s; it ends nothing
+//		progress sent to the caller of a waiting call, first after 2 s; nothing ends
 //	middleware.Timeout                    60 s
 //		work only: it pauses while the call waits; the handler's context ends
 //	store.Lease                           2 min
@@ -122,8 +122,8 @@
 //	a claim in sqlstore or redisstore     5 s
 //		the claim of a state with its answers; the request is refused
 //	redisstore.Options.Longest            1 h
-//		the lifetime of a state; a longer one is refused, so set it to RoundTTL or
-//		AnswerWithin at least
+//		the lifetime of a state; a longer one is refused, so set it at least to
+//		RoundTTL or AnswerWithin
 //
 // In the transport of the server:
 //
@@ -150,21 +150,21 @@
 //		one question, from the last progress on it; it is withdrawn from the client, and the
 //		upstream gets "Elicitation timed out"
 //	gateway.Options.Elicitation.Timeout   10 min
-//		the same in package gateway, where it is Server.Roundtrip.HumanTimeout; a question
-//		returned by an upstream of 2026-07-28 has it from its creation, beside RoundTTL, and
-//		a later answer gets that text
+//		one question in package gateway, where it is Server.Roundtrip.HumanTimeout; for a
+//		question returned by an upstream of 2026-07-28 it runs from the creation, beside
+//		RoundTTL; an answer after that gets "Elicitation timed out"
 //	elicitation.Options.MinHumanTime      400 ms
 //		a refusal that comes sooner after the delivery is unseen, and goes to the upstream
 //	a question that progress extends      10 min
-//		the same, however often it is extended; elicitation.Options.Timeout plus 5 min if
-//		that is longer
+//		one question, however often it is extended; elicitation.Options.Timeout plus 5 min
+//		if that is longer
 //	the delivery of a question            10 s
 //		until the client's transport has taken the question; then the question fails
 //	heartbeats of the router              15 s
-//		the same, for the gateway's client
+//		progress sent to the gateway's client, as above
 //	a call of an older upstream           15 min
-//		with all its questions, for clients of any revision; it is cancelled upstream and the
-//		client notified; 5 min more than one question may take
+//		with all its questions, for clients of any revision: 5 min more than one question may
+//		take; it is cancelled upstream and the client notified
 //	such a call whose client left         30 s
 //		the same; also how long an outcome is kept for a client that lost it
 //	a visit that the router remembers     1 h
@@ -175,7 +175,7 @@
 // In the client:
 //
 //	client.Options.Timeout                5 min
-//		the server's part of a call, without the time of people; the call fails
+//		the server's part of a call, without the time people take; the call fails
 //	the wait that a busy server asks for  30 s
 //		the longest; above it the call fails at once
 //	an answer to a server of an older revision over HTTP    30 s
@@ -208,7 +208,7 @@
 //
 // # For hosts and transports
 //
-// For packages like server, not for authors of handlers (see adapter.go and funnel.go):
+// These are for packages like server, not for authors of handlers (see adapter.go, funnel.go):
 //
 //   - [Funnel] and [NewFunnel], with a [Call] and a [Handler], take a request through its rounds; a
 //     [Pusher] puts questions to a client of a legacy revision, and a [VisitCompleter] notifies it

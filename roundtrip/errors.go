@@ -47,7 +47,7 @@ type UnseenError struct {
 func (e *UnseenError) Error() string { return "unseen: " + e.Key }
 
 // A journalError means that the handler asks differently in each round, or twice under one key. It
-// ends the flow: the client gets an internal error, the observer a [event.ServerBug] with this.
+// ends the flow: clients get an internal error, observers this one in an [event.ServerBug].
 type journalError struct {
 	key     string
 	problem string
@@ -55,17 +55,17 @@ type journalError struct {
 
 func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, e.problem) }
 
-// A PushError, as from [PushRequest] or with [IfPossible], means: not asked, nothing was sent.
+// A PushError, as from [PushRequest] or with [IfPossible], means that nothing was sent or asked.
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
 	// Missing is what the client would have to declare; zero if that is not the cause.
 	Missing protocol.ClientCapabilities
 
-	client string // for the client; empty: a general text
+	client string // the text for the client; if empty, a general one
 }
 
-// Error says why, and what to do instead where that helps.
+// Error returns the cause, and what to do instead if there is something.
 func (e *PushError) Error() string {
 	if !e.Missing.IsZero() {
 		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)
@@ -75,7 +75,7 @@ func (e *PushError) Error() string {
 		e.Method, e.Cause)
 }
 
-// findRefusal returns the refusal that err is or wraps, or nil; a person's before an unseen one.
+// findRefusal returns the refusal in err's tree, or nil, preferring a person's to an unseen one.
 func findRefusal(err error) error {
 	if declined, ok := errors.AsType[*DeclinedError](err); ok {
 		return declined
@@ -90,8 +90,8 @@ func findRefusal(err error) error {
 }
 
 // reportUnserved reports why a guard or a store could not serve a request, and returns the client's
-// error: when to retry, or, if the handler did something that must not be repeated, that the
-// outcome is unknown. Any other err is a mistake of the server.
+// error, which says when to retry or, if the handler did something that must not be repeated, that
+// the outcome is unknown. Any other err is a mistake of the server.
 func (r responder) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*store.QuotaError](err)
 	if down, failed := errors.AsType[*storeError](err); !ok && failed {

@@ -184,7 +184,7 @@ func ExampleAcceptedContent() {
 	// done: declined: wipe; the person does not want this: do not call again unless they ask for it
 }
 
-// State is the author's own, sealed beside the answers. It replaces the state kept before.
+// State is the author's own, sealed beside the answers. It replaces the previous state.
 func ExampleWithState() {
 	type Quote struct {
 		Cents int `json:"cents"`

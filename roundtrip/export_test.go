@@ -127,7 +127,7 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	return c.AppendTo(nil), nil
 }
 
-// HandleOf returns the plaintext of a handle only.
+// HandleOf returns only the plaintext of a handle.
 func HandleOf(secret byte) []byte {
 	handle := make([]byte, 1+handleBytes)
 	for i := range handle {

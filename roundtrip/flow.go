@@ -22,7 +22,7 @@ import (
 //	                └ suspendHandler: pending, context cancelled, ErrPending
 //	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flowRun struct {
-	used     []string        // of the questions of this run
+	used     []string        // keys of this run's questions
 	noted    map[string]bool // keys of this run's memos
 	pending  []Question      // asked, not answered yet
 	end      *ending
@@ -32,7 +32,7 @@ type flowRun struct {
 	answered bool  // a question of the last round has been answered
 
 	begins   bool     // the task begins here
-	waitsFor []string // keys of what a task waits for, other than questions
+	waitsFor []string // keys of waits other than for questions
 
 	unkeyed    *unkeyedTable // nil unless questions without keys are asked
 	visits     []Question    // asked for in this run
@@ -108,7 +108,7 @@ func (r *run) endWithText(code int64, how event.FlowEnd, text string) error {
 }
 
 // askQuestion asks any flow-style question. It returns a recorded answer, waits in place (in a
-// session), or suspends the handler: the client is asked when it returns, and it runs again.
+// session), or suspends the handler, which runs again with the answer.
 func askQuestion(ctx context.Context, one *inquiry) error {
 	r := askerFrom(ctx)
 	if r.run == nil {

@@ -39,7 +39,7 @@ func ExampleAsk() {
 	// done: 20 GB in eu
 }
 
-// A refusal is an error. A handler may return it, and the funnel explains it; or look at its type.
+// A refusal is an error. A handler may return it, for the funnel to explain, or look at its type.
 func ExampleDeclinedError() {
 	type Newsletter struct {
 		Email string `json:"email" format:"email"`
@@ -100,7 +100,7 @@ func ExampleMemo() {
 	looks := 0
 	price := func(context.Context) (int, error) {
 		looks++
-		return 900 + looks, nil // another one every time
+		return 900 + looks, nil // another price every time
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		cents, err := roundtrip.Memo(ctx, "price", price)

@@ -97,8 +97,7 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	}
 }
 
-// TestContextOfAPendingRound: it ends with its cause, as do all contexts derived from it; cleanup
-// runs.
+// TestContextOfAPendingRound: the context and all derived from it end with its cause; cleanup runs.
 func TestContextOfAPendingRound(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +158,8 @@ func TestContextOfAPendingRound(t *testing.T) {
 	})
 }
 
-// TestConcurrentAsks: goroutines' concurrent questions are one round, even when it is pending
-// already.
+// TestConcurrentAsks: goroutines' concurrent questions are one round, even if that is already
+// pending.
 func TestConcurrentAsks(t *testing.T) {
 	const n = 16
 	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
@@ -194,8 +193,7 @@ func TestConcurrentAsks(t *testing.T) {
 	})
 }
 
-// TestFlowReturnsSeveralQuestions: returned questions join the round of the pending ones, after
-// them.
+// TestFlowReturnsSeveralQuestions: returned questions follow the pending ones in their round.
 func TestFlowReturnsSeveralQuestions(t *testing.T) {
 	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")},
 		func(ctx context.Context) (protocol.Result, error) {

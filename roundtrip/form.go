@@ -86,9 +86,9 @@ func AllowSecrets() FormOption {
 	return formOption(func(o *form.Options) { o.AllowSecrets = true })
 }
 
-// OmitFields leaves fields out of a struct's form, by their names in the form; the result has
-// zeros. It applies to [Form], and to [NewQuestion] with the same fields in every round. An unknown
-// or repeated name is an error.
+// OmitFields leaves fields, named as in the form, out of a struct's form; the result has their zero
+// values. It applies to [Form], and to [NewQuestion] with the same fields in every round. An
+// unknown or repeated name is an error.
 func OmitFields(names ...string) FormOption {
 	return formOption(func(o *form.Options) { o.Omit = append(o.Omit, names...) })
 }

@@ -26,8 +26,8 @@ type Funnel struct {
 	bugs      targetSet  // whose handlers are known to change their questions
 }
 
-// NewFunnel returns a funnel; nil options are the defaults, and the options are copied. It fails if
-// an option is negative that must not be, and if a shared key has no Audience.
+// NewFunnel returns a funnel; nil options mean the defaults, and the options are copied. It fails
+// if an option has an invalid negative value or a shared key has no Audience.
 func NewFunnel(options *Options) (*Funnel, error) {
 	var opts Options
 	if options != nil {
@@ -114,7 +114,7 @@ type exchange struct {
 
 // serveCall is the loop of the drawing. In a legacy revision the handler runs again with the
 // answers until it is done. The state between two runs is encoded, limited and read as if a client
-// carried it, so that handlers behave alike everywhere, but neither sealed nor claimed.
+// carried it, so that handlers behave alike everywhere. It is neither sealed nor claimed.
 func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(e.call.Method) {
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// forged embeds a result.
+// A forged result embeds a real one.
 type forged struct{ *protocol.CallToolResult }
 
 type forgedQuestion struct{ *protocol.ElicitForm }
@@ -178,7 +178,7 @@ func TestResultChangedAfterwards(t *testing.T) {
 	c.answer("b", declined).says("missing declined false mine")
 }
 
-// mistaken has a misspelled bound.
+// The form mistaken has a misspelled bound.
 type mistaken struct {
 	Amount int `json:"amount" minumum:"1"`
 }
@@ -219,7 +219,7 @@ func TestAllowSecrets(t *testing.T) {
 	}
 }
 
-// TestOtherMethods may not ask, and pass otherwise. Their states and answers are ignored.
+// TestOtherMethods: these may not ask, but otherwise pass. Their states and answers are ignored.
 func TestOtherMethods(t *testing.T) {
 	send := func(method string, handler roundtrip.Handler) *client {
 		c := serve(t, handler)
@@ -262,7 +262,7 @@ func TestRoundsDoNotLeakInwards(t *testing.T) {
 	}
 }
 
-// TestPanics are recovered, reported with their stack, and hidden from the client.
+// TestPanics: panics are recovered, reported with their stack, and hidden from the client.
 func TestPanics(t *testing.T) {
 	var nilError *authorsError
 	var nilURLs *protocol.URLElicitationRequiredError
@@ -377,7 +377,7 @@ func TestCheckOutput(t *testing.T) {
 	one[event.HandlerPanicked](t, c.events)
 }
 
-// TestHandBuilt is a gateway's result: its upstream's questions and state.
+// TestHandBuilt returns a gateway's result: its upstream's questions and state.
 func TestHandBuilt(t *testing.T) {
 	upstream := &protocol.InputRequiredResult{
 		InputRequests: protocol.InputRequests{
@@ -410,7 +410,7 @@ func TestHandBuilt(t *testing.T) {
 	}
 }
 
-// TestGate asks for more than the client supports: several capabilities, and nothing is sealed.
+// TestGate asks questions for which the client lacks several capabilities. Nothing is sealed.
 func TestGate(t *testing.T) {
 	form, url := elicit("f"), roundtrip.ElicitURL("u", "?", "https://id.example")
 	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}),
@@ -459,7 +459,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestIncludeContext: it is dropped for clients without it, on a copy.
+// TestIncludeContext: the member is dropped, on a copy, for clients that do not declare it.
 func TestIncludeContext(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -553,7 +553,7 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCallersDataStaysAsItIs compares it after two legs.
+// TestCallersDataStaysAsItIs compares the call's data after two legs.
 func TestCallersDataStaysAsItIs(t *testing.T) {
 	c := newClient(t, roundtrip.Options{RestartExpired: true}, consent)
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)

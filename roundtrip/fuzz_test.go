@@ -35,7 +35,7 @@ func FuzzClaims(f *testing.F) {
 		if err == nil && !bytes.Equal(again, data) {
 			t.Errorf("%x is read, and written again as %x", data, again)
 		}
-		// A flow with such claims must not panic or consent either.
+		// A flow with such claims must neither panic nor consent.
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{
 			open: func(string) ([]byte, error) { return data, nil },
 			seal: func([]byte) (string, error) { return "x", nil },
@@ -47,8 +47,8 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// FuzzState presents arbitrary text, and the funnel's own state with a piece replaced: always the
-// frozen error, unless nothing changed.
+// FuzzState presents arbitrary text, and the funnel's own state with a piece replaced: the result
+// is always the frozen error, unless nothing changed.
 func FuzzState(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring(f, "k1", "k2"),
 		Audience: honest().Audience})
@@ -95,8 +95,8 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzAnswers answers with arbitrary bytes. Nothing panics, and consent is consent to any JSON
-// reader.
+// FuzzAnswers answers with arbitrary bytes. Nothing panics, and every JSON reader finds consent
+// where the funnel does.
 func FuzzAnswers(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(nil)
 	if err != nil {

@@ -69,7 +69,7 @@ func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 			})
 }
 
-// restoreFrom copies from the draft of a changed result what the result cannot express.
+// restoreFrom copies the properties that a result cannot express from a changed result's draft.
 func (d *draft) restoreFrom(old *draft) {
 	d.forgets = old.forgets
 	if d.err = old.err; !d.hasState {
@@ -120,7 +120,7 @@ func (d *draft) requestsOf(asks *protocol.InputRequiredResult) protocol.InputReq
 func (r responder) repeatsRefusedQuestion(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fixVersionLocked() // even if the handler asked and read nothing
+	r.fixVersionLocked() // even if the handler read no answer
 	for _, q := range d.questions {
 		a := r.findAnswerLocked(q.key)
 		if a == nil || q.askAgain || a.asRefusal() == nil {
@@ -168,7 +168,7 @@ func (p *questioner) findMissing(ctx context.Context,
 }
 
 // withoutContext drops includeContext from sampling questions to clients that do not declare it
-// (client/sampling). It is only a hint. The author's values are not changed.
+// (client/sampling). That member is only a hint. The author's values are not changed.
 func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
 	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
 		return requests
@@ -201,7 +201,7 @@ func changeRequests(requests protocol.InputRequests,
 	return requests
 }
 
-// checkLegacyClient returns the questions as the legacy revision spells them, or a refusal if one
+// checkLegacyClient returns the questions as the legacy revision encodes them, or a refusal if one
 // cannot be asked. It also records the ids of visits to URLs.
 func (p *questioner) checkLegacyClient(ctx context.Context,
 	requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
@@ -236,7 +236,7 @@ func (p *questioner) checkLegacyClient(ctx context.Context,
 	return requests, nil
 }
 
-// downgradeQuestion returns the question as the call's revision can carry it, or why it cannot.
+// downgradeQuestion returns the question in a form that the call's revision can carry, or an error.
 func (p *questioner) downgradeQuestion(
 	question protocol.InputRequest,
 ) (protocol.InputRequest, error) {

@@ -72,7 +72,7 @@ func TestNoNagging(t *testing.T) {
 	}
 }
 
-// TestNaggingWithUnsolicitedAnswers: rounds are not counted here, so nothing else would end it.
+// TestNaggingWithUnsolicitedAnswers: rounds are not counted here, so nothing else ends the flow.
 func TestNaggingWithUnsolicitedAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	c := serve(t, guard(form))
@@ -99,8 +99,8 @@ func TestAskAgain(t *testing.T) {
 	c.answer("confirm", cancelled).ask("confirm").answer("confirm", accepted).says("deployed")
 }
 
-// TestChangedQuestionIsAnother declines one form and is asked another, or another kind, under its
-// key.
+// TestChangedQuestionIsAnother declines one form and is asked another, or another kind of question,
+// under its key.
 func TestChangedQuestionIsAnother(t *testing.T) {
 	type shorter struct{}
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// TestStateGrowth brings states that no key sealed: too long ones are not even decoded.
+// TestStateGrowth sends states that no key sealed. Too long ones are not even decoded.
 func TestStateGrowth(t *testing.T) {
 	c := serve(t, reader)
 	c.ask("form", "url", "sample", "roots")
@@ -34,7 +34,7 @@ func TestStateGrowth(t *testing.T) {
 	)
 }
 
-// TestAnswerGrowth brings answers of all sizes and shapes to each kind. Unusable ones are dropped.
+// TestAnswerGrowth sends answers of all sizes and shapes to each kind. Unusable ones are dropped.
 func TestAnswerGrowth(t *testing.T) {
 	handler := rounds(asks(elicit("form"),
 		roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),

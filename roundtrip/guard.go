@@ -20,10 +20,10 @@ import (
 // used: a refused request never spends a state. c was decoded from plaintext.
 //
 // commitClaim records the outcome, questions included: an exact replay, with the same state and
-// answers, gets it without a run of the handler. endClaim releases the claim, to the same answers,
-// if nothing that must not be repeated has happened; otherwise the state is spent, and an exact
-// replay learns that the outcome is unknown. While the claim is open, a copy of the request is
-// refused as busy, and other requests with the state as replayed.
+// answers, gets that outcome without a run of the handler. If nothing that must not be repeated has
+// happened, endClaim releases the claim to the same answers; otherwise the state is spent, and an
+// exact replay learns that the outcome is unknown. While the claim is open, a copy of the request
+// is refused as busy, and other requests with the state as replayed.
 func (r responder) claimState(ctx context.Context, c *claims.Claims, plaintext []byte) (
 	protocol.Result, error) {
 	guard := r.funnel.opts.Guard
@@ -89,8 +89,8 @@ func refuseCopy() *protocol.Error {
 		copyRetryAfter)
 }
 
-// commitClaim records the outcome of a claimed state. Errors, with unknown effects, are not
-// recorded. A missing scope releases the claim for a retry with a larger grant.
+// commitClaim records the outcome of a claimed state. Errors are not recorded, as their effects are
+// unknown. A missing scope releases the claim for a retry with a larger grant.
 func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if e.held == nil || e.unrecorded {
 		return
@@ -110,7 +110,7 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 }
 
 // endClaim ends the claim once, with an outcome, or nil to release it if nothing that must not be
-// repeated has happened. Its context outlives the call's, so that the state is surely spent.
+// repeated has happened. Its context outlives the call's, so the state is spent in any case.
 func (e *exchange) endClaim(ctx context.Context, outcome []byte) {
 	claim := e.dropClaim()
 	if claim == nil {
@@ -149,7 +149,7 @@ func (e *exchange) observeStore(ctx context.Context, err error, resource, operat
 const outcomeUnknownText = "the outcome is not known: the request ended before it had a result " +
 	"that was recorded; find out what it did before you start the call again"
 
-// giveClaimUp releases the claim, to the same answers, if nothing ran that must not run twice, and
+// giveClaimUp releases the claim to the same answers if no code ran that must not run twice, and
 // reports whether the request can be retried. The handler has returned. In guard style the code
 // behind an answer has run, so only a suspended run of flow style qualifies.
 func (r responder) giveClaimUp() bool {
@@ -161,7 +161,7 @@ func (r responder) giveClaimUp() bool {
 	return r.retriable
 }
 
-// answerCutOff answers a run, and copies of it, whose request ended without a result.
+// answerCutOff answers a request that ended before its run had a result, and copies of it.
 func (r responder) answerCutOff(ctx context.Context, retriable bool) (protocol.Result, error) {
 	r.observe(ctx, event.CutOff{Where: r.where, Retriable: retriable})
 	if retriable {

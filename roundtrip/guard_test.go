@@ -213,7 +213,7 @@ func TestGuardThatCannotBeAsked(t *testing.T) {
 	}
 }
 
-// TestGuardIsTakenAfterVerification, so that junk costs the guard nothing.
+// TestGuardIsTakenAfterVerification: junk costs the guard nothing.
 func TestGuardIsTakenAfterVerification(t *testing.T) {
 	guard := newSpy()
 	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
@@ -251,7 +251,7 @@ func TestGuardCommit(t *testing.T) {
 }
 
 // TestClaimsAreRenewed while the handler runs, and not afterwards, whatever the guard answers. A
-// panic is reported; a renewal that hangs ends with its time or the claim, without error.
+// panic is reported; a renewal that hangs ends with its timeout or the claim, without error.
 func TestClaimsAreRenewed(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
@@ -296,7 +296,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 	}
 }
 
-// TestCopiesOfALongRun are told that it runs, then get its outcome.
+// TestCopiesOfALongRun: copies are told that it runs, then get its outcome.
 func TestCopiesOfALongRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *client
@@ -444,7 +444,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	one[event.LegRunning](t, c.events)
 }
 
-// lenient is a Sealer that ignores spaces after a token, like a lenient base64 decoder.
+// A lenient Sealer ignores spaces after a token, like a lenient base64 decoder.
 type lenient struct{ *keys.Keyring }
 
 func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {

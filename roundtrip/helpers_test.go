@@ -150,7 +150,7 @@ func (c *client) send() (protocol.Result, error) {
 	return result, nil
 }
 
-// conforms checks what goes out against the published schema.
+// conforms checks a response against the published schema.
 func (c *client) conforms(response *protocol.Response) {
 	c.t.Helper()
 	response.ID = protocol.IntID(1)
@@ -246,7 +246,7 @@ func (c *client) fails(code int64) *protocol.Error {
 	return e
 }
 
-// bug expects an internal error, and returns the observer's text, of which the client gets nothing.
+// bug expects an internal error, and returns the observer's text, which the client must not get.
 func (c *client) bug() string {
 	c.t.Helper()
 	before := len(all[event.ServerBug](c.events))
@@ -309,7 +309,7 @@ func asks(items ...roundtrip.Item) roundtrip.Handler {
 	return func(context.Context) (protocol.Result, error) { return ask(items...) }
 }
 
-// rounds is a handler that runs another one in each round, finally the last.
+// rounds returns a handler that runs one of handlers in each round, in the end always the last.
 func rounds(handlers ...roundtrip.Handler) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		return handlers[min(roundtrip.RoundOf(ctx).Number, len(handlers))-1](ctx)
@@ -363,8 +363,7 @@ var modes = []mode{
 	{"live", protocol.V20251125},
 }
 
-// person answers questions by the first word of their message, or by kind, and accepts unknown
-// ones.
+// A person answers questions by the first word of their message, or by kind, and accepts others.
 type person map[string]string
 
 func (p person) answer(q protocol.InputRequest) string {
@@ -386,7 +385,7 @@ func (p person) answer(q protocol.InputRequest) string {
 	return answer
 }
 
-// journey takes a handler through a whole flow in a mode.
+// A journey takes a handler through a whole flow in a mode.
 type journey struct {
 	*client
 	*human
@@ -501,7 +500,7 @@ func accept(content string) string { return `{"action":"accept","content":` + co
 
 func form(reason string) string { return accept(`{"reason":"` + reason + `"}`) }
 
-// pushed is a question to a human, in the context of its Push.
+// A pushed question is one to a human, in the context of its Push.
 type pushed struct {
 	context.Context
 	protocol.InputRequest

@@ -67,8 +67,8 @@ func (r asker) readInPlace(ctx context.Context, p *questioner, one *inquiry,
 	return true, nil
 }
 
-// waitingContext returns the context for the questions of ctx, and its release. It is ctx itself,
-// unless that may be detached from the call's context, which no question must outlive.
+// waitingContext returns the context for the questions of ctx, and a function to release it. It is
+// ctx itself unless ctx may be detached from the call's context, which no question may outlive.
 func (r asker) waitingContext(ctx context.Context) (context.Context, func()) {
 	if ctx == context.Context(&r.ctx) {
 		return ctx, func() {}
@@ -90,7 +90,7 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.ctx.Err() != nil { // the wait may outlive it
+	if r.ctx.Err() != nil { // the wait may outlive the run
 		cause := context.Cause(&r.ctx)
 		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
 			how: words.EndFailed})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCancelledQuestionsEndTheRun: a handler whose request is cancelled must not mistake the error
-// for an answer. Questions depend on the request's context, and may see its end before the handler.
+// for an answer. Questions depend on the request's context, and may end before the handler knows.
 func TestCancelledQuestionsEndTheRun(t *testing.T) {
 	for range 50 {
 		parent, cancel := context.WithCancel(t.Context())
@@ -173,8 +173,8 @@ func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
 	})
 }
 
-// TestOneFailureInPlaceWithdrawsTheOthers: of two concurrent questions, one's end decides the
-// other's.
+// TestOneFailureInPlaceWithdrawsTheOthers: of two concurrent questions, the end of one ends the
+// other.
 func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
 	broken := func(*pushed) (string, error) {
 		time.Sleep(time.Second) // until the other one is open too

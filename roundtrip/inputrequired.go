@@ -75,8 +75,8 @@ type itemFunc func(*draft)
 
 func (f itemFunc) addTo(d *draft) { f(d) }
 
-// WithState keeps v as JSON for the next rounds, where [State] reads it, in place of the state
-// before. It travels sealed through the client, which can replay an older one. Keep it small.
+// WithState keeps v as JSON for the next rounds, where [State] reads it, and replaces the previous
+// state. It travels sealed through the client, which can replay an older state. Keep it small.
 func WithState(v any) Item {
 	return itemFunc(func(d *draft) {
 		data, err := jsonx.Marshal(v)

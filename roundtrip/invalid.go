@@ -101,8 +101,8 @@ func (r *run) findUnreadLocked(q *Question) *answer {
 }
 
 // markUnread marks a guard-style handler's questions if this round answered all and the handler
-// read none. It returns a key marked before: the handler reads another key or type, and would ask
-// until the rounds are used up. Visits and questions with [AskAgain] are left out.
+// read none. It returns a key that was marked before, whose handler must read another key or type
+// and would ask until the rounds are used up. Visits and questions with [AskAgain] are left out.
 func (r responder) markUnread(d *draft) (key string) {
 	if r.isFresh() {
 		return ""
@@ -129,7 +129,7 @@ func (r responder) markUnread(d *draft) (key string) {
 	return ""
 }
 
-// faultOf returns the fault of the last answer to key, or nil, and the invalid answers in a row.
+// faultOf returns the fault of the last answer to key, or nil, and how many in a row were invalid.
 func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0

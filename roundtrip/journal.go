@@ -155,7 +155,7 @@ func (a *answer) acceptFormLocked(f *form.Form) (json.RawMessage, error) {
 	return content, nil
 }
 
-// recordAnswerLocked records an answer given in place, replacing one to the same key.
+// recordAnswerLocked records an answer given in place, replacing an earlier one to the same key.
 func (r *run) recordAnswerLocked(a *answer) {
 	for i := range r.answers {
 		if r.answers[i].key == a.key {
@@ -171,7 +171,7 @@ func (r *run) recordAnswerLocked(a *answer) {
 // with the reason flow_version, and everything is asked anew. Round number and [IdempotencyKey]
 // stay, so that repeated restarts end and effects are not duplicated.
 //
-// Call it before asking or reading; a later call is an error. Default: empty; at most 64 bytes.
+// Call it before asking or reading; a later call is an error. Default: "". Limit: 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -197,7 +197,7 @@ func FlowVersion(ctx context.Context, version string) error {
 
 const maxFlowVersion = 64 // a name, because every state carries it
 
-// fixVersionLocked makes the version empty unless set. From now on everything belongs to it.
+// fixVersionLocked makes the version empty unless set. Later answers and memos belong to it.
 func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true

@@ -110,7 +110,7 @@ func TestAdaptersQuestionsThatChange(t *testing.T) {
 }
 
 // A changed URL of an accepted visit is noticed in the second round: it is not asked for again, and
-// client and log get the reason, the log once a tool.
+// client and log get the reason, the log once per tool.
 func TestVisitsThatChange(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -347,7 +347,7 @@ func TestFlowVersion(t *testing.T) {
 	}
 }
 
-// TestFlowVersionLists dropped answers, and keeps the name of effects.
+// TestFlowVersionLists: dropped answers are listed, and idempotency keys stay the same.
 func TestFlowVersionLists(t *testing.T) {
 	version, names := "1", map[string]bool{}
 	c := serve(t, func(ctx context.Context) (protocol.Result, error) {
@@ -375,7 +375,7 @@ func TestFlowVersionLists(t *testing.T) {
 	}
 }
 
-// TestFlowVersionAfterAnswers: what was read before FlowVersion is of no known version.
+// TestFlowVersionAfterAnswers: answers read before FlowVersion have no known version.
 func TestFlowVersionAfterAnswers(t *testing.T) {
 	for name, look := range map[string]func(ctx context.Context) bool{
 		"Answer": func(ctx context.Context) bool {

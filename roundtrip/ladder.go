@@ -71,7 +71,7 @@ var errLinkGiven = errors.New("the question waits on the page, whose link is in 
 // A ladder is what one call has learned about the ways of its questions, shared by its goroutines.
 type ladder struct {
 	mu     sync.Mutex
-	hidden map[string]*answer // by key: not shown by the client; its response, or nil
+	hidden map[string]*answer // by key: the response to a form that the client did not show, or nil
 	open   map[string]*openQuestion
 	got    map[string]*openQuestion // by key: answered on the page, for the next round
 	taken  []*PageQuestion          // answered on the page
@@ -79,8 +79,8 @@ type ladder struct {
 	effect bool                     // the handler may have acted on an answer
 
 	// Only for the goroutine that serves the call.
-	onPage []string     // keys asked on the page in this run
-	next   *pageRound   // nil for none
+	onPage []string // keys asked on the page in this run
+	next   *pageRound
 	from   []pageAnswer // of the round that begins
 }
 
@@ -127,7 +127,7 @@ func (n *pageNotes) changeNote(binding [32]byte, change func(*pageNote)) (note p
 	return note
 }
 
-// noteHidden notes that the client did not show a question. said is its answer, or nil.
+// noteHidden notes that the client did not show a question. said is the client's answer, or nil.
 func (l *ladder) noteHidden(key string, said *answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *ladder) findHidden(key string) (said *answer, hidden bool) {
 	return said, hidden
 }
 
-// noteOpen notes a question on the page; nil forgets it. keep keeps its answer for the next run.
+// noteOpen notes a question on the page; nil forgets it. keep saves its answer for the next run.
 func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	}
 }
 
-// noteEffect notes that the handler may have acted on an answer, which then is not returned.
+// noteEffect notes that the handler may have acted on an answer, which then is not given back.
 func (l *ladder) noteEffect() {
 	if l != nil {
 		l.mu.Lock()
@@ -176,7 +176,7 @@ func (l *ladder) noteEffect() {
 	}
 }
 
-// isFirst reports whether this call has not asked the client to show a form before; is records it.
+// isFirst reports whether this call has not asked for a form to be shown; is notes that it now has.
 func (l *ladder) isFirst(is bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
 	return l.open[key], l.got[key]
 }
 
-// canUsePage excludes anonymous callers, because nothing identifies who may answer.
+// canUsePage excludes anonymous callers, because nothing identifies the user who may answer.
 func (e *exchange) canUsePage() bool { return e.ladder != nil && !e.call.Principal.Anonymous() }
 
 // wayOf returns the next way of a question, or "". Without a page it is always the client.
@@ -257,7 +257,7 @@ func (r *run) noteForm(answered bool) {
 	}
 }
 
-// digestCall returns a digest that is the same for two calls for the same thing.
+// digestCall returns a digest that is the same for repeated calls.
 func (e *exchange) digestCall() (digest [32]byte, err error) {
 	if !e.digested { // Do has tried
 		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
@@ -285,7 +285,7 @@ func (r *run) hideUnseen(a *answer) bool {
 	return true
 }
 
-// isNotShown reports whether a failed question may go another way: not withdrawn, not our failure.
+// isNotShown reports whether a failed question may go another way: only if the client failed.
 func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key string, err error) bool {
 	_, busy := errors.AsType[*waitRefusedError](err)
 	_, bad := errors.AsType[*urlrule.Refusal](err)

@@ -72,7 +72,7 @@ func (l *leaseRenewer) renewClaim(ctx context.Context, e *exchange, begun lease)
 	defer begun.cancel()
 	err := renewSafely(ctx, begun.claim)
 	l.mu.Lock()
-	held, ok := l.leases[e] // otherwise the claim has ended
+	held, ok := l.leases[e] // not ok: the claim has ended
 	if held.cancel = nil; ok {
 		l.leases[e] = held
 	}

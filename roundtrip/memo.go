@@ -16,7 +16,7 @@ import (
 // Memo runs fn once in a flow and returns the same value in later rounds. The value travels in the
 // sealed state, as JSON, from the next round that asks; the first round also gets a copy decoded
 // from JSON. An error of fn is returned and not kept. Keys of memos are separate from those of
-// questions; using one twice in one run of the handler is an error.
+// questions; using a memo's key twice in one run is an error.
 //
 // Memo only saves repetition: after a lost response or a replayed state fn runs again. Effects that
 // must not happen twice need an [IdempotencyKey] or a [store.Guard]. While the round is pending
@@ -133,9 +133,9 @@ func (r *run) addMemoLocked(key string, value json.RawMessage) {
 // flow, to pass to the system that performs it. It is the same in all rounds and replays, on every
 // replica, derived from the flow's random id, which clients never see; the server's own log has it.
 //
-// key must include everything that answers decide about the effect, such as the amount: without a
-// [store.Guard] a client can replay an earlier state with other answers, and under the same key a
-// bank would take the second, larger order for the first, which is paid.
+// key must include everything about the effect that depends on answers, such as the amount. Without
+// a [store.Guard] a client can replay an earlier state with other answers; under an equal key a
+// bank would take the second, larger order for a repetition of the first, already paid one.
 //
 // Two copies of the first leg begin two flows, with different keys: ask before such an effect.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {

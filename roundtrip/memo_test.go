@@ -135,8 +135,8 @@ func TestMemosConcurrently(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey is the same from round one on and in every replay, but differs by effect, flow
-// and caller.
+// TestIdempotencyKey: the key is the same from round one on and in every replay, but differs by
+// effect, flow and caller.
 func TestIdempotencyKey(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// TestAnsweredOnceAPerson: every decision is reported once, by any way.
+// TestAnsweredOnceAPerson: every decision is reported once, however it came.
 func TestAnsweredOnceAPerson(t *testing.T) {
 	styles := map[string]roundtrip.Handler{
 		"flow": flow(func(ctx context.Context) string {
@@ -239,7 +239,7 @@ func TestHandlerFailedIsReported(t *testing.T) {
 	}
 }
 
-// TestErrorsThatAreNoFailures: errors chosen for the client are not hidden, and refusals no
+// TestErrorsThatAreNoFailures: errors chosen for the client are not hidden, and refusals are no
 // failures.
 func TestErrorsThatAreNoFailures(t *testing.T) {
 	for name, fail := range map[string]error{
@@ -304,8 +304,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestEventsOfPlainCalls: a call of one leg ends no flow, and reports no dropped answers without
-// any.
+// TestEventsOfPlainCalls: a call of one leg ends no flow, and reports no dropped answers if there
+// are none.
 func TestEventsOfPlainCalls(t *testing.T) {
 	c := serve(t, func(context.Context) (protocol.Result, error) { return say("done") })
 	c.done()

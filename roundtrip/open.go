@@ -21,7 +21,7 @@ import (
 // openState opens the first run of the exchange. It unseals the call's state, decodes it, checks
 // its binding and age, and claims it, in this order: each check uses only authenticated data.
 //
-// An exact replay returns a result instead. Refusals are the frozen error.
+// For an exact replay it returns a result instead. A refused state returns the frozen error.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	if e.taskRun() != nil {
 		r, err := e.openJournal(ctx)
@@ -39,7 +39,7 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 		if _, refused := errors.AsType[*rejection](err); refused {
 			return nil, nil, e.reportRejection(ctx, err)
 		}
-		return nil, nil, responder{r}.reportUnserved(ctx, err) // the state is not judged
+		return nil, nil, responder{r}.reportUnserved(ctx, err) // this says nothing about the state
 	}
 	c, err := r.verifyClaims(plaintext)
 	if err != nil {
@@ -58,8 +58,8 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 	return r, nil, nil
 }
 
-// openLocalState opens the next run of the same call from the claims of the last, with the same
-// checks as for a client's state. Nobody else can have it, so there is no claim.
+// openLocalState opens the next run of the same call from the claims of the last run, with the same
+// checks as for a client's state. Nobody else can have this state, so it is not claimed.
 func (e *exchange) openLocalState(ctx context.Context, encoded []byte, pushed *pushedAnswers,
 	state protocol.RequestState) (*run, error) {
 	r := e.openRun(&run{took: pushed.took}, pushed.responses, state)
@@ -68,7 +68,7 @@ func (e *exchange) openLocalState(ctx context.Context, encoded []byte, pushed *p
 	if err != nil {
 		return nil, e.reportRejection(ctx, err)
 	}
-	if c != nil { // else expired, and restarted
+	if c != nil { // nil: expired, and restarted
 		r.locateEvents(c)
 		r.resumeFlow(ctx, c, 0)
 	}
@@ -143,7 +143,7 @@ func (f *Funnel) PeekState(
 	return c.State, true
 }
 
-// verifyClaims decodes and checks claims; nil, nil: expired, and reset for RestartExpired.
+// verifyClaims decodes and checks claims; it returns nil, nil if RestartExpired restarts the flow.
 func (r *run) verifyClaims(plaintext []byte) (*claims.Claims, error) {
 	c, err := r.decodeClaims(plaintext)
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *rejection) Error() string {
 
 func (r *rejection) Unwrap() error { return r.err }
 
-// reportRejection reports the reason and returns the frozen error, which differs only by reference.
+// reportRejection reports the reason and returns the frozen error, with a new reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	rejected := event.StateRejected{Where: e.where, Reference: newReference(),
 		Reason: words.ReasonSealer, Err: err}

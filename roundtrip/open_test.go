@@ -296,7 +296,7 @@ func TestArgumentsThatCannotBeBound(t *testing.T) {
 }
 
 // TestOldSealsNewOpens: earlier states are read, in both styles, with any key of the ring. When the
-// layout changes, the vectors of the release before stay here.
+// layout changes, the previous release's vectors stay here.
 func TestOldSealsNewOpens(t *testing.T) {
 	old, guard := hexVectors(t, flowVectorFile)["flow"],
 		hexVectors(t, "../internal/state/claims/testdata/claims.txt")["authenticated"]

@@ -27,67 +27,68 @@ const (
 // process. Zero is the default of every field. A negative value disables the limit or feature if
 // the field's comment says so; otherwise [NewFunnel] returns an error that names the field.
 type Options struct {
-	// Sealer protects state that clients carry. Nil: a random key of this process, so that states
-	// end with it and other replicas refuse them. Calls of legacy revisions do not use it.
+	// Sealer protects state that clients carry. Nil means a random key of this process: states end
+	// with it, and other replicas refuse them. Calls of legacy revisions do not use it.
 	Sealer keys.Sealer
-	// Audience names the service that states are for; other audiences refuse them. All replicas
-	// must share it, and no other service with the same key may. It is required beside a Sealer
-	// whose key is not ephemeral. Package server defaults to the name of the server.
+	// Audience names the service that states are for; servers with another audience refuse them.
+	// Replicas must share it, other services with the same key must not. It is required with a
+	// Sealer whose key is not ephemeral. Package server defaults to the name of the server.
 	Audience string
 	// AppVersion names the version of the application. A question that another version, run side by
 	// side, worded differently is asked once more. States carry it, cut at 64 bytes. Package server
-	// defaults to the server's version. Empty: the main module's version in the build info, if any.
+	// defaults to the server's version. If empty, it is the main module's, from the build info.
 	AppVersion string
-	// Guard makes states that clients carry single-use. Nil: replays work until they expire.
+	// Guard makes states that clients carry single-use. If nil, they can be replayed until expiry.
 	Guard store.Guard
-	// Observer receives the funnel's events. Nil: none are created.
+	// Observer receives the funnel's events. If nil, no events are created.
 	Observer event.Observer
-	// Tracer links rounds, tasks' runs and pushed questions in traces. Nil: no tracing.
+	// Tracer links rounds, tasks' runs and pushed questions in traces. Nil disables tracing.
 	Tracer Tracer
 	Limits Limits
-	// RoundTTL is how long a round may wait for answers, 0: 1 h; a flow: 24 h, at least RoundTTL.
+	// RoundTTL is how long a round may wait for answers; 0 means 1 h. A flow may last 24 h, or
+	// RoundTTL if that is longer.
 	RoundTTL time.Duration
-	// RestartExpired restarts a flow whose state is authentic but expired, instead of an error.
+	// RestartExpired restarts a flow whose state is authentic but expired, rather than refuse it.
 	RestartExpired bool
 	// HumanTimeout is how long a question pushed to a client of a legacy revision may wait for its
-	// answer, or for progress. 0: 10 minutes. The package comment lists the other timeouts.
+	// answer, or for progress. 0 means 10 minutes. The package comment lists the other timeouts.
 	HumanTimeout time.Duration
 	// MinHumanTime is the least time in which a person can read a question: a decline or cancel
 	// that comes sooner is [Unseen]. It runs from the writing of the question in a session,
-	// otherwise from the sealing of the state. 0: 400 ms, but none for requests of the same
-	// process; negative: none. It does not apply to unsolicited answers.
+	// otherwise from the sealing of the state. 0 means 400 ms, or no limit for requests within the
+	// process; negative means no limit. It does not apply to unsolicited answers.
 	MinHumanTime time.Duration
-	// StateStore, shared by replicas, keeps states above Limits.StateBytes, up to 1 MiB. Nil:
-	// error.
+	// StateStore, shared by replicas, keeps states above Limits.StateBytes, up to 1 MiB. If nil,
+	// they are an error.
 	StateStore store.StateStore
 	// HideErrors hides the texts of handlers' errors, other than [*protocol.Error], from clients.
-	// They get a reference instead, as does the observer ([event.HandlerFailed]). For an error that
+	// They and the observer get a reference instead ([event.HandlerFailed]). For an error that
 	// wraps a refusal they get only the refusal. Set it if untrusted callers use the server.
 	HideErrors bool
-	// Page shows forms that a client does not: unsupported, or answered too fast, with an error or
-	// never. The client is asked to show the page's link, or the result has the link and the call
-	// is repeated after the answer. Nil: such calls are refused, as anonymous ones always are.
+	// Page shows forms that a client does not support, or answers too fast, with an error or never.
+	// The client is asked to show the page's link, or the result has the link and the call is
+	// repeated after the answer. If nil, such calls are refused; anonymous ones always are.
 	Page QuestionPage
 	// AllowURL decides whether the user may be asked to visit a URL; an error, for the observer,
-	// refuses it. It only sees absolute URLs, https or http to a loopback host, without user name
-	// and control characters, of at most 8 KiB. A refusal ends the call with an internal error that
-	// names the question. Calls may overlap, and repeat a URL. Nil: all these are allowed.
+	// refuses the visit. It sees only absolute URLs, https or http to a loopback host, without user
+	// name and control characters, of at most 8 KiB. A refusal ends the call with an internal error
+	// that names the question. Calls may overlap, and repeat a URL. Nil allows all.
 	AllowURL func(*url.URL) error
 }
 
 // Limits bound flows and waiting calls. Zero is the default of every field.
 type Limits struct {
-	Rounds int // per flow; 0: 8
-	// StateBytes bounds requestState, in both directions, before it is decoded. 0: 16 KiB; never
-	// more than 64 KiB. In legacy revisions a state counts as if sealed by a [keys.Keyring].
+	Rounds int // of a flow; 0 means 8
+	// StateBytes bounds requestState, in both directions, before it is decoded. 0 means 16 KiB; the
+	// maximum is 64 KiB. In legacy revisions a state counts as if sealed by a [keys.Keyring].
 	StateBytes int
 	// Waiting bounds unfinished calls that have begun to wait for a person. Other concurrency
 	// limits exclude a call while it waits; above this limit it is refused with [protocol.CodeBusy]
-	// before anything is asked. 0: 4096, negative: no limit.
+	// before anything is asked. 0 means 4096, negative no limit.
 	Waiting int
-	// WaitingPerPrincipal bounds them per authenticated principal. 0: 256, negative: no limit. One
-	// session may have 64, or a quarter if that is more. Anonymous callers, which cannot be told
-	// apart, share all of Waiting, or three quarters once somebody has authenticated.
+	// WaitingPerPrincipal bounds such calls of an authenticated principal. 0 means 256, negative no
+	// limit. One session may have 64, or a quarter if that is more. Anonymous callers, who cannot
+	// be told apart, share all of Waiting, or three quarters once somebody has authenticated.
 	WaitingPerPrincipal int
 }
 

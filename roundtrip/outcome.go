@@ -75,7 +75,7 @@ func (r responder) decideSingleRound(ctx context.Context, result protocol.Result
 }
 
 // overruleHandler replaces the handler's result by what the run has recorded: its end, pending
-// questions, or an unfinished visit. It reports false if the result decides.
+// questions, or an unfinished visit. It reports false if that result stands.
 func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error, bool) {
 	r.endIfUnused()
@@ -161,7 +161,7 @@ func (r responder) refuseUnfinished(ctx context.Context, key string) (protocol.R
 		fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
 
-// checkComplete refuses nil, forged and mistyped results, and content against the output schema.
+// checkComplete refuses nil, forged or mistyped results and content that the output schema rejects.
 func (e *exchange) checkComplete(result protocol.Result) error {
 	ok := false
 	switch r := result.(type) {
@@ -194,7 +194,7 @@ func (r responder) reportIgnoredRefusals(ctx context.Context, result protocol.Re
 	}
 }
 
-// unreadRefusals returns the refusals that the handler has not read, or only in an earlier run.
+// unreadRefusals returns the refusals that the handler has not read in this run.
 func (r responder) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +238,7 @@ func urlQuestions(e *protocol.URLElicitationRequiredError) ([]Question, error) {
 	return questions, nil
 }
 
-// answerLegacyURLs passes the error to clients that declare URL elicitation, and refuses otherwise.
+// answerLegacyURLs passes the error to clients that declare URL elicitation, and refuses others.
 func (r responder) answerLegacyURLs(ctx context.Context,
 	e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
@@ -270,7 +270,7 @@ func (r responder) answerError(ctx context.Context, err error) (protocol.Result,
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// spellError translates err to the call's revision; an error that it lacks is a bug of the handler.
+// spellError translates err to the call's revision. Handlers must not use errors that it lacks.
 func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := rules.SpellHandlerError(r.call.Version, e)
 	switch {
@@ -290,7 +290,7 @@ func (r responder) spellError(ctx context.Context, e *protocol.Error) *protocol.
 	return spelled
 }
 
-// refusalText returns the text for a refusal; false for other errors, and the author's own codes.
+// refusalText returns the text for a refusal, or false for other errors and the author's own codes.
 func (e *exchange) refusalText(err error) (text string, ok bool) {
 	refused := findRefusal(err)
 	if _, own := protocol.AsError(err); own || refused == nil {
@@ -326,7 +326,7 @@ func (r responder) refuseFlow(code int64, text string) (protocol.Result, error) 
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// endRefused ends a flow refused with err, and advises the model after text.
+// endRefused ends a flow refused with err, and appends advice for the model to text.
 func endRefused(err error, text string) *ending {
 	how, code := event.FlowEnd(words.EndRefused), int64(protocol.CodeRefused)
 	switch findRefusal(err).(type) {

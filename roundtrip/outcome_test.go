@@ -104,7 +104,7 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 	return ""
 }
 
-// TestInvalidResultBesideAQuestion: a bad hand-built result beside a pending question is no panic.
+// TestInvalidResultBesideAQuestion: a bad hand-built result during a question does not panic.
 func TestInvalidResultBesideAQuestion(t *testing.T) {
 	for name, wrong := range map[string]*protocol.InputRequiredResult{
 		"key twice": {InputRequests: protocol.InputRequests{{Key: "a",

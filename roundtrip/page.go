@@ -7,11 +7,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionPage, such as package visit's, asks in a browser for clients that cannot. Calls may
+// A QuestionPage, such as package visit's, asks in a browser if clients cannot ask. Calls may
 // overlap.
 type QuestionPage interface {
-	// AskOnPage returns the user's answer and takes it from other Takers, or opens the question,
-	// once, and returns the link. A [*protocol.Error] goes to the client.
+	// AskOnPage returns the user's answer and withholds it from other Takers, or opens the
+	// question, once, and returns its link. A [*protocol.Error] goes to the client.
 	AskOnPage(ctx context.Context, q *PageQuestion) (*PageReply, error)
 	// ReturnAnswer gives the Taker's answer back, for the next call with the same Binding.
 	ReturnAnswer(ctx context.Context, q *PageQuestion) error
@@ -35,5 +35,5 @@ type PageQuestion struct {
 type PageReply struct {
 	Answer json.RawMessage // an elicitation result as clients send it; nil: open
 	Link   string          // the same until the question is answered
-	Key    string          // a task waits for it; the page wakes it on an answer
+	Key    string          // a task waits for this key; the page wakes it after an answer
 }

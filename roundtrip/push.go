@@ -38,7 +38,7 @@ func (r responder) pushReturned(
 		err = waiting.Sleep(ctx, statePause)
 	}
 	if err != nil && r.goesElsewhere(ctx, asks, err) {
-		pushed, err = &pushedAnswers{}, nil // meaning that it was not shown
+		pushed, err = &pushedAnswers{}, nil // like a form that was not shown
 	}
 	if err != nil {
 		refused, err = r.refuseUnasked(ctx, asks, err)
@@ -74,19 +74,19 @@ type pushedAnswers struct {
 	responses protocol.InputResponses
 	took      []pushTime
 
-	room struct { // for one, as a rule
+	room struct { // usually for one answer
 		response [1]protocol.KeyedResponse
 		took     [1]pushTime
 	}
 }
 
 type pushTime struct {
-	written time.Time // the question
+	written time.Time // when the question was sent
 	waited  time.Duration
 }
 
 // pushAll pushes all questions at once and returns when all are answered, or one has failed. It
-// observes asked, if not nil, once the call has room to wait.
+// reports asked, if not nil, once the call has room to wait.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked event.Event,
 ) (*pushedAnswers, error) {
@@ -152,7 +152,7 @@ func (p *questioner) pushSeveral(ctx *waiting.Context,
 var errHumanTimeout = errors.New("nobody answered in time")
 
 // pushQuestion pushes one question and waits for the answer. ctx is the question's own, cancelled
-// by its timer. Progress restarts the timer, at most until the flow ends. took is set.
+// by its timer. Progress restarts the timer, at most until the flow ends. It sets took.
 func (p *questioner) pushQuestion(ctx *waiting.Context,
 	question protocol.KeyedRequest, took *pushTime) (answer json.RawMessage, err error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
@@ -193,8 +193,8 @@ func (p *questioner) questionTimeout() time.Duration {
 	return min(limit, time.Until(p.wait.until))
 }
 
-// cannotAsk returns the refusal for an unanswered question. The client's own error is repeated to
-// it; others are not, because they may reveal details of the server.
+// cannotAsk returns the refusal for an unanswered question. Only the client's own error is repeated
+// to it; other errors may reveal details of the server.
 func cannotAsk(err error) *refusal {
 	if errors.Is(err, waiting.ErrClosing) {
 		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}

@@ -61,7 +61,7 @@ func TestStateOnlyRoundsArePaced(t *testing.T) {
 	}
 }
 
-// TestLegacyRefusalsAreOfTheFamily: a refusal has the family's form, not always a protocol error.
+// TestLegacyRefusalsAreOfTheFamily: a refusal has its method's form, not always a protocol error.
 func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
 	question := func(context.Context) (protocol.Result, error) { return ask(elicit("confirm")) }
 	for _, method := range families {
@@ -167,7 +167,7 @@ func asksOnce(ctx context.Context) (protocol.Result, error) {
 	}
 }
 
-// nags only checks for consent.
+// The handler nags only checks for consent.
 func nags(ctx context.Context) (protocol.Result, error) {
 	if consents(ctx, "confirm") {
 		return say("done")
@@ -279,7 +279,7 @@ func TestLegacyStateStays(t *testing.T) {
 	c.ended(words.EndComplete, 4)
 }
 
-// TestLegacyStateIsLimited like one that a client would carry, give or take the length of a key id.
+// TestLegacyStateIsLimited: the limit is that of carried states, give or take a key id's length.
 func TestLegacyStateIsLimited(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -83,7 +83,7 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	return p, nil
 }
 
-// checkPush returns why no question of this kind can be pushed, nil if it can.
+// checkPush returns why a question of this kind cannot be pushed, or nil.
 func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	method := question.Kind().Method()
 	if p.call.Push == nil {
@@ -99,7 +99,7 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	return missingPush(method, p.call.Capabilities.Missing(question))
 }
 
-// unreachableText explains why the [Pusher] cannot reach the client now; empty if it can.
+// unreachableText explains why the [Pusher] cannot reach the client now, or returns "".
 func (p *questioner) unreachableText() string {
 	if c, ok := p.call.Push.(interface{ CannotPush() string }); ok {
 		return c.CannotPush()

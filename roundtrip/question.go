@@ -154,7 +154,7 @@ func ListRoots(key string, opts ...QuestionOption) Question {
 	return q.applyOptions(opts)
 }
 
-// formDigest identifies the form of a question, not other kinds: URLs often carry a nonce.
+// formDigest identifies the form of a question. Other kinds have none: URLs often carry a nonce.
 func (q Question) formDigest() [32]byte {
 	if q.form == nil {
 		return [32]byte{}

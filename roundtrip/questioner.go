@@ -9,7 +9,7 @@ import (
 )
 
 // A questioner puts questions to one client. The exchange has one. Goroutines of a handler, which
-// may outlive their run, get a copy each, because where changes with the run.
+// may outlive their run, get a copy each, because its field where changes with the run.
 type questioner struct {
 	funnel *Funnel
 	call   *Call

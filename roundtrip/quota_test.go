@@ -40,7 +40,7 @@ func pay(ctx context.Context) (protocol.Result, error) {
 }
 
 // TestAFullGuardRefusesItsPrincipalAlone: a principal without room is told when to retry with the
-// same state. Another's concurrent payment goes through.
+// same state. Another principal's concurrent payment goes through.
 func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := store.NewMemoryGuard(8) // 2 per principal
@@ -78,8 +78,8 @@ func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
 	})
 }
 
-// TestAnonymousCallersLeaveRoomFromTheStart: if callers can authenticate, the first one finds room
-// in guard and store, whatever anonymous ones did.
+// TestAnonymousCallersLeaveRoomFromTheStart: if callers can authenticate, the first to do so finds
+// room in guard and store, whatever anonymous callers did.
 func TestAnonymousCallersLeaveRoomFromTheStart(t *testing.T) {
 	for name, make := range map[string]func() roundtrip.Options{
 		"guard": func() roundtrip.Options {

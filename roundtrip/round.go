@@ -15,9 +15,9 @@ type Round struct {
 	run *run
 }
 
-// RoundOf returns the round of ctx, the zero Round outside of one. Middleware between funnel and
-// handler runs in every round: rate limits, quotas and metrics of calls count Number 1, and audits
-// group by [Round.Flow]. Middleware outside of the funnel runs before a state is verified.
+// RoundOf returns the round of ctx, or the zero Round outside of a round. Middleware between funnel
+// and handler runs in every round: rate limits, quotas and metrics of calls count Number 1, and
+// audits group by [Round.Flow]. Middleware outside of the funnel runs before a state is verified.
 //
 // In older revisions a flow is one request, and a flow-style handler runs once, as Number 1.
 func RoundOf(ctx context.Context) Round {
@@ -47,7 +47,7 @@ func (r Round) Principal() protocol.Principal {
 	return r.run.call.Principal
 }
 
-// RefusalIn returns the refusal whose text is in text, or nil: for hosts without the error itself.
+// RefusalIn returns the refusal whose text is part of text, or nil, for hosts without the error.
 func (r Round) RefusalIn(text string) error {
 	if r.run == nil {
 		return nil

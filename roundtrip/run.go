@@ -18,9 +18,9 @@ import (
 
 // A run is one execution of the handler, one round of its flow, and is in the handler's context.
 //
-// The goroutine that serves the call opens it, fills in answers, and decides its outcome after the
-// handler has returned: a [responder]. The handler's goroutines ask and share what mu guards: an
-// [asker]. Once closed is set they must not use the exchange, which may be in its next run.
+// The goroutine that serves the call opens the run, fills in answers, and decides the outcome after
+// the handler has returned: it is a [responder]. The handler's goroutines are [asker]s, and share
+// what mu guards. Once closed is set they must not use the exchange, which may be in its next run.
 type run struct {
 	*exchange
 	number int       // the round
@@ -29,7 +29,7 @@ type run struct {
 	// cancellation. It is lazy, because most handlers neither wait on it nor use flow style.
 	ctx waiting.Context
 
-	responses      protocol.InputResponses // of the client to the run before
+	responses      protocol.InputResponses // of the client, to the previous run
 	received       protocol.RequestState   // from the client, or the author's plain state
 	prior          *claims.Claims          // of the run before, nil in a first run
 	answersDropped int                     // of the responses

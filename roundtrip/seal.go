@@ -125,7 +125,8 @@ func (r responder) checkRounds(d *draft, requests protocol.InputRequests) *endin
 		refusal: &refusal{code: protocol.CodeFlowEnded, text: text}}
 }
 
-// versionSlack multiplies Limits.Rounds for two versions at random: 1 flow of 65,536 runs out.
+// versionSlack multiplies Limits.Rounds if requests reach two versions at random. 1 flow in 65,536
+// still runs out of rounds.
 const versionSlack = 2
 
 // countedRounds returns the number of the round, not counting repeated visits.
@@ -150,7 +151,7 @@ func (r responder) keepClaims(ctx context.Context, next *claims.Claims) (protoco
 	error) {
 	if task := r.taskRun(); task != nil {
 		task.Next = next.AppendTo(make([]byte, 0, next.EncodedSize()))
-		return protocol.StateText("kept"), nil // there may be no question
+		return protocol.StateText("kept"), nil // a task may wait without questions
 	}
 	if !r.askingMode().returnsQuestions() {
 		return protocol.RequestState{}, r.encodeLocalState(next)
@@ -232,7 +233,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if r.showsVisitsOnly(d) {
 		c.VisitRounds, c.VisitSince = c.VisitRounds+1, r.visitSince()
 	}
-	if r.held == nil { // else it is set, and a renewal may read it
+	if r.held == nil { // otherwise it is set, and a renewal may read it
 		r.nameFlow(c.Flow)
 	}
 	c.Expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
@@ -249,7 +250,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 		a := claims.Question{Key: q.key, Kind: q.request.Kind(), Digest: q.formDigest(),
 			Mark: q.mark}
 		_, a.Mark.Invalid = r.faultOf(q.key)
-		if q.carryForm && !q.mark.Set { // flow style supplies it in every round
+		if q.carryForm && !q.mark.Set { // flow style supplies the schema in every round
 			a.Schema = q.form.Schema()
 		}
 		c.Asked = append(c.Asked, a)
@@ -257,8 +258,7 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	c.Answers = r.carriedAnswers(d)
 }
 
-// carriedAnswers returns answers for later rounds: not repeated, unreadable or unread unsolicited
-// ones.
+// carriedAnswers returns the usable answers that are not asked for again, for later rounds.
 func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,7 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte,
 	return e.sealText(ctx, handle)
 }
 
-// loadStored returns a handle's claims. Errors other than rejections do not judge the state.
+// loadStored returns a handle's claims. Errors other than rejections say nothing about the state.
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	states := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || states == nil {

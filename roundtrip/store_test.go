@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// shelf is a store that records states, and can lie.
+// A shelf is a store that records states, and can lie.
 type shelf struct {
 	mu   sync.Mutex
 	data map[string][]byte
@@ -218,7 +218,7 @@ func TestStateStoreFails(t *testing.T) {
 	c.answer("a", accepted).ask("b") // retry later
 }
 
-// TestStoreIsToldTheOwner: a principal's states have one owner, anonymous ones none.
+// TestStoreIsToldTheOwner: a principal's states have one owner, anonymous callers' have none.
 func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {

@@ -107,7 +107,7 @@ func (r *run) maxRounds() int {
 	return r.funnel.opts.Limits.Rounds
 }
 
-// taskMode is that of a task's runs: the host gets questions and journal and keeps them.
+// taskMode is the mode of a task's runs: the host gets and keeps questions and journal.
 type taskMode struct{ returnMode }
 
 func (taskMode) visitLimit(asker, *questioner) time.Duration { return 0 }
@@ -192,10 +192,10 @@ func (r *run) saveJournal(ctx context.Context) error {
 	return nil
 }
 
-// committedKey is the memo that OnCommit functions have begun; authors' keys have no such prefix.
+// committedKey is the memo key for begun OnCommit functions; no author's key has its prefix.
 const committedKey = "\x00committed"
 
-// beginCommits reports whether OnCommit functions may run: once in a task, even if it repeats.
+// beginCommits reports whether OnCommit functions may run: once in a task, even if a run repeats.
 func (r responder) beginCommits(ctx context.Context, result protocol.Result) bool {
 	task := r.taskRun()
 	if task == nil {

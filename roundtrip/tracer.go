@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// nameSpan records the span to link with the next round: not in sessions, and not anew in tasks.
+// nameSpan records the span to link with the next round: in tasks the first one, in sessions none.
 func (r *run) nameSpan(ctx context.Context, c *claims.Claims) {
 	t := r.funnel.opts.Tracer
 	switch {

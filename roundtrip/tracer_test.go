@@ -66,8 +66,8 @@ func askTwice(ctx context.Context) (protocol.Result, error) {
 	return say("done")
 }
 
-// TestRoundsAreLinkedAcrossReplicas: each round is served by another funnel and linked to the one
-// before. In a session the questions are traced.
+// TestRoundsAreLinkedAcrossReplicas: each round is served by another funnel and linked to the
+// previous round. In a session the questions are traced.
 func TestRoundsAreLinkedAcrossReplicas(t *testing.T) {
 	for _, unset := range []bool{false, true} {
 		n := &notebook{unset: unset}

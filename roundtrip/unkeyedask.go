@@ -25,10 +25,10 @@ type unkeyedTable struct {
 	run     *run
 	asking  sync.Mutex        // held while a replayed run asks
 	asked   []unkeyedQuestion // in order
-	pending *unkeyedQuestion  // the client will be asked it
+	pending *unkeyedQuestion  // the one that the client will be asked
 }
 
-// An unkeyedQuestion is one of this run, or, read from a state, of an earlier run.
+// An unkeyedQuestion has no key. It is of this run or, if read from a state, of an earlier run.
 type unkeyedQuestion struct {
 	content    questionContent
 	number     int  // within the flow, from 1; 0: not asked, another is pending
@@ -91,7 +91,7 @@ func (u *unkeyedTable) nextKey() string {
 	return q.formatKey()
 }
 
-// placeUnkeyed sets the number of q: of the matching question in an earlier run, or the next.
+// placeUnkeyed gives q the number of the matching question of an earlier run, or the next.
 func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 				"questions with WithKey, or ask them from the handler's own goroutine"})
 	}
 	if u.pending != nil {
-		// The handler ignored the error: this question depends on an answer that it lacks.
+		// The handler ignored the error: this question depends on a missing answer.
 		return fmt.Errorf("%w: %s, and no other yet", ErrPending, u.pending.formatKey())
 	}
 	earlier := r.earlierUnkeyedLocked()
@@ -142,7 +142,7 @@ func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	return nil
 }
 
-// indexSame returns the index of the content after skip equal ones, or -1.
+// indexSame returns the index of the first question with content after skip such ones, or -1.
 func indexSame(list []unkeyedQuestion, content questionContent, skip int) int {
 	for i := range list {
 		if list[i].content != content {

@@ -223,7 +223,7 @@ func TestQuestionsWithoutKeysThatCannotBeAsked(t *testing.T) {
 }
 
 // TestRefusalThatTheRunDoesNotComeTo: the user finishes the task, but refuses. The handler does not
-// ask again; its success is not sent, its own failure is.
+// ask again. Its own error reaches the client, but its success does not.
 func TestRefusalThatTheRunDoesNotComeTo(t *testing.T) {
 	signIn := &protocol.ElicitURL{Message: "Sign in", URL: "https://example.com/login",
 		ElicitationID: "login"}

@@ -15,7 +15,7 @@ type Another struct {
 }
 
 // TestHandlerThatReadsNoAnswer: a handler that reads another key or type would use up the rounds.
-// It is told at the second answer.
+// The mistake is reported at the second answer.
 func TestHandlerThatReadsNoAnswer(t *testing.T) {
 	askUnless := func(read func(ctx context.Context) bool, items ...roundtrip.Item) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {

@@ -21,14 +21,14 @@ import (
 // unseenAlways makes every refusal unseen, on any machine.
 const unseenAlways = time.Hour
 
-// A refusing reads a refusal in one place: its handler asks "confirm", and did counts effects that
+// A refusing test reads a refusal in one place: its handler asks "confirm"; did counts effects that
 // need consent.
 type refusing struct {
 	name    string
 	handler func(did *int) roundtrip.Handler
 }
 
-// refusings has every place of this package that handles refusals.
+// refusings returns tests of every place of this package that handles refusals.
 func refusings() []refusing {
 	confirm := func() roundtrip.Question {
 		return roundtrip.Elicit[Confirmation]("confirm", "confirm ?")
@@ -401,8 +401,8 @@ func (p slowPusher) Push(ctx context.Context, q protocol.InputRequest,
 	return p.human.Push(ctx, q, extend, func() {})
 }
 
-// TestUnseenWhereTheClockJumps: a refusal stays one, however long by the clock; an answer from
-// before the question says nothing about the client.
+// TestUnseenWhereTheClockJumps: a refusal stays one, however long it took by the clock; an answer
+// from before the question says nothing about the client.
 func TestUnseenWhereTheClockJumps(t *testing.T) {
 	for waited, want := range map[time.Duration]bool{
 		-2 * time.Minute: false, -time.Millisecond: false, 0: true, time.Millisecond: true,

@@ -15,7 +15,7 @@ import (
 
 const (
 	defaultMaxWaiting = 4096 // 21 KB each at most: 86 MB beside their arguments
-	// defaultMaxWaitingPerPrincipal allows for gateways, one principal for many people.
+	// defaultMaxWaitingPerPrincipal allows for gateways, which are one principal for many people.
 	defaultMaxWaitingPerPrincipal = 256
 	// minMaxWaitingPerSession is the least limit of one session, usually one person.
 	minMaxWaitingPerSession = 64
@@ -54,7 +54,7 @@ func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 		q.calls.ReserveForAuthenticated()
 		q.bytes.ReserveForAuthenticated()
 	}
-	if q.sessions.Take(c.Session, 1) != quota.None { // first: panics on a slice
+	if q.sessions.Take(c.Session, 1) != quota.None { // first, because it panics on a slice
 		return limitSession
 	}
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
@@ -101,7 +101,7 @@ type callWait struct {
 	closed bool
 	beats  *waiting.Heartbeat
 
-	// Of a legacy revision; only for the goroutine that serves the call.
+	// Only in legacy revisions, and only for the goroutine that serves the call.
 	until      time.Time   // end of the flow; zero: the question's context decides
 	localState []byte      // claims for the next run
 	requested  event.Event // the last run's questions, nil without observer
@@ -114,7 +114,7 @@ func (e *exchange) closeWait() {
 	}
 }
 
-// beginWait counts a wait. first: the call's waiting begins; ok is false if the call has ended.
+// beginWait counts a wait. first means that the call begins to wait; ok is false if it has ended.
 func (c *callWait) beginWait(ctx context.Context,
 	p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
@@ -131,7 +131,7 @@ func (c *callWait) beginWait(ctx context.Context,
 	if c.open++; c.open == 1 {
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil {
-			// ctx may end with its answer while other questions are open.
+			// ctx may end with its question while others are open.
 			c.beats = waiting.StartHeartbeat(context.WithoutCancel(ctx), waiting.HeartbeatInterval,
 				p.sendHeartbeat)
 		}
@@ -232,7 +232,7 @@ func (w *openWait) endWaiting() {
 	}
 }
 
-// awaitResume returns when the call may run again: err, or the cause of an earlier end of ctx.
+// awaitResume waits until the call may run again. It returns err, or the cause if ctx ends before.
 //
 //go:noinline
 func (w *openWait) awaitResume(ctx context.Context, err error) error {

@@ -137,7 +137,7 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		opts  roundtrip.Options
-		there []roundtrip.Call // as principals and sessions
+		there []roundtrip.Call // calls that wait already
 		next  roundtrip.Call
 		limit string
 	}{

@@ -270,7 +270,7 @@ func TestVisitsAreRecorded(t *testing.T) {
 	}
 }
 
-// TestAnswersStayOut of records unless the host wants them, and of printed events.
+// TestAnswersStayOut: answers are in no printed event, and in records only if the host wants them.
 func TestAnswersStayOut(t *testing.T) {
 	inEachWay(t, func(a *archive, era protocol.Era, style string) {
 		for _, include := range []bool{false, true} {

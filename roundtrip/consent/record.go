@@ -24,7 +24,7 @@ const (
 type Record struct {
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
-	// Flow to Target are those of [event.Where].
+	// The fields Flow to Target are as in [event.Where].
 	Flow    string `json:"flow,omitempty"`
 	Request string `json:"request,omitempty"`
 	Round   int    `json:"round,omitempty"`
@@ -43,11 +43,11 @@ type Record struct {
 	Message string          `json:"message,omitempty"`
 	Form    json.RawMessage `json:"form,omitempty"`
 	Origin  string          `json:"origin,omitempty"`
-	// Decision is the answer's, Waited the time since the question, if known.
+	// Decision is how the user decided, Waited the time since the question, if known.
 	Decision event.Decision `json:"decision,omitempty"`
 	Waited   time.Duration  `json:"waited,omitempty"` // in nanoseconds
-	// Nonce and AnswerDigest, of accepted answers, identify the input; see [Record.Matches]. Answer
-	// needs [Options].IncludeAnswers.
+	// Nonce and AnswerDigest identify an accepted answer's input; see [Record.Matches]. Answer is
+	// that input, with [Options].IncludeAnswers.
 	Nonce        []byte          `json:"nonce,omitempty"`
 	AnswerDigest []byte          `json:"answerDigest,omitempty"`
 	Answer       json.RawMessage `json:"answer,omitempty"`
@@ -55,7 +55,7 @@ type Record struct {
 	Before []byte `json:"before,omitempty"`
 }
 
-// Salt returns the salt of the answer, for the recorder's key. It allows guessing this answer only.
+// Salt returns the answer's salt, given the recorder's key. It allows guessing only this answer.
 func (r *Record) Salt(key ed25519.PrivateKey) []byte {
 	salt, err := hkdf.Key(sha256.New, key.Seed(), r.Nonce, "rondo consent answer 1", sha256.Size)
 	if err != nil {

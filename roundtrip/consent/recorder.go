@@ -25,7 +25,7 @@ type Options struct {
 	// Sink stores a record. The request waits for it, but its context may have ended. Calls may
 	// overlap. [Verify] finds no consent for a lost record. Required.
 	Sink           func(ctx context.Context, record []byte)
-	IncludeAnswers bool // not only the digest of the input
+	IncludeAnswers bool // record the input, not only its digest
 	// Chain links each record to the one before, so that [Verify] notices missing records, except
 	// the last ones. Each recorder begins a chain. Calls of Sink then do not overlap.
 	Chain bool

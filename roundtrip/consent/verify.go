@@ -14,16 +14,16 @@ import (
 // A Consent is an answer with its question. The user has agreed only if Answer.Decision is accepted
 // and Invalid is false.
 type Consent struct {
-	// Question has message and form. For a question asked during the same request or on a page it
-	// is the record, and has the Time, of the answer.
+	// Question has message and form. If the question was asked during the same request or on a
+	// page, it is a copy of Answer.
 	Question, Answer Record
 	Invalid          bool // the answer does not fit the form; the handler did not get it
 }
 
 // Verify returns the answers of records, in their order, with their questions. Pass all records of
-// the flows, and with [Options].Chain all of the recorder, in any order. Duplicates are ignored;
-// repeated runs repeat answers. The error has the index of the bad record: changed or signed with
-// none of keys, an answer without its question, or a gap in a chain.
+// the flows, and with [Options].Chain all records of the recorder, in any order. Duplicates are
+// ignored; repeated runs repeat answers. The error has the index of the bad record: changed or
+// signed with none of keys, an answer without its question, or a record after a gap in a chain.
 func Verify(keys []ed25519.PublicKey, records ...[]byte) ([]Consent, error) {
 	opened, asked := make([]*Record, len(records)), map[string]*Record{}
 	present := map[string]bool{} // by digest
@@ -72,7 +72,7 @@ func (r *Record) nameQuestion(round int) string {
 		round)
 }
 
-// invalidate marks the answer of r: the last before it under its key.
+// invalidate marks the answer that r reports: the last one before r under its key.
 func (r *Record) invalidate(consents []Consent) {
 	var last *Consent
 	for i := range consents {

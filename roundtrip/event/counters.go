@@ -55,7 +55,7 @@ func stateBuckets() []float64 {
 	return []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
 }
 
-// samples returns events for each series; HTTP refusals that rise first after a misconfiguration.
+// samples returns events of each series, and the HTTP refusals likely after a misconfiguration.
 func samples() []Event {
 	list := []Event{StateRejected{}, AnswersDropped{Dropped: make([]Dropped, 1)}, Resumed{},
 		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{Way: words.WayForm},
@@ -84,7 +84,7 @@ type counter interface{ add(r row, value float64) }
 // A row is a series of an event: a histogram if it has buckets, else a counter.
 type row struct {
 	name, help    string
-	first, second label // empty name: none
+	first, second label // no label if the name is empty
 	lazy          bool  // most label combinations never occur
 	gauge         bool
 	buckets       func() []float64

@@ -29,14 +29,14 @@ func IsRefusal(e Event) bool { return e.head().refusal }
 // AddFields writes the fields of an event's entry to f, without those of its [Where].
 func AddFields(e Event, f Fields) { e.addFields(f) }
 
-// WhereOf returns the request that an event is about, or false if none.
+// WhereOf returns the request that an event is about, and false if there is none.
 func WhereOf(e Event) (where Where, ok bool) { return e.whereOf() }
 
 func (w Where) whereOf() (Where, bool) { return w, true }
 func (Where) addFields(Fields)         {}
 func (Where) countMetrics(counter)     {}
 
-// nowhere is embedded in events that are about no request.
+// nowhere is embedded in events without a request.
 type nowhere struct{}
 
 func (nowhere) whereOf() (Where, bool) { return Where{}, false }
@@ -100,7 +100,7 @@ func (e InputRequested) addFields(f Fields) {
 	f.AddNonEmpty("way", string(e.Way))
 }
 
-// asked is an InputRequested written without copies: a call about to wait has little stack left.
+// An asked event is a compact [InputRequested]: a call about to wait has little stack left.
 type asked struct {
 	nowhere
 	kinds                  []protocol.InputKind

@@ -15,7 +15,7 @@ type Where struct {
 	Target  string // the name of the tool or prompt, or the URI
 	Flow    string // the id of the flow, empty before it has one
 	Round   int
-	// Request is the id of this request in all log entries; see roundtrip.RequestID. Empty: none.
+	// Request is the request's id in all log entries; see roundtrip.RequestID. It may be empty.
 	Request string
 }
 
@@ -24,7 +24,7 @@ type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is the error of the sealer or decoder, details of an authentic state's misfit, or nil.
+	// Err is the sealer's or decoder's error, the reason an authentic state does not fit, or nil.
 	Err error
 	// KeyID is the public id of an unknown_key or foreign_ephemeral; anybody can forge it.
 	KeyID string
@@ -51,7 +51,7 @@ type InputRequested struct {
 	StateBytes int             // as in [Resumed]
 	RoundsLeft int             // rounds that the flow may still ask
 	Way        Way             // of forms whose link is in the result, else empty
-	// Principal is asked; Client is self-reported, nil if unknown. Do not change them.
+	// Principal is the user asked; Client is self-reported, nil if unknown. Do not change them.
 	Principal *protocol.Principal
 	Client    *protocol.Implementation
 }
@@ -82,7 +82,8 @@ type Answered struct {
 	Decision       Decision
 	Principal      protocol.Principal // who answered, if known
 	QuestionDigest QuestionDigest     // zero if unsolicited
-	// Asked is the question; do not change it. Nil: unsolicited, or in an earlier [InputRequested].
+	// Asked is the question, nil if unsolicited or in an earlier [InputRequested]. Do not change
+	// it.
 	Asked protocol.InputRequest
 	// Content is for package consent's recorder. No other package can read it.
 	Content     any           `json:"-"`
@@ -91,7 +92,7 @@ type Answered struct {
 	Unsolicited bool          // the question may not have been asked
 }
 
-// A Decision is the answer's decision about a question.
+// A Decision says how a question was decided.
 type Decision string
 
 const (
@@ -110,7 +111,7 @@ type AnswerInvalid struct {
 	Rule  Rule
 }
 
-// A Rule is one that an answer can break, see server/TROUBLESHOOTING.md. The set may grow.
+// A Rule is a form's rule that answers can break, see server/TROUBLESHOOTING.md. The set may grow.
 type Rule string
 
 // DeclineIgnored: the handler completed without reading a refusal, and may act without consent.
@@ -129,7 +130,7 @@ type FlowEnded struct {
 	How  FlowEnd
 }
 
-// A FlowEnd is how a flow ended.
+// A FlowEnd says how a flow ended.
 //
 //   - complete: there is a result
 //   - failed: the handler failed
@@ -142,7 +143,7 @@ type FlowEnded struct {
 //   - link: the result has a question's link, to answer before the call is repeated
 type FlowEnd string
 
-// A Way is how the form of a question reaches the user.
+// A Way says how the form of a question reaches the user.
 //
 //   - form: the client shows it
 //   - link: the client shows the link of a page with the form (URL mode elicitation)
@@ -156,8 +157,8 @@ type CapabilityRefused struct {
 	Missing protocol.ClientCapabilities
 }
 
-// HandlerFailed: a handler returned an error, neither an [*protocol.Error] nor a refusal. The
-// client got its text, or Reference if roundtrip.Options.HideErrors is set.
+// HandlerFailed: a handler returned an error that is neither an [*protocol.Error] nor a refusal.
+// The client got its text, or Reference if roundtrip.Options.HideErrors is set.
 type HandlerFailed struct {
 	Where
 	Reference string // empty if the client got the text
@@ -184,7 +185,7 @@ type ServerBug struct {
 }
 
 // QuotaExceeded: a limit was reached and a request refused; the client may retry after RetryAfter.
-// A request with a too long _meta is served without undefined members. See also [RequestRefused].
+// A request whose _meta is too long is served without undefined members. See also [RequestRefused].
 type QuotaExceeded struct {
 	Where
 	// Resource is "guard", "store", "subscriptions", "waiting" (calls that wait for a person),
@@ -223,7 +224,7 @@ type LegRunning struct{ Where }
 // waited.
 type CutOff struct {
 	Where
-	// Retriable: the request can be sent again. Otherwise its outcome is unknown, its state spent.
+	// Retriable: the request can be sent again. Else its outcome is unknown and its state spent.
 	Retriable bool
 }
 
@@ -232,7 +233,7 @@ type CutOff struct {
 type StoreFailed struct {
 	Where
 	Resource  string // "guard", "store" or "tasks"
-	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"; of tasks others
+	Operation string // "claim", "renew", "commit" or "release"; "read" or "write"; or a task's
 	Err       error  // its text may name hosts
 }
 
@@ -264,17 +265,17 @@ type VisitServed struct {
 // MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments came as JSON text. Empty: malformed Unicode was read with U+FFFD.
+	// Arguments names those that came as JSON text. If empty, bad Unicode was read as U+FFFD.
 	Arguments []string
 }
 
-// QuestionReworded: a question is repeated: another version of the application worded it
+// QuestionReworded: a question is repeated because another version of the application worded it
 // differently.
 type QuestionReworded struct {
 	Where
 	Key     string
 	Asked   string // the version that asked first
-	Version string // this one
+	Version string // this version
 }
 
 // SessionEvicted: a legacy session was evicted before it expired; its client opens a new one.
@@ -291,12 +292,12 @@ type EphemeralKey struct {
 	KeyID string
 }
 
-// AnonymousState: the funnel first asks a caller without principal and credential: anybody with the
-// state can answer.
+// AnonymousState: for the first time the funnel asks a caller without principal and credential.
+// Anybody with the state can answer.
 type AnonymousState struct{ Where }
 
-// KeysEnabled: a funnel starts with a keys.Describer. Primary seals; Enabled, all public ids,
-// open.
+// KeysEnabled: a funnel starts with a keys.Describer. Primary is the id of the sealing key, Enabled
+// the ids of all keys that open.
 type KeysEnabled struct {
 	nowhere
 	Primary string

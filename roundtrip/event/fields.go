@@ -27,7 +27,7 @@ type Encoder interface {
 	AddInt64(name string, value int64)
 	AddFloat64(name string, value float64)
 	AddBool(name string, value bool)
-	// AppendItem adds an item to the list that the next AddItems makes a field.
+	// AppendItem adds an item to the list that the next AddItems writes as a field.
 	AppendItem(value string)
 	AddItems(name string)
 }
@@ -43,9 +43,9 @@ type FieldOptions struct {
 	// OmitMessages leaves out reasons of refusals and failed forwarding, OmitErrors the texts of
 	// handlers' errors and panics.
 	OmitMessages, OmitErrors bool
-	Subject                  func(p protocol.Principal) string // nil: no names
-	// Mask masks the request's secrets in the text of an error or panic. Nil: apparent credentials
-	// are masked, and only the type of an unmasked panic is written.
+	Subject                  func(p protocol.Principal) string // the logged name; nil: none
+	// Mask masks the request's secrets in the text of an error or panic. If nil, apparent
+	// credentials are masked, and only the type of an unmasked panic is written.
 	Mask func(text string) string
 }
 
@@ -154,7 +154,7 @@ func PrincipalKind(p protocol.Principal) string {
 	return authenticated
 }
 
-// AddWhere adds an entry's request. inLeg: the request's own entry has method and version.
+// AddWhere adds an entry's request. If inLeg, the request's own entry has method and version.
 func (f Fields) AddWhere(w *Where, inLeg bool) {
 	f.AddNonEmpty("request", w.Request)
 	if !inLeg {

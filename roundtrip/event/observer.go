@@ -24,8 +24,8 @@ type discard struct{}
 
 func (discard) Observe(context.Context, Event) {}
 
-// Observers returns an observer that passes each event to the given ones in order, without nil and
-// [Discard]; with no others it returns [Discard].
+// Observers returns an observer that passes each event to those of list in order, except nil and
+// [Discard]. If no others are given, it returns [Discard].
 func Observers(list ...Observer) Observer {
 	var all observers
 	for _, o := range list {

@@ -18,7 +18,7 @@ package event
 //   - not_in_store: not in the StateStore
 type Reason string
 
-// A Dropped answer was not used.
+// A Dropped is an answer that was not used.
 type Dropped struct {
 	Key    string
 	Reason DropReason

@@ -3,7 +3,7 @@ package event
 import "github.com/rondo-mcp/rondo/protocol"
 
 // RequestRefused: a transport refused a request or malformed input before any middleware; or
-// middleware saw an HTTP request that lacks scopes, with those that it has in Err.
+// middleware saw an HTTP request that lacks scopes; Err names its scopes.
 //
 // All of it may be logged: it has no credentials, cookies, session ids or arguments. RequestID and
 // the text of Err may repeat a peer's text: escape and truncate them.
@@ -12,7 +12,7 @@ type RequestRefused struct {
 	// Transport is "http", "stream" (lines, such as on stdio), or empty if the server is closing.
 	Transport string
 	Reason    RefusalReason
-	// Status is the HTTP status. 0: a stream of lines; 200: one message of a batch was refused.
+	// Status is the HTTP status; 0 for a stream of lines, 200 for one refused message of a batch.
 	Status     int
 	Code       int64  // of the client's JSON-RPC error
 	RequestID  string // JSON text of the id; empty: none or unreadable

@@ -14,7 +14,7 @@ type LogSink interface {
 // An Entry is a log entry. AddTo writes the same fields to out on every call. Calls may overlap.
 type Entry interface{ AddTo(out Encoder) }
 
-// An EntryFunc is a function as an [Entry].
+// An EntryFunc is a function that implements [Entry].
 type EntryFunc func(out Encoder)
 
 // AddTo implements [Entry].
@@ -22,8 +22,8 @@ func (f EntryFunc) AddTo(out Encoder) { f(out) }
 
 // A MetricSink creates metrics' series, as package prom of server/middleware does.
 type MetricSink interface {
-	// Register creates all series of a table, or none and returns an error that names the series.
-	// For a table registered before it may return the same series, to add up several servers.
+	// Register creates all series of a table, or none and returns an error that names the bad one.
+	// For a table registered before it may return the same series, so that servers add up.
 	Register(table []Series) ([]Vector, error)
 }
 
@@ -54,7 +54,7 @@ func KeepSeries[V ~string](vector Vector, known ...V) func(value V) Instrument {
 	}
 }
 
-// An Instrument is one series: Add adds to a counter or gauge, or observes. Calls may overlap.
+// An Instrument is one series: Add adds to a counter, gauge or histogram. Calls may overlap.
 type Instrument interface{ Add(value float64) }
 
 // RegisterSeries calls sink's Register, or discards the series if sink is nil.

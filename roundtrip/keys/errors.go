@@ -7,11 +7,11 @@ import (
 )
 
 // The errors of [Sealer.Open] with a reason for the observer; a custom Sealer returns or wraps
-// them. Others are reported as a refusal by the sealer. Clients cannot tell them apart.
+// them. Other errors are reported as a refusal by the sealer. Clients cannot distinguish them.
 var (
-	// ErrMalformed: not the sealer's format. A Keyring returns more precise errors.
+	// ErrMalformed: the text is not in the sealer's format. A Keyring returns more precise errors.
 	ErrMalformed = errors.New("keys: text is not a token")
-	// ErrVersion: a version of the format that the sealer does not open.
+	// ErrVersion: the text has a version of the format that the sealer does not open.
 	ErrVersion = seal.ErrVersion
 	// ErrUnknownKey: the text names a key that is not enabled. Wrap it in a [KeyError].
 	ErrUnknownKey = seal.ErrUnknownKey

@@ -16,7 +16,7 @@ import (
 // A Sealer protects state that clients carry: a [Keyring], or your own, such as for a KMS. Calls
 // may overlap.
 type Sealer interface {
-	// Seal returns plaintext as text, with authenticated encryption, and never a text twice.
+	// Seal returns plaintext as text, with authenticated encryption, and never the same text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
 	// Open undoes Seal. It must fail for any other text. The observer gets the error, the client
 	// does not; see [ErrUnknownKey] and its neighbours for errors with a reason.
@@ -24,7 +24,7 @@ type Sealer interface {
 }
 
 // A Describer is a [Sealer] that names its keys, as [Keyring] does. A funnel asks it once, to
-// report the ids; an ephemeral key needs no Audience. Other Sealers' keys count as possibly shared.
+// report the ids; an ephemeral key needs no Audience. Keys of other Sealers count as shared.
 type Describer interface {
 	// Primary returns the public id of the key that seals.
 	Primary() string
@@ -76,8 +76,8 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 
 // KeyringFromEnv reads a keyring from the environment variable name with lookup, usually
 // [os.LookupEnv]: "id:secret,id:secret", the primary first, with base64 secrets of at least 32
-// bytes, the same on every replica. An unset variable is an error, lest a replica use a key of its
-// own.
+// bytes, the same on every replica. An unset variable is an error, so that no replica uses its own
+// key.
 func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
 	text, _ := lookup(name)
 	if text == "" {

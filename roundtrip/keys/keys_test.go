@@ -42,7 +42,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	}
 }
 
-// TestKeyringErrors: messages name the keyring once, and package seal's reason.
+// TestKeyringErrors: messages name the keyring once, and give package seal's reason.
 func TestKeyringErrors(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
 	encoded := base64.StdEncoding.EncodeToString(secret)

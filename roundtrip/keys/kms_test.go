@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// kms is a program's Sealer for keys elsewhere, built on package keys only.
+// A kms is a program's own Sealer, with keys elsewhere, built on package keys only.
 type kms struct {
 	ids       []string // the first is the primary
 	ephemeral bool

@@ -79,7 +79,7 @@ func (b *claims) run(
 	return n == 1, err
 }
 
-// IsFinal implements [sharedguard.Backend]: loading, a replica or no quorum may pass.
+// IsFinal implements [sharedguard.Backend]: errors of loading, replicas or quorum may pass.
 func (b *claims) IsFinal(err error) bool {
 	if errors.Is(err, errLost) || errors.Is(err, errYoung) || errors.Is(err, errReply) {
 		return true

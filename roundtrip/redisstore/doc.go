@@ -19,12 +19,12 @@
 // refused and the handler does not run.
 //
 // Redis replicates asynchronously. In a failover the last claims may be lost, and their states can
-// be used again: charged twice. A restart may lose the last second of an append-only file that is
-// not always synced, and without such a file everything since the last snapshot. If that must not
-// happen, use sqlstore with synchronous replication in PostgreSQL.
+// be used again, for a second charge. A restart may lose the last second of an append-only file
+// that is not always synced, and without such a file everything since the last snapshot. If that
+// must not happen, use sqlstore with synchronous replication in PostgreSQL.
 //
 // An emptied Redis is detected by a marker with the time of first use. If the marker is missing, or
-// younger than a state can be, states that may be older are refused until they expire: see
+// younger than states can be, states that may be older than it are refused until they expire: see
 // [Options].Longest. This also applies after the very first start: for two minutes, plus the
 // difference for states that last less than Longest. A Redis that lost keys but not the marker is
 // not detected.

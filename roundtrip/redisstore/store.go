@@ -15,20 +15,20 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Options configure a [Store]. The zero value is good. A negative number is an error.
+// Options configure a [Store]. The zero value works. A negative number is an error.
 type Options struct {
-	// Prefix of the keys: the same for replicas, different for servers that share a Redis. A part
-	// in braces makes a cluster keep all keys on one node. Empty: "rondo:{store}:".
+	// Prefix begins all keys: the same for replicas, different for servers that share a Redis. A
+	// part in braces makes a cluster keep all keys on one node. Empty means "rondo:{store}:".
 	Prefix string
 	// MaxEntries limits claims, and states, of all principals; one principal may have a quarter. A
-	// claim takes about 600 bytes. 0: 500,000.
+	// claim takes about 600 bytes. 0 means 500,000.
 	MaxEntries int64
 	// MaxBytes likewise limits recorded outcomes, and states. An outcome over the limit is not
-	// recorded: its replay gets the error that the outcome is unknown. 0: 256 MiB.
+	// recorded: its replay gets the error that the outcome is unknown. 0 means 256 MiB.
 	MaxBytes int64
 	// Longest is how long a state can last: RoundTTL of the funnel, or the longest AnswerWithin if
 	// that is more. Claims of longer states are refused. For this long after Redis was found empty,
-	// states that may be older are refused. 0: 1 h, as RoundTTL.
+	// states that may be older are refused. 0 means 1 h, as for RoundTTL.
 	Longest time.Duration
 }
 
@@ -36,7 +36,7 @@ const (
 	defaultPrefix     = "rondo:{store}:"
 	defaultMaxEntries = 500_000
 	defaultMaxBytes   = 256 << 20
-	// clockSlack is added to Longest: two minutes by the funnel, two between replicas' clocks.
+	// clockSlack is added to Longest: two minutes for the funnel, two for replicas' clocks.
 	clockSlack = 4 * time.Minute
 )
 
@@ -57,7 +57,7 @@ var (
 
 var errNoClient = errors.New("redisstore: the client is nil")
 
-// New returns a store that uses client, of a server, a cluster or sentinels. It refuses a Redis
+// New returns a store that uses client, for a server, a cluster or sentinels. It refuses a Redis
 // that may evict keys. The client should have ContextTimeoutEnabled and not read from replicas: see
 // the package comment. ctx ends the call, not the store.
 func New(ctx context.Context, client redis.UniversalClient, opts *Options) (*Store, error) {
@@ -136,7 +136,7 @@ func (s *Store) bounds(owner string) []any {
 }
 
 // ReserveForAuthenticated reserves a quarter of the room for authenticated callers. The funnel
-// calls it if callers can authenticate; otherwise the first one that does has this effect.
+// calls it if callers can authenticate; otherwise the first such caller has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
 // Claim implements [store.Guard]. It returns within five seconds and, once begun, ignores the end

@@ -197,7 +197,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLoading is a Redis that loads its data and answers nothing else.
+// TestLoading uses a Redis that is still loading its data and answers nothing else.
 func TestLoading(t *testing.T) {
 	loading := startLoading(t)
 	client := redis.NewClient(&redis.Options{Addr: loading, ContextTimeoutEnabled: true,
@@ -275,7 +275,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestForgetting: expired entries do not count, and all last ten minutes longer.
+// TestForgetting: expired entries do not count; every entry is kept ten minutes after it expires.
 func TestForgetting(t *testing.T) {
 	client := startServer(t).connect()
 	s := newStore(t, client, &redisstore.Options{MaxEntries: 2, MaxBytes: 100})

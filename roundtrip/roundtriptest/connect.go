@@ -112,7 +112,7 @@ func Command(name string, args ...string) Subject {
 
 // Lines returns a Connect for servers that read and write lines of JSON. It calls serve for each
 // connection. serve must return when r ends; then ctx is cancelled, too. An error of serve fails
-// the test, unless it is ctx's or that of an ended stream.
+// the test, unless it is ctx's or reports an ended stream.
 func Lines(serve func(ctx context.Context, r io.ReadCloser,
 	w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
 	return func(t testing.TB, _ string) protocol.Peer {

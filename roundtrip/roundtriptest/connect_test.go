@@ -41,7 +41,7 @@ func roundtripAsk(ctx context.Context) (Confirmation, error) {
 	return roundtrip.Ask[Confirmation](ctx, "sure", "Sure?")
 }
 
-// newConnected has tools that ask, ask with a nonce, ask differently in each era, and misbehave.
+// newConnected's tools ask, ask with a nonce, ask differently in each era, and misbehave.
 func newConnected() (*server.Server, error) {
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "connected",
 		Version: "1"}})

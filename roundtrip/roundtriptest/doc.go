@@ -49,8 +49,8 @@
 //
 // With Subject.Browser, flows are also played with clients that show no forms: the kit opens the
 // links to the server's page and fills in its forms. [Attack] then forges tokens, opens links as
-// another user, and reuses answers, also for other arguments. Make a server for each connection: an
-// attacked one no longer asks this client.
+// another user, and reuses answers, even for other arguments. Make a server for each connection:
+// after an attack it no longer asks the client.
 //
 // # Transcripts
 //

@@ -18,7 +18,7 @@ import (
 // act is an external effect: a request to a bank.
 type act func(ctx context.Context, card string) error
 
-// newActing has a tool that looks up and acts before it asks, and one that acts afterwards.
+// newActing's servers have a tool that looks up and acts before it asks, and one that acts after.
 func newActing(look, do act) func() (*server.Server, error) {
 	return func() (*server.Server, error) {
 		srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "acting",

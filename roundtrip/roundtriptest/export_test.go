@@ -6,7 +6,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
 
-// RunAttack runs attacks and returns the findings of the last, for subjects that deserve it and in
+// RunAttack runs attacks and returns the findings of the last, for faulty subjects, and for
 // bubbles, which have no subtests.
 func RunAttack(t testing.TB, subject Subject, flow Flow,
 	names ...string) (problems []error, cannot string) {
@@ -20,7 +20,7 @@ func RunAttack(t testing.TB, subject Subject, flow Flow,
 	return problems, cannot
 }
 
-// CheckNever is what Run finds wrong with the effects that flows must not have.
+// CheckNever returns Run's error about the effects in Never.
 func CheckNever(subject Subject, flows ...Flow) error { return checkNever(subject, flows) }
 
 // AttackNames are the names of all attacks on servers without a page.

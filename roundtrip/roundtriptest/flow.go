@@ -12,12 +12,12 @@ import (
 type Flow struct {
 	Name    string // of the subtest
 	Request Request
-	// Answers are the user's, by question key. A question without an answer, an answer without a
-	// question, and an answer for another kind of question fail the test.
+	// Answers are the user's answers, by question key. A question without an answer, an answer
+	// without a question, and an answer for another kind of question fail the test.
 	Answers Answers
 	// Want is the result's text: text blocks, or a resource's contents, joined by newlines.
 	Want string
-	// Fails is part of the error that ends the flow instead, with isError or of JSON-RPC.
+	// Fails, for a flow that fails, is part of the text of its error result or JSON-RPC error.
 	Fails        string
 	Never        []string                     // effects that happen only in other flows
 	Capabilities *protocol.ClientCapabilities // the client's; nil: all
@@ -40,7 +40,7 @@ func newRequest(method, target string, arguments any) Request {
 	return Request{attack.Request{Method: method, Target: target, Arguments: arguments}}
 }
 
-// Tool calls a tool. arguments are encoded as JSON; nil: none.
+// Tool calls a tool. arguments are encoded as JSON; nil means none.
 func Tool(name string, arguments any) Request {
 	return newRequest(protocol.MethodCallTool, name, arguments)
 }
@@ -67,7 +67,7 @@ func newAnswer(result json.RawMessage, err error, kinds ...protocol.InputKind) A
 	return Answer{attack.Answer{Kinds: kinds, Result: result, Err: err}}
 }
 
-// Accept fills in a form with content, encoded as JSON; nil: none, so that defaults apply.
+// Accept fills in a form with content, encoded as JSON. Nil means none, so that defaults apply.
 func Accept(content any) Answer {
 	if content == nil {
 		return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitForm)
@@ -121,7 +121,7 @@ func (a Answer) Optional() Answer {
 	return a
 }
 
-// Then answers a repetition of the question with next, to correct an invalid a.
+// Then answers a repetition of the question with next, to correct an invalid answer a.
 func (a Answer) Then(next Answer) Answer {
 	if a.answer.Next != nil {
 		next = Answer{*a.answer.Next}.Then(next)

@@ -49,7 +49,7 @@ func (g gullible) Handle(_ context.Context, req *protocol.Request,
 func (gullible) Notify(context.Context, *protocol.Notification) error { return nil }
 func (gullible) Close() error                                         { return nil }
 
-// TestGullible: every attack succeeds against it, and is reported.
+// TestGullible: every attack on this server succeeds, and is reported.
 func TestGullible(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	subject := roundtriptest.Subject{
@@ -75,7 +75,7 @@ func TestGullible(t *testing.T) {
 	}
 }
 
-// gullibleOfModels is gullible, and asks the client's model.
+// A gullibleOfModels is a gullible server that asks the client's model.
 type gullibleOfModels struct{ gullible }
 
 func (g gullibleOfModels) Handle(_ context.Context, req *protocol.Request,
@@ -173,7 +173,7 @@ func TestEffectThatNeverHappens(t *testing.T) {
 	}
 }
 
-// TestRefusalAtOnce: over a connection it counts as unseen, and the finding says what to set.
+// TestRefusalAtOnce: over a connection it counts as unseen; the finding names the option to set.
 func TestRefusalAtOnce(t *testing.T) {
 	subject := roundtriptest.Subject{
 		Connect: overHTTP(t, newServer(t, &roundtriptest.Effects{}, roundtrip.Options{}))}
@@ -306,7 +306,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestAnswersOfTheWrongKind: question and answer kinds are named, also of a correction.
+// TestAnswersOfTheWrongKind: the finding names both kinds, even for a correction.
 func TestAnswersOfTheWrongKind(t *testing.T) {
 	srv := newServer(t, nil, roundtrip.Options{})
 	server.AddRawTool(srv, server.Tool{Name: "visits"},

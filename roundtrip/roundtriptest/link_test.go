@@ -113,7 +113,7 @@ var (
 	}
 )
 
-// TestLinks: flows on the page match those with forms, and links yield only own answers.
+// TestLinks: flows on the page match those with forms, and links yield no other question's answer.
 func TestLinks(t *testing.T) {
 	subject := bank(t, isPage)
 	roundtriptest.Run(t, subject, moved, declined)

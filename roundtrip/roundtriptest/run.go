@@ -16,11 +16,11 @@ import (
 // questions and results. Questions are matched by key and order; parts that vary between flows,
 // such as a nonce in a URL, may differ. With Subject.Tasks it also plays flows that become tasks:
 // uninterrupted; then with the process killed after its first, second, ... write to the store, and
-// another one continuing; then with every process killed that runs the task, until it is over or
+// another continuing; then with every process that runs the task killed, until it is over or
 // stopped. With Subject.Browser it also plays flows of forms with a client that shows links only,
 // and with one that shows nothing: the user answers on the page. With Subject.Effects it logs the
-// effects of each round, the cost of replay.
-// An effect in Never must have happened in another flow, of this call or one before.
+// effects of each round, the cost of replay. An effect in Never must have happened in another flow
+// of this or an earlier call.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
 	played := 0 // go test -run leaves some out
@@ -107,7 +107,7 @@ func runTask(t *testing.T, subject Subject, flow attack.Flow, modern *attack.Pla
 	}
 }
 
-// playTasks kills ever later until the flow ends first. It reports whether it becomes a task.
+// playTasks kills ever later until the flow ends first. It reports whether that was a task.
 func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 	report func(writes int, problem error)) bool {
 	for writes := attack.EachRun; writes < maxKills; writes++ {
@@ -132,8 +132,8 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 }
 
 // Attack plays the flow, in revision 2026-07-28, up to the leg that would complete it, and sends
-// that leg as an attacker would who sees everything that the client sees. Each attack is a subtest
-// with its own flow. No attack may complete the flow, or cause an effect of its completion.
+// that leg like an attacker who sees everything that the client sees. Each attack is a subtest with
+// its own flow. No attack may complete the flow, or cause an effect of its completion.
 //
 // Before that it declines and cancels each form and link that the flow accepts, in both eras: the
 // tool must not complete as it does after an accept, nor have effects that it has then.

@@ -18,7 +18,7 @@ type Subject struct {
 	// over HTTP return the result of clienthttp.New. Arguments are not mirrored in headers
 	// (x-mcp-header); test such tools over lines.
 	Connect func(t testing.TB, user string) protocol.Peer
-	// Eras are those served; nil: both. A legacy server's peer must be a [protocol.LegacyPeer].
+	// Eras are the served eras (nil: both). A legacy server's peer must be a [protocol.LegacyPeer].
 	Eras    []protocol.Era
 	Effects *Effects // marked by the handlers; nil: none
 
@@ -26,18 +26,18 @@ type Subject struct {
 	Tasks *Tasks
 
 	TwoUsers bool // Connect authenticates as the user
-	// SingleUse: the server has a guard; a used state is refused or gets the recorded outcome.
+	// SingleUse means that a guard is set: a used state is refused or gets the recorded outcome.
 	SingleUse bool
-	// Later lets at least that time pass for the server: a day, or a shorter Roundtrip.RoundTTL.
-	// [Attack] runs subtests, so it cannot be called in a bubble of testing/synctest. Nil: expired
-	// states are not tested.
+	// Later lets at least the given time pass for the server: a day, or a shorter
+	// Roundtrip.RoundTTL. [Attack] runs subtests, so it cannot be called in a bubble of
+	// testing/synctest. If nil, expired states are not tested.
 	Later func(time.Duration)
 	// Lossy means that an SDK's decoding hides repeated and case-folded members of answers.
 	Lossy bool
 
 	// Browser returns a browser in which a connection's user is logged in to the server's pages,
 	// which need a roundtrip.Options.Page. [Run] then also plays flows with clients that show only
-	// links, or nothing; [Attack] attacks the links. Nil: no page.
+	// links, or nothing; [Attack] attacks the links. Nil means no page.
 	Browser func(user string) *http.Client
 
 	reasons *reasons // the server's internal errors; nil: unknown

@@ -78,7 +78,7 @@ func (k *Tasks) reset() {
 	}
 }
 
-// live returns an error if the process was killed, once the flow is over.
+// live waits for the end of the flow, then returns an error, if the process was killed.
 func (p *process) live() error {
 	if !p.dead.Load() {
 		return nil
@@ -89,7 +89,7 @@ func (p *process) live() error {
 
 // note counts a write, and reports whether it kills the process, whose lease then expires.
 func (p *process) note(ctx context.Context, task *store.Task) (killed bool) {
-	if task.ID == task.Flow || !p.tasks.kept.NoteWrite(task.Holder) { // the former is no task
+	if task.ID == task.Flow || !p.tasks.kept.NoteWrite(task.Holder) { // equal ids are no task
 		return false
 	}
 	p.dead.Store(true)
@@ -97,7 +97,7 @@ func (p *process) note(ctx context.Context, task *store.Task) (killed bool) {
 	return true
 }
 
-// CreateTask implements [store.TaskStore]. A process killed by it has sent the handle.
+// CreateTask implements [store.TaskStore]. A process that it kills has sent the handle.
 func (p *process) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	if err := p.live(); err != nil {
@@ -105,7 +105,7 @@ func (p *process) CreateTask(ctx context.Context, task *store.Task, times store.
 	}
 	err := p.MemoryTaskStore.CreateTask(ctx, task, times, room)
 	if err == nil && p.note(ctx, task) {
-		task.Holder = "" // it does not begin to run
+		task.Holder = "" // the task does not begin to run
 	}
 	return err
 }
@@ -171,7 +171,7 @@ func (k *Tasks) AddTo(srv *server.Server, opts *tasks.Options) error {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	p.stop = func() { _ = added.Shutdown(ended) } // at once, as a kill
+	p.stop = func() { _ = added.Shutdown(ended) } // at once, like a kill
 	return nil
 }
 

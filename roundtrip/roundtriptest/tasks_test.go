@@ -111,7 +111,7 @@ func checkTasks(t *testing.T, mode server.TaskMode, lines bool) {
 	}
 }
 
-// TestWhatRunFindsInTasks has handlers that work in the foreground, but not as tasks.
+// TestWhatRunFindsInTasks runs handlers that work in the foreground, but not as tasks.
 func TestWhatRunFindsInTasks(t *testing.T) {
 	handlers := map[string]func(ctx context.Context, effects *roundtriptest.Effects) error{
 		"once in the foreground": func(ctx context.Context, effects *roundtriptest.Effects) error {

@@ -71,7 +71,7 @@ func (b *claims) Claim(
 	return found, err
 }
 
-// findClaim returns the claim that blocked an insert; if none, the tables are of another version.
+// findClaim returns the claim that blocked an insert. If none did, the tables' version is wrong.
 func (s *Store) findClaim(
 	ctx context.Context, tx *sql.Tx, c *sharedguard.Claim,
 ) (*sharedguard.Found, error) {

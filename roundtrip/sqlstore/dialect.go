@@ -48,7 +48,7 @@ func (d Dialect) write(statement string) string {
 	return d.words().Replace(b.String())
 }
 
-// isolation: PostgreSQL statements must see later commits; SQLite serializes writers.
+// isolation makes PostgreSQL statements see later commits; SQLite serializes writers.
 func (d Dialect) isolation() *sql.TxOptions {
 	if d == PostgreSQL {
 		return &sql.TxOptions{Isolation: sql.LevelReadCommitted}

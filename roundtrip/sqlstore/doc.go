@@ -52,8 +52,8 @@
 // one row, replaced with optimistic locking. Acknowledged changes survive a failover under the same
 // condition as claims. If the database does not answer within five seconds, the call that would
 // begin a task is refused; a run retries storing its progress until its lease expires. After a
-// restore from a backup, tasks continue from their state then: see package server/tasks. Its sweeps
-// delete expired tasks, some hundred at a time.
+// restore from a backup, tasks continue from their state at that time: see package server/tasks.
+// Its sweeps delete expired tasks, some hundred at a time.
 //
 // # Clocks
 //

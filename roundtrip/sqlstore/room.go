@@ -81,9 +81,9 @@ const (
 	sweepRows      = 500
 )
 
-// withRoom calls do, which stores an entry. Without room it deletes expired rows, at most once a
-// second, and calls do again. It also deletes expired rows about once a minute, in place of a
-// goroutine.
+// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, at most
+// once a second, and calls do again. It also deletes expired rows about once a minute, in place of
+// a goroutine.
 func (r *room) withRoom(ctx context.Context, do func() error) error {
 	err := do()
 	_, full := errors.AsType[*store.QuotaError](err)
@@ -109,7 +109,7 @@ func (r *room) withRoom(ctx context.Context, do func() error) error {
 	return err
 }
 
-// sweepExpired has the time as a subquery, without which PostgreSQL does not use the index.
+// sweepExpired has the time in a subquery, without which PostgreSQL does not use the index.
 const sweepExpired = `delete from %[1]s where service = $1 and %[2]s in (
 	select %[2]s from %[1]s where service = $2 and %[3]s < (select {now})
 	order by %[3]s limit 500 {skip locked})

@@ -77,7 +77,7 @@ insert into rondo_schema (id, version) values (1, 1) on conflict (id) do nothing
 func Schema(d Dialect) string { return d.write(schema) }
 
 // CreateTables executes [Schema] in one transaction. The account must be allowed to create tables,
-// which the server's need not be. Calls may overlap, also from several processes.
+// which the server's account need not be. Calls may overlap, even in several processes.
 func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 	err := inTx(ctx, db, d, func(tx *sql.Tx) error {
 		statements := strings.SplitAfter(Schema(d), ";\n")
@@ -102,8 +102,8 @@ func CreateTables(ctx context.Context, db *sql.DB, d Dialect) error {
 
 var errSchema = errors.New("the tables are not those of this release; see sqlstore.Schema")
 
-// neededKeys returns the tables' required keys. Without the unique ones of `on conflict` two could
-// claim one state; without the others searches scan every row.
+// neededKeys returns the tables' required keys. Without the unique ones of `on conflict` two
+// requests could claim one state; without the others searches scan every row.
 func neededKeys() map[string][]key {
 	return map[string][]key{
 		"rondo_claims": {{"service,key", true}, {"service,expires", false}},
@@ -138,7 +138,7 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return s.checkDurability(ctx)
 }
 
-// A table's complete indexes of all rows: their columns in order, and uniqueness.
+// These statements return a table's complete indexes of all rows: columns in order, uniqueness.
 const (
 	postgresIndexes = `select array_to_string(array(
 		select a.attname from unnest(i.indkey) with ordinality as k(n, place)
@@ -189,7 +189,7 @@ func (s *Store) checkDurability(ctx context.Context) error {
 	if s.dialect != PostgreSQL {
 		var synchronous int
 		err := s.db.QueryRowContext(ctx, "pragma synchronous").Scan(&synchronous)
-		if err == nil && synchronous < 2 { // 1 loses the last ones in a power failure, in mode WAL
+		if err == nil && synchronous < 2 { // in mode WAL, 1 loses the last writes in a power cut
 			err = errors.New("the pragma synchronous is not full: a crash could forget claims")
 		}
 		return err

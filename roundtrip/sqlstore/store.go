@@ -17,15 +17,15 @@ import (
 type Options struct {
 	Dialect Dialect // of the database
 	// Service names the server, at most 100 bytes: the same for its replicas, different for servers
-	// that share a database. Empty: "rondo".
+	// that share a database. Empty means "rondo".
 	Service string
 	// MaxEntries limits claims, and states, of all principals; one principal may have a quarter. A
-	// claim takes about 400 bytes. 0: 500,000.
+	// claim takes about 400 bytes. 0 means 500,000.
 	MaxEntries int64
-	// MaxBytes likewise limits recorded outcomes, states, and records of finished tasks, each. An
+	// MaxBytes likewise limits, separately, outcomes, states, and records of finished tasks. An
 	// outcome over the limit is not recorded: its replay gets the error that the outcome is
-	// unknown. A finished task is kept all the same, and none begins until others are dropped. 0:
-	// 256 MiB.
+	// unknown. A finished task is kept all the same, and no task begins until others are dropped. 0
+	// means 256 MiB.
 	MaxBytes int64
 }
 
@@ -98,7 +98,7 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 }
 
 // ReserveForAuthenticated reserves a quarter of the room for authenticated callers. The funnel
-// calls it if callers can authenticate; otherwise the first one that does has this effect.
+// calls it if callers can authenticate; otherwise the first such caller has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
 // Put implements [store.StateStore]. It ends with ctx, and after five seconds.
@@ -127,8 +127,8 @@ func (s *Store) Put(
 	return nil
 }
 
-// expires is when a row may be deleted: ten minutes after the caller's time, by both its clock and
-// the database's. Parameters: how long to keep the row, and until when, in milliseconds.
+// expires is the time when a row may be deleted: ten minutes after the caller's time, by both its
+// clock and the database's. Parameters: how long to keep the row, and until when, in milliseconds.
 const expires = `{max}({now} + cast($5 as bigint), cast($6 as bigint)) + 600000`
 
 const insertState = `insert into rondo_states (service, key, owner, state, expires)

@@ -41,7 +41,7 @@ const (
 	settleTask = `update rondo_tasks set wakes = $1, counted = $2 where service = $3 and id = $4`
 	renewTask  = `update rondo_tasks set due = {now} + cast($1 as bigint)
 		where service = $2 and id = $3 and holder = $4 and holder <> '' and counted is null`
-	// The time is a subquery's, without which PostgreSQL does not use the index.
+	// The time is in a subquery, without which PostgreSQL does not use the index.
 	dueTasks = `select id from rondo_tasks where service = $1 and due <= (select {now})
 		order by due limit $2`
 	wakeTasks = `update rondo_tasks set due = {now} where service = $1 and id in (
@@ -63,7 +63,7 @@ func ownerText(owner [32]byte) string {
 	return hex.EncodeToString(owner[:])
 }
 
-// dueIn returns in how many milliseconds a task is due, nil for never.
+// dueIn returns in how many milliseconds a task is due, or nil for never.
 func dueIn(task *store.Task, times store.TaskTimes) any {
 	if times.Due < 0 || task.Over {
 		return nil
@@ -90,7 +90,7 @@ func inTime(ctx context.Context, method string, do func(ctx context.Context) err
 }
 
 // CreateTask implements [store.TaskStore]. Like all methods of it, it ends with ctx, and after five
-// seconds. Finished tasks that take [Options].MaxBytes also leave no room.
+// seconds. There is no room either while finished tasks take [Options].MaxBytes.
 func (s *Store) CreateTask(ctx context.Context, task *store.Task, times store.TaskTimes,
 	room store.TaskRoom) error {
 	return inTime(ctx, "create a task", func(ctx context.Context) error {

@@ -37,15 +37,15 @@ type Guard interface {
 	// It returns a [*SpentError] if the id was claimed before, even without room, unless that claim
 	// was released and had the same fingerprint; a [*QuotaError] without room.
 	//
-	// If ctx ends during the call, a stored claim is returned now, or to the next call with its
-	// answers.
+	// If ctx ends during the call, a stored claim is returned now, or by the next call with the
+	// same answers.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) (
 		Claim, error)
 }
 
 // Lease is how long a claim counts as held, by the store's clock, from [Guard.Claim] or
-// [Claim.Renew]. Then others get [SpentError.Unknown] instead of Running, and the state stays
-// spent.
+// [Claim.Renew]. After that, others get [SpentError.Unknown] instead of Running, and the state
+// stays spent.
 const Lease = 2 * time.Minute
 
 // A Claim is a state that one request holds, by a unique token. Calls may overlap, be repeated (a
@@ -53,11 +53,11 @@ const Lease = 2 * time.Minute
 type Claim interface {
 	// Renew restarts the lease, even an expired one, while the handler runs. It fails if not held.
 	Renew(ctx context.Context) error
-	// Commit records the outcome for exact replays, even after the lease; nil: there is none. It
-	// fails if the claim is no longer held, and has no effect after a Commit.
+	// Commit records the outcome for exact replays, even after the lease; nil means none. It fails
+	// if the claim is no longer held, and has no effect after a Commit.
 	Commit(ctx context.Context, outcome []byte) error
-	// Release, and nothing else, lets the same answers claim the state again; others stay refused.
-	// It has no effect, and no error, if the claim was committed or is no longer held.
+	// Release, and nothing else, lets the same answers claim the state again; other answers stay
+	// refused. It has no effect, and no error, if the claim was committed or is no longer held.
 	Release(ctx context.Context) error
 }
 

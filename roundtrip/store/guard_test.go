@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestMemoryGuardIsBounded beside the contract, which storetest tests.
+// TestMemoryGuardIsBounded tests bounds beyond the contract, which storetest tests.
 func TestMemoryGuardIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -146,8 +146,8 @@ func TestMemoryGuardShares(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfAnonymousCallersKeepNobodyOut: they may exceed their share of bytes, but a claim
-// needs none.
+// TestOutcomesOfAnonymousCallersKeepNobodyOut: anonymous callers may exceed their share of bytes,
+// but claims need no bytes.
 func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
 	guard, later := store.NewMemoryGuard(0), time.Now().Add(time.Hour)
 	claim := func(id, owner string, size int) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// TestMemoryStateStore tests bounds of bytes and times, beside storetest. States and refusals last
-// a minute; a step without an owner waits for it.
+// TestMemoryStateStore tests bounds of bytes and times, which storetest does not. States and
+// refusals last a minute; a step without an owner waits a minute.
 func TestMemoryStateStore(t *testing.T) {
 	const quarter = store.MaxStoreBytes / 4
 	synctest.Test(t, func(t *testing.T) {

@@ -8,30 +8,29 @@ import (
 	"time"
 )
 
-// A Task is a task in a [TaskStore], which cannot read Record, and is trusted to be available.
+// A Task is a task in a [TaskStore], which is trusted with availability but cannot read Record.
 type Task struct {
 	// ID is a digest of the client's id, Flow of the flow that began the task, Owner of its
-	// principal, zero if anonymous. ID and Flow are each unique.
+	// principal or, if anonymous, zero. ID and Flow are each unique.
 	ID, Flow, Owner [32]byte
 	Wakes           [][32]byte // digests of events to wait for, see [TaskStore].WakeTasks
 	Number          int64      // 1 at creation, incremented by each [TaskStore].PutTask
-	Holder          string     // who runs the task; may be empty
+	Holder          string     // the process that runs the task; may be empty
 	Over            bool       // ended for good: never due
 	Record          []byte
-	// Due is set by the store on reading: run the task now, because any lease of its Holder is
-	// over.
+	// Due, set by the store on reading, means to run the task now: any lease of its Holder is over.
 	Due bool
 }
 
 // TaskTimes are durations from now, by the store's clock.
 type TaskTimes struct {
-	// Due is when to run the task, or when its Holder's lease ends. Negative: never.
+	// Due is when to run the task, or when its Holder's lease ends. Negative means never.
 	Due  time.Duration
 	Keep time.Duration // minimum retention
 }
 
-// TaskRoom limits unfinished tasks of one owner (all anonymous callers are one) and in all. Zero:
-// no limit.
+// TaskRoom limits unfinished tasks of one owner (all anonymous callers are one) and in all. Zero
+// means no limit.
 type TaskRoom struct{ Owner, All int }
 
 var (
@@ -57,13 +56,13 @@ type TaskStore interface {
 	// Number, in task too. It returns [ErrNoTask], or [ErrTaskChanged] if the number differs or
 	// Over is reset.
 	PutTask(ctx context.Context, task *Task, times TaskTimes) error
-	// RenewTask postpones when holder's task is due, or returns [ErrTaskChanged] if it is not
-	// holder's.
+	// RenewTask moves the due time of holder's task, or returns [ErrTaskChanged] if another process
+	// holds it.
 	RenewTask(ctx context.Context, id [32]byte, holder string, due time.Duration) error
 	// DueTasks returns the IDs of at most limit due tasks, the longest due first.
 	DueTasks(ctx context.Context, limit int) ([][32]byte, error)
-	// WakeTasks makes due all tasks without holder that wait for digest, and returns at most limit
-	// IDs.
+	// WakeTasks makes all tasks due that have no holder and wait for digest, and returns at most
+	// limit IDs.
 	WakeTasks(ctx context.Context, digest [32]byte, limit int) ([][32]byte, error)
 	// DropTasks drops some expired tasks. Until then they take room, and their Flow is taken.
 	DropTasks(ctx context.Context) error
@@ -89,8 +88,7 @@ type memoryTask struct {
 }
 
 // NewMemoryTaskStore returns an empty store. New tasks are refused while finished ones take 256
-// MiB, or 64 MiB of one principal, until some are dropped; CreateTask's caller limits unfinished
-// ones.
+// MiB, or 64 MiB for one principal. CreateTask's caller limits unfinished ones.
 func NewMemoryTaskStore() *MemoryTaskStore {
 	return &MemoryTaskStore{tasks: map[[32]byte]*memoryTask{}, flows: map[[32]byte]*memoryTask{},
 		owned: map[[32]byte]taskUse{}}

@@ -18,8 +18,8 @@ type dropped struct{}
 func (dropped) ExportSpans(context.Context, []sdk.ReadOnlySpan) error { return nil }
 func (dropped) Shutdown(context.Context) error                        { return nil }
 
-// BenchmarkOverhead is a plain call and a flow of two questions, without traces, unsampled and
-// sampled. Client and server share a process, so that the share of tracing is largest.
+// BenchmarkOverhead measures a plain call and a flow of two questions, without traces, unsampled
+// and sampled. Client and server share a process, so that the share of tracing is largest.
 func BenchmarkOverhead(b *testing.B) {
 	for _, test := range []struct {
 		name    string

@@ -108,7 +108,7 @@ func targetOf(req *protocol.Request) (target string) {
 	return target
 }
 
-// readResponse reads a request's outcome; its result, which may be long, only if wanted.
+// readResponse reads a request's outcome; its result, which may be long, only if results is set.
 func (o *operation) readResponse(resp *protocol.Response, err error, results bool) {
 	if err == nil && resp != nil && resp.Error != nil {
 		err = resp.Error
@@ -191,7 +191,7 @@ func (b *tracedBack) Call(ctx context.Context, req *protocol.Request) (
 type answerKey struct{}
 
 // Questions returns opts, which may be nil, with a span for each answered question of revision
-// 2026-07-28, which come in results that [Telemetry.Peer] passes on.
+// 2026-07-28. Such questions come in results that [Telemetry.Peer] passes on.
 func (t *Telemetry) Questions(opts *client.Options) *client.Options {
 	var with client.Options
 	if opts != nil {

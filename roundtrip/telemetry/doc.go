@@ -34,12 +34,12 @@
 //
 // A request brings its trace context in _meta (basic/index, "OpenTelemetry trace context"), where
 // callers can write anything. A malformed context is ignored. Unless [Options].TrustCaller trusts
-// it, a caller's span is a link and no parent, so that callers can neither force recording by
+// it, a caller's span is a link, not a parent, so that callers can neither force recording by
 // marking requests as sampled nor write into other traces.
 //
 // # Metrics
 //
-// [Metrics] is a sink for package middleware, beside prom or instead, with the same table:
+// [Metrics] is a sink for package middleware, beside prom or in its place, with the same table:
 // rondo.human_wait is the histogram of people's time. [Options].MeterProvider gets
 // mcp.server.operation.duration and mcp.client.operation.duration as well.
 package telemetry

@@ -163,7 +163,7 @@ func TestBaggageIsSentWhereWanted(t *testing.T) {
 	}
 }
 
-// scripted is a server that a test scripts, and may ask.
+// A scripted server does what a test says, and may ask.
 type scripted struct {
 	handle func(*protocol.Request)
 	refuse func() *protocol.Error // nil: serves all
@@ -383,7 +383,7 @@ func TestTheWaitOfPeopleIsAnEvent(t *testing.T) {
 	}
 }
 
-// FuzzMeta: nothing panics, and only the trace context of what is sent on changes.
+// FuzzMeta: nothing panics, and forwarding changes only the trace context.
 func FuzzMeta(f *testing.F) {
 	f.Add(`{"_meta":{"traceparent":"` + sampledParent + `","a":[1.0]},"x":1e2}`)
 	f.Add(`{"_meta":7,"x":{}}`)

@@ -107,7 +107,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// TestPeersMakeNoSeries: neither callers' invented methods nor servers' invented codes.
+// TestPeersMakeNoSeries: callers' invented methods and servers' invented codes make no series.
 func TestPeersMakeNoSeries(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	b := newBook(t)

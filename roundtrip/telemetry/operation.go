@@ -48,7 +48,7 @@ func (t *Telemetry) begin(ctx context.Context, kind trace.SpanKind, method strin
 	return ctx, operation{span: span, method: method, began: time.Now(), failed: "panic"}
 }
 
-// readError reads a peer's error, or another one as missing.
+// readError records the code of a peer's error, or missing for any other error.
 func (o *operation) readError(err error, missing string) {
 	if o.failed = ""; err == nil {
 		return
@@ -60,7 +60,7 @@ func (o *operation) readError(err error, missing string) {
 	}
 }
 
-// end ends the span, without methods and tools that peers may invent in names and labels.
+// end ends the span. Names and labels omit methods and tools that peers may have invented.
 func (o *operation) end(ctx context.Context) {
 	defer o.span.End()
 	if o.duration == nil && !o.span.IsRecording() {

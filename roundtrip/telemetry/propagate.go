@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxBaggage in bytes is what W3C Baggage requires to be passed on.
+// maxBaggage is how many bytes of baggage must be passed on according to W3C Baggage.
 const maxBaggage = 8 << 10
 
 // A carrier is trace context in _meta (basic/index, "OpenTelemetry trace context").
@@ -45,7 +45,7 @@ func (t *Telemetry) extract(meta protocol.Meta) (trace.SpanContext, context.Cont
 	return trace.SpanContextFromContext(ctx), ctx
 }
 
-// carry returns what to send of ctx, whose baggage cannot be too long.
+// carry returns the trace context to send for ctx, whose baggage cannot be too long.
 func carry(ctx context.Context, p propagation.TextMapPropagator) carrier {
 	c := carrier{}
 	p.Inject(ctx, propagation.MapCarrier(c))

@@ -18,7 +18,7 @@ var (
 	_ event.Observer   = (*Telemetry)(nil)
 )
 
-// Wrap is the [server.Middleware] with a span per request. Put it first, for logs in spans.
+// Wrap is the [server.Middleware] with a span per request. Put it first, so that logs are in spans.
 func (t *Telemetry) Wrap(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		ctx, o := t.beginRequest(ctx, request)
@@ -53,7 +53,7 @@ func (t *Telemetry) beginRequest(ctx context.Context, request *server.Request) (
 		ctx = withBaggageOf(ctx, peer)
 		if local := trace.SpanContextFromContext(ctx); remote.IsValid() && local.IsValid() &&
 			local.SpanID() != remote.SpanID() {
-			options = append(options, linkTo(local)) // of the transport
+			options = append(options, linkTo(local)) // the transport's span
 		}
 		if remote.IsValid() {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, remote)

@@ -54,10 +54,10 @@ func endCall(text string) error {
 
 // Ask sends the user to the page and returns the answer that [Visit.Finish] got. It works in both
 // styles, all revisions and in tasks, which [Options].Wake wakes. Key and message are those of
-// [roundtrip.AskURL], whose errors it returns. The page gets about, as JSON of the first round.
+// [roundtrip.AskURL], whose errors it returns. The page gets about, from the first round, as JSON.
 //
 // The visit is stored before its link is shown, under an id that is the same in all rounds. A store
-// that is full or down, an anonymous caller, and a visit longer than [Options].TTL are a
+// that is full or down, an anonymous caller, and a visit longer than [Options].TTL cause a
 // [*protocol.Error]. After a refusal at the client use another key to ask again. Calls may overlap.
 func (p *Page[Q, A]) Ask(ctx context.Context, key, message string, about Q,
 	opts ...roundtrip.QuestionOption) (answer A, err error) {
@@ -170,7 +170,7 @@ func (p *Page[Q, A]) placeOf(row, id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// put stores a row, then errTaken. Rows about ends outlast the visit.
+// put stores a row, or returns errTaken. Rows that record a visit's end outlast the visit.
 func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	r.Place, r.Until = p.placeOf(row, id), r.Ends
 	if end := time.Now().Add(p.opts.TTL); row == rowOver && end.After(r.Ends) {

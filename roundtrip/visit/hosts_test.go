@@ -169,7 +169,7 @@ func openReplica(t *testing.T, transport string, handle handler,
 	return h
 }
 
-// enter answers the question behind a link: "" declines.
+// enter answers the question behind a link, or declines it if target is empty.
 func (b *browser) enter(link, target string) {
 	b.t.Helper()
 	form := b.open(link)
@@ -188,7 +188,7 @@ type guest struct {
 	id    atomic.Int64
 	leave context.CancelFunc
 	visit func(link string)
-	of    string // the tool's argument
+	of    string // the argument of the tool
 }
 
 func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }

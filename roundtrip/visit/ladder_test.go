@@ -443,7 +443,7 @@ func (b *browser) enterYes(link string) {
 }
 
 // TestAnAnswerIsForItsQuestionAlone: approval of the first file does not cover the second, with the
-// same key and form, by links and text; each approval has one effect.
+// same key and form, whether asked by link or by text. Each approval has one effect.
 func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
 	for _, who := range []host{mute, agrees} {

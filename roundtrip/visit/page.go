@@ -33,26 +33,26 @@ var ErrOver = errors.New("visit: the visit is over")
 
 // Options configure pages, and may be shared.
 type Options struct {
-	// Visitor identifies the browser's user by the host's own login, such as a cookie: the
-	// principal of that user's calls. If unknown, it responds itself, as with a login page, and
+	// Visitor identifies the browser's user by the host's login, such as a cookie, and returns the
+	// principal of that user's calls. For an unknown user it responds, as with a login page, and
 	// returns false. Calls may overlap. Required; [LocalVisitor] is for servers over stdio.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
-	// Store keeps visits for all replicas; the server's StateStore will do. Nil: in memory.
+	// Store keeps visits for all replicas; the server's StateStore will do. Nil means in memory.
 	Store store.StateStore
-	// Keys, shared by replicas, seal visits with derived keys. Required beside a Store. Nil: random.
+	// Keys, shared by replicas, seal visits with derived keys. Required with a Store, else random.
 	Keys *keys.Keyring
 	// TTL is how long a visit may take from the first request, and how long its answer is kept
-	// afterwards. Set it longer for tasks, and if much is asked after the visit. 0: 1 hour.
+	// afterwards. Set it longer for tasks, and if much is asked after the visit. 0 means 1 hour.
 	TTL time.Duration
-	// Wake wakes tasks that wait for key: Wake of package server/tasks. Nil: tasks poll each
+	// Wake wakes tasks that wait for key: Wake of package server/tasks. If nil, tasks poll each
 	// minute.
 	Wake func(ctx context.Context, key string) error
-	// Observer gets a [event.VisitServed] for each browser: the server's observer. Nil: none.
+	// Observer, usually the server's, gets an [event.VisitServed] for each browser. May be nil.
 	Observer event.Observer
 }
 
-// A Page connects [Page.Ask] of handlers with [Page.ServeHTTP] of browsers. Q goes to the page, A
-// back, each JSON of at most about 39 KiB. All methods may be called concurrently.
+// A Page connects [Page.Ask] of handlers with [Page.ServeHTTP] of browsers. Q goes to the page and
+// A comes back, each as JSON of at most about 39 KiB. All methods may be called concurrently.
 type Page[Q, A any] struct {
 	url   *url.URL
 	opts  Options
@@ -60,8 +60,8 @@ type Page[Q, A any] struct {
 	serve func(http.ResponseWriter, *http.Request, *Visit[Q, A])
 }
 
-// NewPage returns the page at its public address, https or local http, without query and fragment,
-// which all its replicas share and no other page.
+// NewPage returns the page at its public address, https or local http, without query and fragment.
+// Only replicas of the page may share the address.
 //
 // serve shows the page and handles its form: GET, HEAD and POST of the user who was asked. The
 // preset headers forbid scripts, styles and frames; serve may change them. Calls may overlap.
@@ -149,7 +149,7 @@ func (p *Page[Q, A]) linkTo(id string) string {
 	return p.url.String() + "?" + url.Values{"visit": {id}}.Encode()
 }
 
-// A refusal is a page's text instead of the author's page, empty for none.
+// A refusal is a text in place of the author's page; empty if the page is shown.
 type refusal string
 
 const (
@@ -226,7 +226,7 @@ func (p *Page[Q, A]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, string(refused), status)
 }
 
-// checkRequest refuses what no browser on the page sends.
+// checkRequest refuses requests that no browser on the page sends.
 func (p *Page[Q, A]) checkRequest(r *http.Request) refusal {
 	switch {
 	case p.url.Scheme == "http" && r.Host != p.url.Host: // another name of this machine
@@ -265,7 +265,7 @@ func (p *Page[Q, A]) open(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]
 	return p.checkToken(w, r, v)
 }
 
-// checkToken checks a POST's token, or makes that of a form. The cookie binds it to one browser.
+// checkToken checks a POST's token, or makes a form's token. The cookie binds it to one browser.
 func (p *Page[Q, A]) checkToken(w http.ResponseWriter, r *http.Request, v *Visit[Q, A]) refusal {
 	var browser string
 	if cookie, err := r.Cookie(cookieName); err == nil && len(cookie.Value) == len(rand.Text()) {

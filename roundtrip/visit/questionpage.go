@@ -27,8 +27,8 @@ const (
 	maxName        = 200 // shown, in bytes
 )
 
-// A QuestionView is a template's data: texts of the call, truncated, control characters escaped, no
-// HTML.
+// A QuestionView is a template's data: texts of the call, truncated, with control characters
+// escaped, without HTML.
 type QuestionView struct {
 	// Server asks because of a call of Method, such as tools/call, for Target, such as a tool.
 	Server, Method, Target string
@@ -116,13 +116,13 @@ func (p *Questions) serve(w http.ResponseWriter, r *http.Request,
 	_, _ = w.Write(page.Bytes())
 }
 
-// An entered is an answer in wire form.
+// The type entered is an answer in wire form.
 type entered struct {
 	action  protocol.ElicitAction
 	encoded json.RawMessage
 }
 
-// readAnswer returns the browser's answer, nil if missing or invalid.
+// readAnswer returns the browser's answer, or nil if it is missing or invalid.
 func readAnswer(r *http.Request, shown *htmlform.Form) *entered {
 	var result struct {
 		Action  protocol.ElicitAction `json:"action"`

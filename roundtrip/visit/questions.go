@@ -31,7 +31,7 @@ const (
 // The rows of a chain of questions, beside its visits.
 const (
 	rowStart = "start" // position of the chain in a period of one TTL
-	rowTaken = "taken" // who has a question's answer, and the next question
+	rowTaken = "taken" // the taker of a question's answer, and the next question
 	rowTaker = "taker" // a taker's answer
 	rowGiven = "given" // the taker has returned its answer
 )
@@ -41,10 +41,10 @@ type QuestionOptions struct {
 	// Options are those of all pages. TTL is the time to answer, and then the time to take the
 	// answer.
 	Options
-	Server string // the name that asks; empty: the host of the address
+	Server string // the server's name; empty: the host of the address
 	// ShowArguments shows, and stores sealed, the first 4 KiB of the call's arguments.
 	ShowArguments bool
-	// Template, executed with a [QuestionView], replaces the built-in page. Nil: built-in.
+	// Template, executed with a [QuestionView], replaces the built-in page if not nil.
 	Template *template.Template
 }
 
@@ -73,7 +73,7 @@ type question struct {
 	Form      json.RawMessage `json:"form"`
 }
 
-// A turn records who has a question's answer, and the next question.
+// A turn records the taker of a question's answer, and the next question.
 type turn struct {
 	ID    string    `json:"id"`
 	Taker string    `json:"taker,omitempty"` // empty: not answered in time
@@ -143,8 +143,8 @@ func newChain(q *roundtrip.PageQuestion) (*chain, error) {
 	return &chain{q, id, owner, id + "." + q.Taker}, nil
 }
 
-// AskOnPage implements [roundtrip.QuestionPage]. A store that is full or down, and an anonymous
-// caller, are a [*protocol.Error], so that no unusable link is returned.
+// AskOnPage implements [roundtrip.QuestionPage]. A store that is full or down, or an anonymous
+// caller, causes a [*protocol.Error], so that no unusable link is returned.
 func (p *Questions) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
 	*roundtrip.PageReply, error) {
 	c, err := newChain(q)
@@ -212,7 +212,7 @@ func (p *Questions) askAt(ctx context.Context, c *chain, at place) (*roundtrip.P
 	return &roundtrip.PageReply{Link: p.page.linkTo(at.id), Key: at.id}, at, nil
 }
 
-// lastUse returns until when an answer can be taken.
+// lastUse returns the time until which an answer can be taken.
 func lastUse(end *record) time.Time {
 	if end.Returned {
 		return end.Ends
@@ -299,7 +299,7 @@ func (p *Questions) readHeld(ctx context.Context, t *turn) (*record, error) {
 }
 
 // ReturnAnswer implements [roundtrip.QuestionPage]. An answer returned while the store fails or the
-// next question has one is lost and asked for again.
+// next question has its own is lost and asked for again.
 func (p *Questions) ReturnAnswer(ctx context.Context, q *roundtrip.PageQuestion) error {
 	c, err := newChain(q)
 	if err != nil {
@@ -365,7 +365,7 @@ func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	if known {
 		return at, nil
 	}
-	// Rows of a question outlast its first period by less than two.
+	// Rows of a question outlast its first period by less than two periods.
 	now := p.period()
 	for period := now; period > now-3; period-- {
 		t, err := p.findTurn(ctx, rowStart, c.startID(period))

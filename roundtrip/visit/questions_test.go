@@ -532,8 +532,8 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 	return b.StateStore.Put(ctx, id, owner, state, until)
 }
 
-// TestChainsOfQuestions plays users, takers and clocks at random: one question is open for its
-// time, and an answer is for one taker, for its time.
+// TestChainsOfQuestions plays users, takers and clocks at random: one question is open, for its
+// time, and an answer goes to one taker, in its time.
 func TestChainsOfQuestions(t *testing.T) {
 	for seed := range uint64(61) {
 		if seed == 60 {

@@ -96,7 +96,7 @@ func (s *site) lastSeen() event.VisitServed {
 	return s.seen[len(s.seen)-1]
 }
 
-// listen opens an address before its handlers exist: a page has to know it.
+// listen opens an address before its handlers exist: a page has to know its address.
 func listen(t *testing.T) (url string, mux *http.ServeMux) {
 	mux = http.NewServeMux()
 	s := httptest.NewServer(mux)

@@ -34,17 +34,17 @@ type Options struct {
 
 // A Store is shared by the guards, state stores, or task stores of several replicas.
 type Store struct {
-	// Guard opens the store for another replica, for [TestGuard]. In memory: the same guard always.
+	// Guard opens the store for another replica, for [TestGuard]. In memory, return the same guard.
 	Guard  func(t *testing.T) store.Guard
 	States func(t *testing.T) store.StateStore // likewise for [TestStateStore]
 	Tasks  func(t *testing.T) store.TaskStore  // likewise for [TestTaskStore]
 	// ExpireLeases ends all leases, for [TestGuard]. In a bubble it may sleep for [store.Lease].
 	ExpireLeases func(t *testing.T)
-	// Entries is the limit for all owners, at least 40; one owner may use a quarter. 0: not tested.
+	// Entries is the limit for all owners, at least 40; one owner may use a quarter. 0 skips this.
 	Entries int
-	// TaskBytes is the limit of finished tasks' records, a quarter for one owner. 0: not tested.
+	// TaskBytes is the limit of finished tasks' records, a quarter for one owner. 0 skips this.
 	TaskBytes int
-	// Skew is how late a caller's clock may be without early expiry of entries. 0: one clock.
+	// Skew is how late a caller's clock may be without early expiry of entries. 0 means one clock.
 	Skew time.Duration
 }
 

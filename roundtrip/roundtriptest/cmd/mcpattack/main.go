@@ -11,7 +11,7 @@
 // filled from their schemas.
 //
 // The environment variable MCPATTACK_AUTHORIZATION, such as "Bearer" and a token, is sent as the
-// header Authorization. MCPATTACK_OTHER_AUTHORIZATION, another user's, enables the attack "other
+// Authorization header. MCPATTACK_OTHER_AUTHORIZATION, another user's, enables the attack "other
 // user", and -single-use those on servers whose states work once.
 //
 // The exit status is 1 if a tool fails open, loses answers or asks in one era only, 2 if the server

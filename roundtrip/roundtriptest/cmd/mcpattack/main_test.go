@@ -44,7 +44,7 @@ type consent struct {
 
 var sure = roundtrip.MustQuestion[consent]("sure")
 
-// newServer has tools that hold, ask until accepted, forget answers, and never ask.
+// newServer returns a server with tools that hold, ask until accepted, forget answers, never ask.
 func newServer() (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "attacked", Version: "1"}})
@@ -137,7 +137,7 @@ func TestToolThatFailsOpenIsFound(t *testing.T) {
 			}
 		}
 	}
-	// Of the attacks, those without requirements were run.
+	// Only attacks without requirements were run.
 	if lines := linesOf(output, "2026-07-28", "holds"); len(lines) != 5 ||
 		lines[0] != "asks 1, held 18 of 18" {
 		t.Errorf("%q", lines)
