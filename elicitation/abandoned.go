@@ -7,9 +7,9 @@ const maxAbandonedUpstreams = 2048
 var errAbandonedCall = errors.New(
 	"an abandoned call on this connection could have caused it")
 
-// An abandonedCount counts the calls on a connection whose context ended while their upstream may
-// still serve them: questions there are not for the next call's client. A count expires a
-// question's longest life after the last call was added. Guarded by router.mu.
+// An abandonedCount counts the calls on a connection that their upstream may still serve although
+// their contexts ended: a question there may be theirs rather than the next call's. A count expires
+// a question's longest life after the last call was added. Guarded by router.mu.
 type abandonedCount struct{ calls int }
 
 func (c *Call) abandonLocked() {
@@ -19,7 +19,7 @@ func (c *Call) abandonLocked() {
 		count = &abandonedCount{}
 	}
 	count.calls++
-	counts.Put(c.upstream, count) // restarts its time
+	counts.Put(c.upstream, count) // restarts the count's expiry
 	c.abandoned = count
 }
 
@@ -36,7 +36,7 @@ func (c *Call) ConfirmUpstreamEnd() {
 		return
 	}
 	c.abandoned.calls--
-	// An expired count is not that of later calls.
+	// A newer count belongs to later calls, not to this one.
 	if now, _ := r.abandoned.Get(c.upstream); now == c.abandoned && now.calls == 0 {
 		r.abandoned.Delete(c.upstream)
 	}

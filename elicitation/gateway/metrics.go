@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics of parked calls and upstream failures, which neither server nor router sees.
+// The type metrics is for parked calls and upstream failures, unseen by server and router.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument
