@@ -42,7 +42,7 @@
 //	}
 //
 // The handler runs once for each leg of the call: first to ask, then, when the client returns with
-// the answer, to act. The server keeps nothing in between. Package roundtrip has the questions.
+// the answer, to act. The server keeps nothing in between. Questions are in package roundtrip.
 //
 // # What can be registered
 //
@@ -76,8 +76,8 @@
 //
 // Handlers see arguments only after the schema has validated them; member names match by exact
 // case, and duplicate members are refused. Answers count only if this server asked for them
-// (package roundtrip). Clients are asked only what they declare to support. [Call.ClientInfo] is
-// self-reported; [Call.Principal] is authenticated by the transport.
+// (package roundtrip). Clients are asked only the kinds of questions that they declare.
+// [Call.ClientInfo] is self-reported; [Call.Principal] is authenticated by the transport.
 //
 // # Transports
 //

@@ -80,7 +80,7 @@ func Example_visitAgain() {
 	later := ""
 	c, err := client.New(srv, &client.Options{
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-			later = q.URL[len("https://bank.example/?visit="):] // the page is left open
+			later = q.URL[len("https://bank.example/?visit="):] // the user leaves the page open
 			return &protocol.ElicitResult{Action: protocol.ActionCancel}, nil
 		},
 	})
