@@ -50,7 +50,7 @@ type Asker interface {
 	// unchanged; any other error means that the client could not be reached.
 	//
 	// ctx has the values of the context passed to [Router.Begin] and ends with the question. Calls
-	// may overlap.
+	// overlap.
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 
@@ -161,8 +161,7 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 }
 
 // withdrawLocked withdraws the question from the client, which may still show it. before is the
-// question's previous state. The question still holds its slot, so Shutdown waits for the
-// notification.
+// question's previous state. It still holds its slot, so Shutdown waits for the notification.
 //
 // For an Asker, the context is cancelled. For frames, a notification is sent in the background, or
 // by deliverByFrames if the delivery is still in flight.

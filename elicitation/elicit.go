@@ -13,8 +13,8 @@ import (
 // content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
 // client's own bytes: in those, a case-folding decoder could read a decline as an accept.
 //
-// ctx is the context of the upstream's request: when it ends, the question is withdrawn. The error
-// is an [*Error].
+// ctx is the context of the upstream's request: its end withdraws the question. The error is an
+// [*Error].
 func (c *Call) Elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {

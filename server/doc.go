@@ -69,8 +69,8 @@
 // of plain errors ([event.HandlerFailed]); clients get a reference instead if
 // [roundtrip.Options].HideErrors is set. When a limit is reached, the error is [protocol.CodeBusy]
 // with retryAfterMs in its data. Bugs of the program (a panic, a nil result, content that breaks
-// the output schema) are internal errors, with details for [Options].Observer only. All requests
-// are answered.
+// the output schema) are internal errors, with details for [Options].Observer. All requests are
+// answered.
 //
 // # Clients are not trusted
 //

@@ -47,8 +47,8 @@
 // authorization server. A client without URL elicitation gets an error that says what to do. A
 // login is valid for all clients of the user. Before it they see the lists of the zero principal,
 // read with the gateway's own credential; so do anonymous callers, unless Credential refuses them.
-// A subscription (subscriptions/listen) opened before a login follows these lists until the client
-// reopens it.
+// A subscription (subscriptions/listen) opened before a login follows these lists until it is
+// reopened.
 //
 // # Questions
 //
@@ -73,8 +73,7 @@
 // Sessions: a call to an older upstream has a session of its own, which has served only this
 // caller. Successive calls mostly share one, concurrent calls never; all clients of a user share
 // sessions, as do all anonymous callers. A session ends after five idle minutes. The upstream may
-// lose session state between calls: have it key state by the caller, whom [Upstream.Credential]
-// names.
+// lose session state between calls: have it key state by the caller ([Upstream.Credential]).
 //
 // # Limits
 //

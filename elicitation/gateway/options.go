@@ -40,7 +40,7 @@ type Options struct {
 	// if some callers authenticate, anonymous ones share three quarters. A call over the limit is
 	// refused with [protocol.CodeBusy]. MaxConnections also limits how many credentials have a
 	// connection that keeps their lists; the least recently used loses it. Set it above the number
-	// of users with own credentials in five minutes: beyond it, each call reads lists and starts
+	// of users with own credentials in five minutes: beyond it, calls read lists and start
 	// processes.
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.

@@ -9,8 +9,7 @@
 //	defer call.End()
 //	result, err := upstream.CallTool(streamhttp.WithCall(ctx, call), params)
 //
-// The SDK's function passes the parameters to [elicitation.Router.ElicitFrom], which finds the
-// call.
+// The SDK's function passes the parameters to [elicitation.Router.ElicitFrom], to find the call.
 package streamhttp
 
 import (

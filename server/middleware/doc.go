@@ -36,8 +36,7 @@
 // lists all timeouts of questions. Facts about a whole flow, such as its rounds, come from events
 // of the round-trip funnel. [Log] and [Metrics] observe these events; name both as the server's
 // Observer as well as among its Middleware. Requests that a transport refuses before there is a leg
-// are reported as events, too ([event.RequestRefused]): a foreign origin, a bad token, a lost
-// session.
+// are reported as events, too ([event.RequestRefused]): foreign origins, bad tokens, lost sessions.
 //
 // # Log entries
 //

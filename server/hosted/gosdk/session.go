@@ -51,8 +51,7 @@ func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 }
 
 // connectReturning returns the connection for handlers that return questions; to the SDK, the
-// client has revision 2026-07-28. It has the true capabilities: handlers return only supported
-// questions.
+// client has revision 2026-07-28. Its capabilities are true: handlers return supported questions.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
