@@ -7,9 +7,9 @@ const maxAbandonedUpstreams = 2048
 var errAbandonedCall = errors.New(
 	"an abandoned call on this connection could have caused it")
 
-// An abandonedCount counts the calls on a connection that their upstream may still serve although
-// their contexts ended: a question there may be theirs rather than the next call's. A count expires
-// a question's longest life after the last call was added. Guarded by router.mu.
+// An abandonedCount counts calls on a connection whose contexts ended but which the upstream may
+// still serve: its questions may belong to these rather than to the next call. A count expires a
+// question's longest life after the last call was added. Guarded by router.mu.
 type abandonedCount struct{ calls int }
 
 func (c *Call) abandonLocked() {

@@ -121,7 +121,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		defer call.End()
 		ended.Go(func() {
 			_, err := call.Elicit(t.Context(), form("Deploy to prod?"))
-			if !errors.Is(err, elicitation.ReasonCancelled) && // or the client left before it
+			if !errors.Is(err, elicitation.ReasonCancelled) && // or the client had left
 				!errors.Is(err, elicitation.ReasonNoSession) {
 				t.Error(err)
 			}

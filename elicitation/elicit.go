@@ -52,7 +52,7 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call that may have caused a question. Calls count until the host's End.
+// findCall returns the call that may have caused a question. A call counts until its host ends it.
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {

@@ -284,7 +284,7 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout restarts the timeout, within maxTimeout. It returns false if it has ended.
+// extendTimeout restarts the timeout, within maxTimeout, or returns false after the end.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

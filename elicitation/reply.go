@@ -34,7 +34,7 @@ func (d Disposition) String() string {
 }
 
 // HandleReply takes a client's response to a question of this router. from is the sender that the
-// host authenticated. A reply either ends the question or does not change it. It is not retained.
+// host authenticated. A reply either ends the question or does nothing. reply is not retained.
 func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown

@@ -18,7 +18,7 @@ type SessionInfo struct {
 	Version protocol.Version
 	// LogName stands for the session in logs. Empty means ID. Set it if the id is a credential.
 	LogName string
-	// Notify sends notifications without a request, such as a visit's completion, or may be nil.
+	// Notify sends notifications without a request, such as a visit's completion. May be nil.
 	Notify FrameDeliverer
 }
 

@@ -15,7 +15,7 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access is what the request may do; nil means no scopes. Local requests get [UnlimitedAccess].
+	// Access is what the request may do. Nil has no scopes; a local caller has [UnlimitedAccess].
 	Access *Access
 	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string
@@ -23,7 +23,7 @@ type Delivery struct {
 	RemoteAddr string
 	// TraceParent is the header (W3C Trace Context), if any; the one in _meta is in [Request].Meta.
 	TraceParent string
-	// Credential is the first of Authorization, Cookie and X-Api-Key. It is only used to mask logs.
+	// Credential is the first of Authorization, Cookie and X-Api-Key, used only to mask it in logs.
 	Credential string
 	// Back sends messages to the client while the request runs. Nil means that nothing can be sent.
 	// In a session whose client can be asked it is a [BackSender].

@@ -175,7 +175,7 @@ func TestPush(t *testing.T) {
 	wantPart(t, "URL question without an id", string(c.asked()[1].Params), `"elicitationId":"`)
 }
 
-// Like that of returned questions, content is checked and completed, or asked for again.
+// Content is checked and completed, or asked for again, as with returned questions.
 func TestPushOutcomes(t *testing.T) {
 	const required = `{"type":"object","properties":{"region":{"type":"string",` +
 		`"enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`

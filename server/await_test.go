@@ -321,7 +321,7 @@ func TestAwaitRemembers(t *testing.T) {
 	wantEqual(t, "looked times", calls.Load(), 1)
 }
 
-// A function that itself waits is called once, and learns when its request is released.
+// A function that itself waits is not held again, and learns when its request is released.
 func TestAwaitLongPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		callback := make(chan bool)

@@ -75,7 +75,7 @@ func TestRequestsSeeTheCatalogsThatMiddlewareNames(t *testing.T) {
 	}
 }
 
-// While a tool is replaced calls do not fail, and it keeps its place in the list.
+// Replacing a tool never fails a call, and the tool keeps its place in the list.
 func TestACatalogReplacesInOneStep(t *testing.T) {
 	h, catalog := newCatalogHarness(t, server.Options{
 		Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}}})

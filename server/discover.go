@@ -19,7 +19,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	}
 }
 
-// declaredCapabilities returns those of features registered at any time, and those of the options.
+// declaredCapabilities returns capabilities for all features ever registered, and the options' own.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.own.tools.used.Load() {

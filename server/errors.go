@@ -75,7 +75,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkUnique is checkName, and refuses names in seen.
+// checkUnique refuses invalid names, and names in seen.
 func checkUnique(kind, name string, seen map[string]bool) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// visitsByCaller stores visits that outlive their calls. Use a database table, indexed by both.
+// visitsByCaller stores visits that outlive their calls. Use a table with an index on both columns.
 type visitsByCaller struct {
 	mu       sync.Mutex
 	names    map[visitKey]string

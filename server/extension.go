@@ -155,7 +155,7 @@ func (x *extensions) add(e *Extension) error {
 	return nil
 }
 
-// isTaskMethod reports whether package protocol has the method, as one of the extension tasks.
+// isTaskMethod reports whether a method is one of the extension tasks in package protocol.
 func isTaskMethod(method string) bool {
 	switch method {
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:

@@ -55,7 +55,7 @@ type pendingPush struct {
 	err    error
 }
 
-// completePush passes the outcome to [pusher.Push]. Only its remover calls it.
+// completePush passes the outcome to [pusher.Push]. Only the remover of the question calls it.
 func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	p.result, p.err = result, err
 	close(p.answered)

@@ -28,7 +28,7 @@ type listening struct {
 
 	mu   sync.Mutex
 	got  []string // what was read: short method names, then URIs
-	raw  []string // parameters of the same
+	raw  []string // parameters of these messages
 	stop context.CancelFunc
 	done chan reply
 }

@@ -191,8 +191,8 @@ func chaosFaults() []fault {
 type route struct {
 	mu       sync.Mutex
 	gateways map[string]bool
-	first    string // got the first request; for older clients, initialize
-	last     string // got the last request
+	first    string // gateway that got the first request; for older clients, initialize
+	last     string // gateway that got the last request
 	opened   time.Time
 }
 
@@ -300,7 +300,7 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 
 func think() { time.Sleep(time.Duration(100+rand.IntN(1000)) * time.Millisecond) }
 
-// answerTo returns a user's answer to a question. The answer identifies both.
+// answerTo returns a user's answer to a question, which names both.
 func (f *chaosFleet) answerTo(user, question string) string {
 	which, name, _ := strings.Cut(question, " of ")
 	name, _, _ = strings.Cut(name, " of ")

@@ -129,7 +129,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 			name   string
 			answer formFunc // nil: the client cannot be asked
 			want   string
-			text   string // that the client gets as result
+			text   string // text that the client gets
 		}{
 			{"accept", fillAfter(0), "created|delivered|completed action=accept", `"ann"`},
 			{"decline", answers(client.Decline(), nil),
@@ -152,7 +152,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				"ops_x")
 			var got string
 			want := c.want
-			if c.name == "error" && modern { // which cannot send an error
+			if c.name == "error" && modern { // a modern client cannot send an error
 				content := `"` + strings.Repeat("x", 1<<20) + `"` // over the limit
 				if relayed {
 					content = "5" // invalid

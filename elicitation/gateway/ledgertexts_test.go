@@ -33,7 +33,7 @@ func fillAfter(wait time.Duration) formFunc {
 	}
 }
 
-// Failed pushed questions have the specification's code and text upstream; the code is logged.
+// Upstreams get the specification's code and text for failed pushed questions. The code is logged.
 func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	ask, form := fmt.Sprintf(rawAsk, "8", "Who?"), fillAfter(0)
 	for _, c := range []struct {

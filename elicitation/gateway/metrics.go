@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// The type metrics is for parked calls and upstream failures, unseen by server and router.
+// The type metrics covers parked calls and upstream failures, which server and router do not see.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument

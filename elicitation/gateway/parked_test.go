@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// startParking serves a gateway before a legacy upstream. Its client answers by hand.
+// startParking serves a gateway for a legacy upstream. Its client answers by hand.
 func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer, *client.Client) {
 	t.Helper()
 	u := startUpstream(t)

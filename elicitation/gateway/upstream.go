@@ -26,8 +26,8 @@ const (
 )
 
 // An upstream is one server behind the gateway, with its connections. A connection serves callers
-// with one key and one set of capabilities. A modern upstream gets any number of calls on one, a
-// legacy upstream only one at a time, so that its questions belong to that call.
+// with one key and one set of capabilities. A modern upstream gets any number of calls on a
+// connection, a legacy upstream one at a time, so that its questions belong to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
@@ -248,7 +248,7 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked returns the limit, or a negative number. Over HTTP it is that of calls.
+// maxConnectionsLocked returns the limit, negative if none. Over HTTP it is the limit of calls.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {

@@ -13,7 +13,7 @@ type Caller struct {
 	// Header has the headers named in [KeepHeaders], of the request or of the session's first one.
 	Header http.Header
 	// SessionID identifies the hosted server's session: one for each session of an older revision;
-	// in 2026-07-28 one for each principal and client, or anonymous request. Callers share none.
+	// in 2026-07-28 one for each principal and client, or anonymous request. Callers never share.
 	SessionID string
 	Version   protocol.Version // revision of the handled request
 	// Client is self-reported; Capabilities are as in [server.Request.Capabilities].

@@ -60,7 +60,7 @@ type Options struct {
 	// PerRequest opens a hosted session for each request, for sources that depend on the request.
 	PerRequest bool
 	// MaxSessions limits the sessions kept for callers of revision 2026-07-28, for 5 minutes after
-	// their last request. 0 means 1,000; negative means none. Above it requests share none.
+	// their last request. 0 means 1,000; negative means none. Above it each request has its own.
 	MaxSessions int
 }
 

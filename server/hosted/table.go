@@ -144,7 +144,8 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	return k, opens, nil
 }
 
-// makeRoomLocked closes the longest idle session to make room for one of p, at maxClients one of p.
+// makeRoomLocked makes room for a session of p by closing the longest idle session, or p's longest
+// idle session if p has maxClients.
 func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	total, own := 0, 0
 	var oldest, oldestOwn *keptSession

@@ -19,7 +19,7 @@ type entry struct {
 	work, waited time.Duration
 	code         int64         // of an error
 	wanted       *wantedFields // nil: none
-	located      bool          // where has the event's place
+	located      bool          // where describes the event
 	inLeg        bool          // method and version stand in the entry of the leg
 	failed       bool          // the leg failed, with code and message
 }

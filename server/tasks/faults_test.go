@@ -29,7 +29,7 @@ type faultyStore struct {
 	n       int
 	failAt  int           // the call that fails, 0: none
 	applied bool          // it fails after it was carried out
-	outage  time.Duration // and all calls fail for this time
+	outage  time.Duration // for this time all calls fail, too
 	until   time.Time
 	dead    bool   // the process is dead
 	broken  string // calls of this name fail

@@ -285,7 +285,7 @@ func (r *run) execute(ctx context.Context) {
 	r.settle(ctx, response, err)
 }
 
-// takeSlot waits until the handler may run. The process may end meanwhile.
+// takeSlot waits until the handler may run. Ending meanwhile is not a death.
 func (r *run) takeSlot(ctx context.Context) bool {
 	slots, owner := r.tasks.slots, r.owner
 	if slots.Take(owner, 1) == quota.None {

@@ -111,7 +111,7 @@ const (
 	returns                 // returns its questions in the result
 )
 
-// The styles are bounded: clients choose resource names. A forgotten or longer name costs one run.
+// The styles are bounded: clients choose resource names. A forgotten name costs one extra run.
 const (
 	maxStyles    = 10_000
 	maxStyleName = 1 << 10

@@ -205,7 +205,7 @@ func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, err
 	return call(ctx, r.back, m)
 }
 
-// mayAsk reports whether to send a question now. Later ones are then not held back, or it repeats.
+// mayAsk reports whether to send a question now: once one was sent, a rerun would repeat it.
 func (r *run) mayAsk() bool {
 	own := !r.holdsBack || roundtrip.CalledByHandler()
 	r.mu.Lock()
