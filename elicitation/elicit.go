@@ -66,11 +66,11 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for event.CallID. It describes the possible calls in event.
+// findCallLocked is findCall for the CallID in event. It describes the possible calls in event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)
-	abandoned = abandoned && event.CallID == "" // describeCandidates sets event.CallID
+	abandoned = abandoned && event.CallID == "" // describeCandidates sets CallID
 	usable := false
 	for _, c := range r.upstreams[upstream] { // no call has the key ""
 		if !c.upstreamDone && (event.CallID == "" || event.CallID == c.origin.CallID) {

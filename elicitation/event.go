@@ -22,7 +22,7 @@ const (
 	eventError     eventKind = "elicitation.error"
 	eventCancelled eventKind = "elicitation.cancelled"
 	eventRejected  eventKind = "elicitation.rejected" // a question, or a call at [Router.Begin]
-	eventLeaked    eventKind = "elicitation.leaked"   // the router ended a call that its host forgot
+	eventLeaked    eventKind = "elicitation.leaked"   // the router ended a forgotten call
 	// eventCompletionDropped reports an upstream's completion of a visit that no client of this
 	// router waits for: it is already over, was declined, or belongs to another connection.
 	eventCompletionDropped eventKind = "elicitation.completion_dropped"

@@ -145,7 +145,7 @@ func ExampleRouter_ElicitFrom() {
 // Settings from the environment.
 func ExampleOptionsFromEnv() {
 	env := map[string]string{"ELICITATION_TIMEOUT": "2m", "ELICITATION_MAX_CONCURRENT": "250"}
-	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // stands for os.LookupEnv
+	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // like os.LookupEnv
 	opts, err := elicitation.OptionsFromEnv(lookup)
 	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, err)
 

@@ -27,7 +27,7 @@ type Router struct {
 	questions map[protocol.ID]*pendingQuestion
 	urls      map[urlKey]*urlElicitation
 	calls     map[*Call]struct{}                        // begun and not ended
-	ended     *recent.Map[protocol.ID, endedQuestion]   // lately, to tell late replies from forged ones
+	ended     *recent.Map[protocol.ID, endedQuestion]   // tells late replies from forged ones
 	abandoned *recent.Map[UpstreamKey, *abandonedCount] // by connection
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is pending

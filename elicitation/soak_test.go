@@ -20,7 +20,7 @@ func TestSoak(t *testing.T) {
 		rounds = 100_000
 	}
 	router := newRig(t, elicitation.Options{Log: silent}).Router
-	long, cancel := context.WithCancel(t.Context()) // context of a connection that outlives all questions
+	long, cancel := context.WithCancel(t.Context()) // outlives all questions
 	defer cancel()
 	const warm = 9000
 	for i := range 3 {

@@ -37,7 +37,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	admitted := s.admitRequest(req, &d, malformed)
 	admitted.request.noteTaskRun(ctx)
 	response := s.Serve(ctx, admitted)
-	if ctx.Err() != nil && !admitted.request.inTask { // a task's run may nevertheless have completed
+	if ctx.Err() != nil && !admitted.request.inTask { // a task's run may have completed
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
 	}
 	return response, nil

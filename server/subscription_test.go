@@ -192,7 +192,7 @@ func TestListenRefuses(t *testing.T) {
 			}
 			var way back
 			req := messageOf(1, protocol.MethodListen, "{"+params+"}")
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // in case it is accepted
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if it is accepted
 			defer cancel()
 			response, _ := h.Handle(ctx, req, &way)
 			r := h.read(req, response)

@@ -244,7 +244,7 @@ func serveGateway(
 func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 	t.Helper()
 	err := g.Close()
-	if err != nil && !strings.Contains(err.Error(), "process has ended") { // a test wants this error
+	if err != nil && !strings.Contains(err.Error(), "process has ended") { // a test may want it
 		t.Error(err)
 	}
 	listener.CloseClientConnections()

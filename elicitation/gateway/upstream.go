@@ -78,7 +78,7 @@ type connectionKey struct {
 // A declared holds the client's capabilities that the gateway declares upstream.
 type declared struct {
 	forms, urls, sampling, samplingTools, samplingContext, roots bool
-	apps                                                         string // JSON settings; empty: not declared
+	apps                                                         string // JSON; empty: not declared
 }
 
 const (

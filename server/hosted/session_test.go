@@ -253,7 +253,7 @@ func TestASessionBeginsWithTheValuesOfItsRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []any{nil, "ann", "bob"}; !slices.Equal(tokens, want) { // nil: it describes the server
+	if want := []any{nil, "ann", "bob"}; !slices.Equal(tokens, want) { // nil describes the server
 		t.Errorf("got %v, want %v", tokens, want)
 	}
 }

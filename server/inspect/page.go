@@ -110,7 +110,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; "+
 		"base-uri 'none'; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "same-origin") // no-referrer would make browsers hide the origin of forms
+	h.Set("Referrer-Policy", "same-origin") // no-referrer would hide the origin of forms
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")

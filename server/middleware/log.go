@@ -98,7 +98,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 		if !l.opts.OmitErrors && failure.Code != protocol.CodeHandlerError {
 			e.message = redact.HideURLSecrets(failure.Message)
 			if request.Message.Method == protocol.MethodReadResource {
-				e.message = event.EscapeTarget(failure.Message) // the message is likely to quote the URI
+				e.message = event.EscapeTarget(failure.Message) // it is likely to quote the URI
 			}
 		}
 	}

@@ -40,7 +40,7 @@ type record struct {
 	WaitsFor  []string   `json:"waitsFor,omitempty"`
 	Looks     int        `json:"looks,omitempty"` // checks in a row that found nothing
 	Deaths    int        `json:"deaths,omitempty"`
-	Attempts  int        `json:"attempts,omitempty"`  // runs in a row that did not reach the handler
+	Attempts  int        `json:"attempts,omitempty"`  // runs in a row without the handler
 	Cancelled bool       `json:"cancelled,omitempty"` // while the task ran
 	Read      bool       `json:"read,omitempty"`      // the client was sent how it ended
 	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun

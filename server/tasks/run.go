@@ -458,7 +458,7 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 		rec.keepJournal(r.round.Next)
 		rec.Answers, rec.Status, rec.WaitsFor = nil, statusWorking, r.round.WaitsFor
 		rec.Message = cleanMessage(r.round.Message) // replaces the message of the finished run
-		if len(asks.InputRequests) == 0 {           // the task waits, or has only a state for its next round
+		if len(asks.InputRequests) == 0 {           // it waits, or has only a state for its next round
 			rec.Looks++
 			return
 		}
