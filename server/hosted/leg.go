@@ -149,7 +149,7 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
-// runRecovering runs a handler on its own goroutine: a panic must not end the process.
+// runRecovering is called on separate goroutines, where a panic must not end the process.
 func (l *leg) runRecovering(method string, params protocol.Params) (
 	result protocol.Result, err error) {
 	defer func() {
