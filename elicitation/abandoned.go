@@ -7,8 +7,8 @@ const maxAbandonedUpstreams = 2048
 var errAbandonedCall = errors.New(
 	"an abandoned call on this connection could have caused it")
 
-// An abandonedCount counts the calls on a connection whose context ended while their upstream may
-// still serve them: questions there are not for the next call's client. A count expires a
+// An abandonedCount counts calls on a connection whose contexts ended but which the upstream may
+// still serve: its questions may belong to these rather than to the next call. A count expires a
 // question's longest life after the last call was added. Guarded by router.mu.
 type abandonedCount struct{ calls int }
 
@@ -19,7 +19,7 @@ func (c *Call) abandonLocked() {
 		count = &abandonedCount{}
 	}
 	count.calls++
-	counts.Put(c.upstream, count) // restarts its time
+	counts.Put(c.upstream, count) // restarts the count's expiry
 	c.abandoned = count
 }
 
@@ -36,7 +36,7 @@ func (c *Call) ConfirmUpstreamEnd() {
 		return
 	}
 	c.abandoned.calls--
-	// An expired count is not that of later calls.
+	// A newer count belongs to later calls, not to this one.
 	if now, _ := r.abandoned.Get(c.upstream); now == c.abandoned && now.calls == 0 {
 		r.abandoned.Delete(c.upstream)
 	}

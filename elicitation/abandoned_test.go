@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// many returns calls of a hundred clients, abandoned at once.
+// many returns calls of a hundred clients, all abandoned at the same time.
 func many(r *rig) (calls []*elicitation.Call) {
 	for i := range 100 {
 		s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})
@@ -22,7 +22,7 @@ func many(r *rig) (calls []*elicitation.Call) {
 func TestAbandonedCallsEndWhenTheUpstreamIsDone(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		first func(r *rig, o elicitation.Origin) // leaves calls of alice's on "up"
+		first func(r *rig, o elicitation.Origin) // leaves abandoned calls of alice on "up"
 		want  bool                               // still counted
 	}{
 		{"not done", func(r *rig, o elicitation.Origin) { r.abandon(o, "up") }, true},

@@ -56,7 +56,7 @@ func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 		declared = *c.origin.Capabilities
 	}
 	form, url := false, false
-	// Forms since 2025-06-18, URLs since 2025-11-25. From 2026-07-28 on servers send no requests.
+	// Forms exist since 2025-06-18, URLs since 2025-11-25. From 2026-07-28 on servers send nothing.
 	if e := declared.Elicitation; e != nil && version >= protocol.V20250618 &&
 		(c.via.frames == nil || version.Era() != protocol.Modern) {
 		form, url = e.Form, e.URL && version >= protocol.V20251125

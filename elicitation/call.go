@@ -15,11 +15,11 @@ type UpstreamKey string
 // An Origin is the client request that an upstream call serves.
 type Origin struct {
 	Session   *Session           // required
-	Principal protocol.Principal // sent the request; zero: that of the session
+	Principal protocol.Principal // sender of the request; zero means the session's principal
 	Request   protocol.ID        // id of the client's request, for logs; may be zero
-	// CallID identifies the call on its connection, for [Router.ElicitFrom]. "": random.
+	// CallID identifies the call on its connection, for [Router.ElicitFrom]. Empty means random.
 	CallID string
-	// Capabilities were declared with this request. Nil: those of the session.
+	// Capabilities were declared with this request. Nil means the session's.
 	Capabilities *protocol.ClientCapabilities
 }
 
@@ -36,17 +36,17 @@ type Call struct {
 
 	// Guarded by router.mu.
 	questions    []*pendingQuestion
-	over         bool            // takes no more questions: ended, or its context has
-	ended        bool            // by End
+	over         bool            // takes no more questions: the call or its context has ended
+	ended        bool            // End was called
 	overBefore   bool            // over and not ended at the last sweep
-	upstreamDone bool            // by ConfirmUpstreamEnd
-	abandoned    *abandonedCount // the count that includes this call; nil: not abandoned
+	upstreamDone bool            // ConfirmUpstreamEnd was called
+	abandoned    *abandonedCount // the count that includes this call; nil if not abandoned
 }
 
 // Begin registers a client's request that an upstream is about to serve: until [Call.End], the
 // upstream's questions on that connection may be for this client. When ctx ends, pending questions
-// are withdrawn and further ones refused. An empty upstream key means a connection that only this
-// call uses, where [Router.ElicitFrom] finds no call.
+// are withdrawn and further ones refused. With an empty upstream key the connection belongs to this
+// call alone, and [Router.ElicitFrom] does not find the call.
 //
 // ctx must be the context of the upstream call. If it ends before End, the call is abandoned, and
 // the upstream may notice late: until [Call.ConfirmUpstreamEnd], or for as long as a question may
@@ -133,7 +133,7 @@ func (c *Call) cancelQuestions(by string) {
 // Origin returns the origin passed to Begin, with Principal and CallID filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
-// endLeakedCalls ends calls that were over at the last sweep too, as they cause ambiguity.
+// endLeakedCalls ends calls that were over at the last sweep too: they make questions ambiguous.
 func (r *Router) endLeakedCalls() {
 	var leaked []*Call
 	r.mu.Lock()

@@ -15,7 +15,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 	for name, end := range map[string]func(s *scene, cancel, leave func()){
 		"ended":     func(s *scene, _, _ func()) { s.call.End(); s.call.End() },
 		"cancelled": func(_ *scene, cancel, _ func()) { cancel(); synctest.Wait() },
-		"left":      func(_ *scene, _, leave func()) { leave() }, // by the upstream
+		"left":      func(_ *scene, _, leave func()) { leave() }, // the upstream's request ends
 		"detached": func(s *scene, _, _ func()) {
 			s.session.Detach()
 			s.session.Detach()

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Allocations fail a test because, unlike times, they do not depend on the machine's load.
+// This is a test because allocations, unlike times, do not depend on the machine's load.
 func TestElicitationAllocates(t *testing.T) {
 	const most = 40
 	s := newSceneVia(t, elicitation.Options{Log: silent}, elicitation.Via{})
@@ -35,7 +35,7 @@ func TestElicitationAllocates(t *testing.T) {
 	}
 }
 
-// A pending question takes little memory, however it is asked, and frees all of it.
+// A pending question takes little memory, however it is asked, and frees it all when it ends.
 func TestPendingCosts(t *testing.T) {
 	const n, most = 2000, 3 << 10
 	if testkit.Race {
@@ -90,7 +90,7 @@ func TestPendingCosts(t *testing.T) {
 	}
 }
 
-// askAll begins n calls that ask, calls whilePending, and ends them.
+// askAll begins n calls with a question each, runs whilePending, and ends the calls.
 func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, shared bool, n int,
 	whilePending func()) {
 	t.Helper()
@@ -121,7 +121,7 @@ func askAll(t *testing.T, router *elicitation.Router, via elicitation.Via, share
 		defer call.End()
 		ended.Go(func() {
 			_, err := call.Elicit(t.Context(), form("Deploy to prod?"))
-			if !errors.Is(err, elicitation.ReasonCancelled) && // or its client left before it was sent
+			if !errors.Is(err, elicitation.ReasonCancelled) && // or the client had left
 				!errors.Is(err, elicitation.ReasonNoSession) {
 				t.Error(err)
 			}

@@ -43,14 +43,14 @@ func (f DeliverFunc) Deliver(ctx context.Context, m protocol.Message) error { re
 // An Asker puts a question to the client of one request and waits.
 type Asker interface {
 	// Ask returns the client's result, a JSON object, unchanged. It calls delivered, from any
-	// goroutine, when the transport has accepted the question. If it cannot know, it does not call
-	// it, and the router reports the delivery with the answer.
+	// goroutine, when the transport has accepted the question. If Ask cannot know this, it does not
+	// call delivered, and the router reports the delivery with the answer.
 	//
 	// An error that is, or wraps, a [*protocol.Error] is the client's own refusal and goes upstream
 	// unchanged; any other error means that the client could not be reached.
 	//
 	// ctx has the values of the context passed to [Router.Begin] and ends with the question. Calls
-	// may overlap.
+	// overlap.
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 
@@ -79,7 +79,7 @@ var (
 
 const withdrawTimeout = time.Second
 
-// deliveryContext returns the context of a delivery, ok false if the question has ended.
+// deliveryContext returns the context for a delivery; ok is false if the question has ended.
 func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
 	p.mu.Lock()
@@ -105,12 +105,12 @@ func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 		p.failDelivery(err)
 		return
 	}
-	if p.markDelivered() { // the delivery was in flight when the question ended
+	if p.markDelivered() { // the question ended while its delivery was in flight
 		p.sendWithdrawal("the answer is no longer needed")
 	}
 }
 
-// deliverByAsker calls the call's Asker, on its own goroutine for the same reason.
+// deliverByAsker calls the call's Asker, on its own goroutine like deliverByFrames.
 func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	inflight.GrowStack()
 	ctx, ok := p.deliveryContext()
@@ -147,7 +147,7 @@ func recoverToError(f func() error) (err error) {
 	return f()
 }
 
-// markDelivered records that the transport accepted the question. late: it had already ended.
+// markDelivered records that the transport accepted the question. late means that it had ended.
 func (p *pendingQuestion) markDelivered() (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,12 +160,11 @@ func (p *pendingQuestion) markDelivered() (late bool) {
 	return false
 }
 
-// withdrawLocked withdraws the question from the client, which may still show it. before is its
-// previous state. It runs while the question holds its slot, so Shutdown waits for the
-// notification.
+// withdrawLocked withdraws the question from the client, which may still show it. before is the
+// question's previous state. It still holds its slot, so Shutdown waits for the notification.
 //
-// An Asker's context ends. For frames a notification is sent in the background, or by
-// deliverByFrames if the delivery is still in flight.
+// For an Asker, the context is cancelled. For frames, a notification is sent in the background, or
+// by deliverByFrames if the delivery is still in flight.
 func (p *pendingQuestion) withdrawLocked(before eventKind, out outcome) {
 	if out.replied || p.call.via.frames == nil || before != eventDelivered {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A question that ends during its delivery is withdrawn once; progress proves delivery.
+// A question that ends during its delivery is withdrawn once; progress proves the delivery.
 func TestWithdrawnOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, elicitation.Options{}, "")
@@ -32,7 +32,7 @@ func TestWithdrawnOnce(t *testing.T) {
 	})
 }
 
-// A transport that delivers after the end withdraws the question.
+// If a transport delivers a question that has ended, the question is withdrawn.
 func TestDeliveryAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sc := &screen{t: t}

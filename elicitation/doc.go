@@ -20,7 +20,7 @@
 //	call, err := router.Begin(ctx, origin, elicitation.ViaFrames(stream), connection)
 //	defer call.End()
 //
-//	// The upstream asks, and gets what this returns:
+//	// The upstream asks, and gets the result of Elicit:
 //	result, err := call.Elicit(ctx, params)
 //
 //	// A client sends a response, or progress on a question:
@@ -40,8 +40,8 @@
 //
 // Calls may share a connection to the upstream. Over HTTP the question's stream identifies the
 // call: package streamhttp adds its id to the question as [MetaCall]. Otherwise, as on stdio,
-// [Router.ElicitFrom] asks only if a single call is in flight on the connection, and else refuses
-// the question: give each call its own connection there.
+// [Router.ElicitFrom] asks only if a single call is in flight on the connection, and otherwise
+// refuses the question: give each call its own connection.
 //
 // A call whose context ended counts as in flight until [Call.ConfirmUpstreamEnd], or for as long as
 // a question may last.
@@ -66,8 +66,8 @@
 //
 // # Errors
 //
-// A question without an answer is an [*Error]. Its [Reason] is a label of the metrics, and
-// [errors.Is] finds it. Wire is the error for the upstream.
+// A question without an answer fails with an [*Error]. [errors.Is] finds its [Reason], which is
+// also a label of the metrics. Its Wire is the error for the upstream.
 //
 // # While a person thinks
 //
@@ -79,9 +79,9 @@
 //
 // Pending questions are limited in total ([Options].MaxPending), and per principal and session
 // ([Options].MaxPerPrincipal). Anonymous sessions share one account: all of MaxPending while no
-// session has a principal, else three quarters. A refusal, also of [Router.Begin], names the limit
-// and when to retry. The router ends a call whose host forgot [Call.End] at its second sweep
-// ([Options].SweepInterval).
+// session has a principal, otherwise three quarters of it. Refusals, including those of
+// [Router.Begin], name the limit and when to retry. The router ends a call whose host forgot
+// [Call.End] at its second sweep ([Options].SweepInterval).
 //
 // # Events
 //
@@ -110,18 +110,17 @@
 //
 // Whenever no question begins or ends, requests = completed + timeouts + errors + cancelled +
 // pending. For [Relayed] questions this holds for the sum of all processes once they are no longer
-// pending where they were asked, less those whose client never came back.
+// pending where they were asked, without the questions whose client never came back.
 //
 // # Replicas
 //
 // A router knows only the questions of its own sessions. With several replicas, a client's requests
 // and answers must reach the replica that has the session, by sticky sessions or a forwarding
-// transport. Upstream notifications, such as a completed visit, come on the connection that asked,
+// transport. Upstream notifications, such as a completed visit, come on the question's connection,
 // and so to the same replica.
 //
 // # Concurrency and contexts
 //
-// All types are safe for concurrent use. The context given to [Router.Begin] is that of the
-// client's request, the one given to [Call.Elicit] that of the upstream's; the question ends with
-// whichever ends first.
+// All types are safe for concurrent use. [Router.Begin] takes the context of the client's request,
+// [Call.Elicit] the context of the upstream's; the question ends with whichever ends first.
 package elicitation

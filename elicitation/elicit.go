@@ -11,9 +11,9 @@ import (
 // Elicit puts a question of the upstream to the client of this call and waits for the answer.
 // params are the parameters of elicitation/create, unchanged. The result is the client's; its
 // content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
-// client's own bytes, in which a case-folding decoder could read a decline as an accept.
+// client's own bytes: in those, a case-folding decoder could read a decline as an accept.
 //
-// ctx is that of the upstream's request: when it ends, the question is withdrawn. The error is an
+// ctx is the context of the upstream's request: its end withdraws the question. The error is an
 // [*Error].
 func (c *Call) Elicit(
 	ctx context.Context, params json.RawMessage,
@@ -52,7 +52,7 @@ func (r *Router) ElicitFrom(
 	return c.Elicit(ctx, params)
 }
 
-// findCall returns the call that caused a question. Calls count until their host ends them.
+// findCall returns the call that may have caused a question. A call counts until its host ends it.
 func (r *Router) findCall(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*Call, error) {
@@ -66,11 +66,11 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for the CallID of event. It describes the calls in event.
+// findCallLocked is findCall for the CallID in event. It describes the possible calls in event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)
-	abandoned = abandoned && event.CallID == "" // describeCandidates sets it
+	abandoned = abandoned && event.CallID == "" // describeCandidates sets CallID
 	usable := false
 	for _, c := range r.upstreams[upstream] { // no call has the key ""
 		if !c.upstreamDone && (event.CallID == "" || event.CallID == c.origin.CallID) {

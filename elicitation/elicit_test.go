@@ -18,7 +18,7 @@ func TestAsker(t *testing.T) {
 		name   string
 		ask    func(delivered func()) (answer string, err error)
 		events string
-		want   error // nil: an accept
+		want   error // nil means an accept
 		code   int64
 	}{
 		{"reports delivery", func(delivered func()) (string, error) {

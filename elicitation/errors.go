@@ -13,8 +13,8 @@ import (
 //
 //	if errors.Is(err, elicitation.ReasonTimeout) { ... }
 //
-// Five reasons also match a more general one: ReasonMode is a ReasonCapability; ReasonTooLarge,
-// ReasonSecret and ReasonURLPolicy are a ReasonInvalidQuestion; ReasonInvalidContent is a
+// Five reasons also match a more general one: ReasonMode matches ReasonCapability; ReasonTooLarge,
+// ReasonSecret and ReasonURLPolicy match ReasonInvalidQuestion; ReasonInvalidContent matches
 // ReasonInvalidReply. A question that ended with its session also matches ReasonNoSession, and one
 // cancelled by a shutdown ReasonShutdown.
 type Reason string
@@ -58,17 +58,17 @@ const (
 	ReasonInvalidContent Reason = "invalid_content" // accepted content does not fit the form
 )
 
-// Reasons of the other two outcomes.
+// Reasons of questions that timed out or were withdrawn.
 const (
 	ReasonTimeout   Reason = "timeout"   // nobody answered in time
 	ReasonCancelled Reason = "cancelled" // see Error.By
 )
 
-// What withdrew a question: [Error].By, and the label of the metrics.
+// Values of [Error].By, also a label of the metrics: what withdrew a question.
 const (
 	byUpstream = "upstream" // the server that asked
 	byClient   = "client"   // the client abandoned the request that caused the question
-	byCallEnd  = "call"     // the call ended without waiting
+	byCallEnd  = "call"     // the call ended without waiting for the answer
 	bySession  = "session"  // the client's session ended
 	byShutdown = "shutdown" // the router shut down
 )
@@ -77,12 +77,12 @@ const (
 // [protocol.AsError] returns the wire error, and [errors.Is] finds its [Reason].
 type Error struct {
 	Reason Reason
-	// By is set with [ReasonCancelled]: "upstream", which asked; "client", which abandoned the
-	// request; "call", which ended; "session", which ended; or "shutdown".
+	// By says what withdrew the question, with [ReasonCancelled]: "upstream" (the server that
+	// asked), "client" (it abandoned its request), "call" or "session" (it ended), or "shutdown".
 	By         string
 	RequestID  string          // the router's id of the question; empty for a refusal
-	RetryAfter time.Duration   // when to ask again; 0: never
-	Wire       *protocol.Error // the error for the upstream, without any of Err
+	RetryAfter time.Duration   // when to ask again; 0 means never
+	Wire       *protocol.Error // the error for the upstream, without details of Err
 	Err        error           // the cause, for the host only; may be nil
 
 	limit string // name of the limit reached
@@ -108,7 +108,7 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// logCause returns the cause of a refusal without causes that may quote the question.
+// logCause returns a refusal's cause for the log, without errors that may quote the question.
 func (e *Error) logCause() string {
 	if e.limit != "" {
 		return "limit: " + e.limit
@@ -140,7 +140,7 @@ func invalidQuestionError(reason Reason, err error) *Error {
 	return &Error{Reason: reason, Wire: wire, Err: err}
 }
 
-// retryLaterError is a refusal with RetryAfter. limit names the limit reached, if any.
+// retryLaterError returns a refusal with RetryAfter. limit names the limit reached, if any.
 func retryLaterError(reason Reason, message, limit string) *Error {
 	wire := quota.Refuse(quota.Limit(limit), retryAfter, "%s", message)
 	return &Error{Reason: reason, RetryAfter: retryAfter, Wire: wire, limit: limit}

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errors.Is matches a reason and the one of which it is a special case, not the reverse.
+// errors.Is matches a reason and the more general one, if any, but not the reverse.
 func TestErrorIsItsReason(t *testing.T) {
 	general := map[elicitation.Reason]elicitation.Reason{
 		elicitation.ReasonMode:           elicitation.ReasonCapability,

@@ -21,8 +21,8 @@ const (
 	eventTimeout   eventKind = "elicitation.timeout"
 	eventError     eventKind = "elicitation.error"
 	eventCancelled eventKind = "elicitation.cancelled"
-	eventRejected  eventKind = "elicitation.rejected" // question, or a call by [Router.Begin]
-	eventLeaked    eventKind = "elicitation.leaked"   // the router ended a call for its host
+	eventRejected  eventKind = "elicitation.rejected" // a question, or a call at [Router.Begin]
+	eventLeaked    eventKind = "elicitation.leaked"   // the router ended a forgotten call
 	// eventCompletionDropped reports an upstream's completion of a visit that no client of this
 	// router waits for: it is already over, was declined, or belongs to another connection.
 	eventCompletionDropped eventKind = "elicitation.completion_dropped"
@@ -31,7 +31,7 @@ const (
 // A questionEvent is a log entry about a question. It never holds answers or URLs.
 type questionEvent struct {
 	Kind eventKind
-	// RequestID is the router's id of the question; new for a rejected one, empty without one.
+	// RequestID is the router's id of the question; new if rejected, empty without a question.
 	RequestID string
 	// Session is SessionInfo.LogName; empty if no call was found.
 	Upstream   UpstreamKey
@@ -42,14 +42,14 @@ type questionEvent struct {
 	Candidates int // calls that could have caused an ambiguous question
 	Mode       protocol.InputKind
 	Message    string // redacted, escaped and cut
-	// Action is the client's answer, in eventCompleted. Unseen: sooner than Options.MinHumanTime.
+	// Action is the answer, in eventCompleted. Unseen: it came sooner than Options.MinHumanTime.
 	Action    protocol.ElicitAction
 	Unseen    bool
 	Reason    Reason // in eventError and eventRejected
 	By        string // in eventCancelled
 	Code      int64  // JSON-RPC code for the upstream; 0 for an answer
 	Violation string // how accepted content violates the form, without its values
-	// Err is the cause; only the kind of an [Asker]'s error, whose text may quote the answer.
+	// Err is the cause. An [Asker]'s error may quote the answer, so only its kind is logged.
 	Err      string
 	Duration time.Duration // since eventCreated; in eventLeaked, since Begin
 }
@@ -110,7 +110,7 @@ func (p *pendingQuestion) emitStateLocked(out *outcome) {
 	}
 }
 
-// emitQuestion emits an event of a question; out is nil while it is pending.
+// emitQuestion emits an event of a question; out is nil while the question is pending.
 func (c *Call) emitQuestion(q *Relayed, kind eventKind, out *outcome) {
 	if !c.router.recordsEvents() {
 		return

@@ -26,7 +26,7 @@ type stream struct {
 }
 
 // Deliver writes a frame. This example's client answers at once; in a gateway its response arrives
-// separately, from an authenticated sender. Once it answers, Elicit may return.
+// separately, from an authenticated sender. Once the client has answered, Elicit may return.
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
 	fmt.Println("to the client:", question.Method)
@@ -35,7 +35,7 @@ func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	return nil
 }
 
-// The host's SDK calls a blocking function when the upstream asks, and sends its result.
+// The host's SDK calls a blocking function when the upstream asks, and sends its return value.
 func Example() {
 	ctx := context.Background()
 	router, err := elicitation.New(&elicitation.Options{
@@ -145,7 +145,7 @@ func ExampleRouter_ElicitFrom() {
 // Settings from the environment.
 func ExampleOptionsFromEnv() {
 	env := map[string]string{"ELICITATION_TIMEOUT": "2m", "ELICITATION_MAX_CONCURRENT": "250"}
-	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // os.LookupEnv
+	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // like os.LookupEnv
 	opts, err := elicitation.OptionsFromEnv(lookup)
 	fmt.Println(opts.Timeout, opts.MaxPending, opts.MaxPerPrincipal, err)
 

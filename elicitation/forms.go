@@ -26,7 +26,7 @@ type parsedForm struct {
 	secret form.Secret
 }
 
-// findForm returns the cached form of a schema; its form is nil if there is none.
+// findForm returns the cached form of a schema; its field form is nil if none is cached.
 func (c *formCache) findForm(schema []byte) parsedForm {
 	if len(schema) > maxFormBytes {
 		return parsedForm{}
@@ -78,7 +78,7 @@ func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
 
 // checkContent validates accepted content. With convert it returns the form's normalized content,
-// else content unchanged. The error names a field of the form and no value.
+// else content unchanged. The error names a field of the form, but no value.
 func (c *formCache) checkContent(
 	a answerCheck, content json.RawMessage, convert bool,
 ) (json.RawMessage, error) {

@@ -45,7 +45,7 @@ func FuzzReply(f *testing.F) {
 			{Session: owner.Session}, {}}[uint(from)%4]
 		reply := &protocol.Response{ID: offered.Request().ID, Result: raw}
 		if how == 2 {
-			// As a frame, with an id that may or may not be the question's.
+			// Decode raw as a frame, whose id may or may not be the question's.
 			m, err := protocol.DecodeMessage(raw)
 			r, ok := m.(*protocol.Response)
 			if err != nil || !ok {
@@ -93,7 +93,7 @@ func checkAnswer(t *testing.T, o outcome, strict bool) {
 	}
 }
 
-// FuzzQuestion: an admitted question reaches the client unchanged, under the router's id.
+// FuzzQuestion checks that an admitted question reaches the client unchanged, with the router's id.
 func FuzzQuestion(f *testing.F) {
 	for _, s := range []string{
 		string(form("m")), string(urlQuestion("m", "https://id.example/", "1")),

@@ -115,7 +115,7 @@ type scene struct {
 	screen  *screen
 }
 
-// newScene's client answers with says; "": not at all.
+// newScene's client answers with says, or does not answer if says is "".
 func newScene(t testing.TB, o elicitation.Options, says string) *scene {
 	t.Helper()
 	sc := &screen{t: t}
@@ -145,7 +145,7 @@ func form(message string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"mode":"form","message":%q,"requestedSchema":%s}`, message, schema))
 }
 
-// ofCall returns a question that names its call; "": none.
+// ofCall returns a question that names its call, or no call if id is "".
 func ofCall(id string, question json.RawMessage) json.RawMessage {
 	if id == "" {
 		return question
@@ -191,7 +191,7 @@ func (s *screen) Deliver(ctx context.Context, m protocol.Message) error {
 	if version == "" {
 		version = string(protocol.V20251125)
 	}
-	// some upstreams send it, and it is passed on
+	// some upstreams send such members, and they are passed on
 	wiretest.Validate(s.t, version, wiretest.Server, raw, "", "x-new")
 	s.mu.Lock()
 	s.frames = append(s.frames, m)
@@ -310,7 +310,7 @@ func refused(t testing.TB, err, kind error, code int64, message string) {
 	}
 }
 
-// offered puts one question to a session of alice's.
+// offered puts one question to a session of alice.
 func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 	r.Helper()
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})

@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Neither a principal with many sessions nor all anonymous callers, at the defaults.
+// At the defaults neither a principal with many sessions nor all anonymous callers take all.
 func TestNoPrincipalTakesAllQuestions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	asked := 0

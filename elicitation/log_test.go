@@ -63,7 +63,7 @@ func TestSecretsStayOut(t *testing.T) {
 		families, _ := r.registry.Gather()
 		text += fmt.Sprint(families)
 		for _, err := range errs {
-			// The upstream may read a fault of its own question.
+			// The upstream may read what is wrong with its own question.
 			if wire, _ := protocol.AsError(err); wire.Code != protocol.CodeInvalidParams {
 				text += fmt.Sprintln(err, string(wire.Data))
 			}
@@ -79,7 +79,7 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A redactor removes secrets from question texts, also where a transport error quotes them.
+// A redactor removes secrets from question texts, even where a transport error quotes them.
 func TestRedactor(t *testing.T) {
 	const canary = "canary-4242-secret"
 	r := newScene(t, elicitation.Options{Redactor: hideMessage}, yes)
@@ -191,7 +191,7 @@ func TestNamesInLogs(t *testing.T) {
 	}
 }
 
-// A rejected question's entry has what is known of its possible calls.
+// A rejected question's entry describes the calls that could have caused it.
 func TestRejectionsNameTheCallsTheyCouldBeOf(t *testing.T) {
 	r := newRig(t, elicitation.Options{
 		Subject: func(p protocol.Principal) string { return p.Subject }})

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics are the counters of one or more routers, see "Metrics" in doc.go.
+// The type metrics has the counters of one or more routers, see "Metrics" in doc.go.
 type metrics struct {
 	requests, timeouts, pending, durations event.Instrument
 	completed                              func(protocol.ElicitAction) event.Instrument
@@ -17,7 +17,7 @@ type metrics struct {
 
 const actionUnseen protocol.ElicitAction = "unseen"
 
-// newMetrics registers all series at once, so that first increases show. sink may be nil.
+// newMetrics registers all series at once, so that a first increase shows. sink may be nil.
 func newMetrics(sink event.MetricSink) (*metrics, error) {
 	vectors, err := event.RegisterSeries(sink, []event.Series{
 		{Name: "elicitation_requests_total", Help: "Elicitations created."},

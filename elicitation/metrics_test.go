@@ -51,7 +51,7 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// Routers on one registry add up; routers on wrapped ones stay apart.
+// Metrics of routers on one registry add up; on wrapped registries they stay apart.
 func TestSharedRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	one := prometheus.WrapRegistererWith(prometheus.Labels{"gateway": "one"}, registry)

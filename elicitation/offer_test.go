@@ -78,7 +78,7 @@ func (hand) Ask(ctx context.Context, q elicitation.Question, delivered func()) (
 	}
 }
 
-// offer asks, and returns when the question must be delivered. done may be nil.
+// offer asks, and returns once the router wants the question delivered. done may be nil.
 func offer(c *elicitation.Call, ctx context.Context, params json.RawMessage,
 	done func(outcome)) (*offered, error) {
 	hands.offering.Lock()

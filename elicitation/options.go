@@ -35,55 +35,53 @@ const (
 	maxOutsideSchema = 64 << 10  // bytes beside the schema: message, URL, _meta
 )
 
-// Options configure a [Router]. The zero value is recommended, except that nothing is recorded
-// without Log and Metrics.
-//
-// 0 is the default of every number. A negative MaxPending, MaxPerPrincipal or MinHumanTime disables
-// it; any other negative number is an error of [New] that names the field.
+// In numeric fields 0 means the default. A negative MaxPending, MaxPerPrincipal or MinHumanTime
+// disables it; any other negative number is an error of [New] that names the field.
 type Options struct {
-	// Timeout limits how long a client may take to answer. 0: a minute. Progress restarts it, for
-	// up to 5 minutes more than Timeout, or 10 minutes in all if that is longer. If the clients are
-	// those of a server of this module, set it to that server's HumanTimeout; package roundtrip
-	// lists all timeouts that affect a person.
+	// Timeout limits how long a client may take to answer. 0 means a minute. Progress restarts it,
+	// for up to 5 minutes more than Timeout, or 10 minutes in all if that is longer. If the clients
+	// belong to a server of this module, use the server's HumanTimeout; package roundtrip lists all
+	// timeouts that affect a person.
 	Timeout time.Duration
 	// MinHumanTime is the least time in which a person can read a question, from its delivery. An
-	// earlier decline or cancel is passed on, but logged and counted as unseen. 0: 400 ms, but none
-	// for clients in the same process; negative: none.
+	// earlier decline or cancel is passed on, but logged and counted as unseen. 0 means 400 ms, or
+	// none for clients in the same process; a negative value means none.
 	MinHumanTime time.Duration
-	// SweepInterval separates searches for calls without End, ended at the second. 0: 5 minutes.
+	// SweepInterval is the time between searches for calls whose host forgot End; the second search
+	// that finds a call ends it. 0 means 5 minutes.
 	SweepInterval time.Duration
 
-	// MaxPending limits pending questions. 0: 100, negative: no limit.
+	// MaxPending limits pending questions. 0 means 100; a negative value means no limit.
 	MaxPending int
-	// MaxPerPrincipal limits them per principal and per session. 0: 16, negative: no limit.
-	// Anonymous callers share MaxPending, or three quarters of it once a session with a principal
-	// has been attached.
+	// MaxPerPrincipal limits pending questions per principal and per session. 0 means 16; a
+	// negative value means no limit. Anonymous callers share MaxPending, or three quarters of it
+	// once a session with a principal has been attached.
 	MaxPerPrincipal int
 
-	// Validation decides about accepted content that violates the form. Zero: [ValidateWarn].
+	// Validation decides about accepted content that violates the form. Zero is [ValidateWarn].
 	Validation Validation
 	// URLPolicy decides whether a client may be sent to a URL. An error refuses the question; its
-	// text goes to the host, not upstream. Nil: [DefaultURLPolicy]. Always refused: URLs with a
-	// user name, of more than 8 KiB, with misleading characters, or of a scheme such as javascript.
-	// Calls may overlap.
+	// text goes to the host, not upstream. Nil means [DefaultURLPolicy]. URLs with a user name, of
+	// more than 8 KiB, with misleading characters, or of a scheme such as javascript are always
+	// refused. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLRequest) error
 	// AllowSecrets reports whether the upstream on a connection may ask for secrets in a form:
-	// fields whose name or title has a word such as password, token or card number. Nil: such a
+	// fields whose name or title has a word such as password, token or card number. If nil, such a
 	// question is refused with [ReasonSecret]; use a URL to ask for a secret. Calls may overlap.
 	AllowSecrets func(upstream UpstreamKey) bool
-	// Redactor replaces texts of questions, and of errors that may quote one, in logs. Nil:
+	// Redactor replaces texts of questions, and of errors that may quote one, in logs. Nil means
 	// unchanged. The result is always escaped and cut. It must return promptly and not use the
 	// router. Calls may overlap.
 	Redactor func(message string) string
 
 	// Subject returns the log field subject of an authenticated principal, for example p.Subject.
-	// Nil: a digest, which correlates entries without a name. Calls may overlap.
+	// Nil means a digest, which correlates entries without a name. Calls may overlap.
 	Subject func(p protocol.Principal) string
-	// Log gets one entry for each event. Nil: none. Entries about a question are written in order,
-	// under a lock, so the log must not call the router. See zaplog.New and sloglog.New of
+	// Log gets one entry for each event. Nil means no log. Entries about a question are written in
+	// order, under a lock, so the log must not call the router. See zaplog.New and sloglog.New of
 	// server/middleware.
 	Log event.LogSink
-	// Metrics gets the metrics, see prom.New of server/middleware. Nil: none. Routers may share it.
+	// Metrics gets the metrics, see prom.New of server/middleware. Nil: off. Routers may share it.
 	Metrics event.MetricSink
 }
 
@@ -95,7 +93,7 @@ const (
 	ValidateOff                    // do not check content
 	// ValidateEnforce ends the question with an error, refuses forms whose schema cannot be
 	// checked, and passes on only validated content: unknown members are removed and defaults
-	// filled in. Emptied optional members are removed without a default; optional numbers and
+	// filled in. Emptied optional members are removed and get no default; optional numbers and
 	// booleans sent as strings are converted.
 	ValidateEnforce
 )
@@ -129,8 +127,8 @@ func (o *Options) maxTimeout() time.Duration {
 // Environment variables that [OptionsFromEnv] reads.
 const (
 	envTimeout = "ELICITATION_TIMEOUT" // Options.Timeout
-	// envMaxConcurrent sets Options.MaxPending, and MaxPerPrincipal in proportion: 1000 sets it to
-	// 160. Small numbers set it to at least the smaller of its default and MaxPending.
+	// envMaxConcurrent sets Options.MaxPending, and MaxPerPrincipal in proportion: with 1000 it is
+	// 160. With small numbers it is at least the smaller of its default and MaxPending.
 	envMaxConcurrent   = "ELICITATION_MAX_CONCURRENT"
 	envCleanupInterval = "ELICITATION_CLEANUP_INTERVAL" // Options.SweepInterval
 )

@@ -61,7 +61,7 @@ func TestOptionsFromEnv(t *testing.T) {
 			got, err := elicitation.OptionsFromEnv(func(key string) (string, bool) {
 				v, ok := test.env[key]
 				if !ok {
-					v = "7" // does not count
+					v = "7" // ignored, since ok is false
 				}
 				return v, ok
 			})

@@ -52,7 +52,7 @@ type originModel struct {
 	*rig
 	rand     *rand.Rand
 	sessions []*originSession
-	calls    []*originCall // that the upstream may still serve
+	calls    []*originCall // calls that the upstream may still serve
 	asked    []string      // streams that got a question since the last check
 	trace    []string
 	// abandoned is when the last cancelled call ended; all cancelled calls expire together.
@@ -70,7 +70,7 @@ type originCall struct {
 	stream    string
 	cancel    func()
 	cancelled bool
-	ended     time.Time // zero: not by the host
+	ended     time.Time // zero: the host has not ended it
 }
 
 func (m *originModel) stream(name string) elicitation.Via {
@@ -151,7 +151,7 @@ func (m *originModel) beginOne() {
 	m.note("begin", c)
 }
 
-// ask has the upstream ask, and returns 1 if a client was asked.
+// ask makes the upstream ask, and returns 1 if a client was asked.
 func (m *originModel) ask() int {
 	m.calls = slices.DeleteFunc(m.calls, func(c *originCall) bool {
 		return !c.ended.IsZero() && time.Since(m.abandoned) >= 10*time.Minute

@@ -17,8 +17,8 @@ func TestElicitFrom(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		upstream elicitation.UpstreamKey
-		names    string // what the question names as its call, in JSON; "": nothing
-		want     string // the session that is asked, or the reason of the refusal
+		names    string // the call that the question names, in JSON; "" for none
+		want     string // the session that is asked, or the reason for the refusal
 	}{
 		{"only call on the connection", "alone", "", "s3"},
 		{"two calls, nothing known", "shared", "", "ambiguous_origin"},
@@ -88,8 +88,8 @@ func TestElicitFrom(t *testing.T) {
 	}
 }
 
-// Questions for a client that has left do not reach others on the connection: the call counts until
-// its host has ended it, and if cancelled for some time after that.
+// Questions for a client that has left do not reach other clients on the connection: the call
+// counts until its host has ended it and, if it was cancelled, for some time after that.
 func TestOriginOfACallThatIsOver(t *testing.T) {
 	for name, leave := range map[string]func(c *elicitation.Call, cancel func()){
 		"request cancelled": func(_ *elicitation.Call, cancel func()) { cancel() },

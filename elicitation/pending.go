@@ -21,7 +21,7 @@ type pendingQuestion struct {
 	message  string // fit for logs
 	check    answerCheck
 	url      *urlElicitation // for a URL with an elicitationId
-	outcomes chan outcome    // receives the only one
+	outcomes chan outcome    // receives the only outcome
 	created  time.Time
 	timeout  time.Duration
 
@@ -49,7 +49,7 @@ type outcome struct {
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
 	detail string                 // how content violates the form, fit for logs
-	// replied: the client has answered, so the question was delivered and is not withdrawn.
+	// replied means that the client has answered, so the question is not withdrawn.
 	replied bool
 	unseen  bool // the client refused sooner than Options.MinHumanTime
 }
@@ -200,7 +200,7 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	return true
 }
 
-// isUnseenLocked reports a refusal too soon for a person after the delivery or creation.
+// isUnseenLocked reports whether a refusal came too soon, after delivery or creation, for a person.
 func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
 	if out.result == nil || out.result.Action == protocol.ActionAccept {
 		return false
@@ -238,13 +238,13 @@ func (p *pendingQuestion) endLocked(out outcome) {
 }
 
 // finishCancelled ends the question because by withdrew it. If the client abandoned its call, the
-// upstream's request ends too, but the reason is always the client.
+// upstream's request ends too, but the recorded reason is the client.
 func (p *pendingQuestion) finishCancelled(by string, cause error) bool {
 	if (by == byUpstream || by == byCallEnd) && p.call.ctx.Err() != nil {
 		by, cause = byClient, context.Cause(p.call.ctx)
 	}
 	if refused, ok := errors.AsType[*waiting.ClientError](cause); ok {
-		return p.finish(p.readError(refused.Said)) // the transport is about to report it
+		return p.finish(p.readError(refused.Said)) // the transport is about to report this error
 	}
 	return p.finish(p.router.cancelledOutcome(by, cause))
 }
@@ -269,7 +269,7 @@ func (p *pendingQuestion) setExpiryLocked(t time.Time) {
 	p.timer.Reset(time.Until(t))
 }
 
-// handleTimer ends the question at its expiry. If that was moved, the timer was reset.
+// handleTimer ends the question at its expiry. If the expiry was moved, so was the timer.
 func (p *pendingQuestion) handleTimer() {
 	p.mu.Lock()
 	early := time.Now().Before(p.expires)
@@ -284,7 +284,7 @@ func (p *pendingQuestion) handleTimer() {
 	}
 }
 
-// extendTimeout restarts the timeout, within maxTimeout. It returns false after the end.
+// extendTimeout restarts the timeout, within maxTimeout, or returns false after the end.
 func (p *pendingQuestion) extendTimeout() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -96,7 +96,7 @@ func TestQuestionHasOneOutcome(t *testing.T) {
 		wg.Wait()
 		call.End()
 		cancel()
-		// A timer that has won may not have reported yet.
+		// A timer that ended a question may not have reported yet.
 		seen := map[int]bool{}
 		for range questions {
 			i := <-outcomes

@@ -72,7 +72,7 @@ func jsonDepth(raw []byte) int {
 // encodeParams encodes the question for a client of revision v. Members, unknown ones included, are
 // passed on unchanged, except that progress token and elicitationId are replaced, and members that
 // revision v or the mode lacks are left out: from 2026-07-28 on the progress token too, since
-// questions are no requests.
+// questions are not requests there.
 func (q *parsedQuestion) encodeParams(
 	v protocol.Version, token protocol.ID, elicitationID string,
 ) (json.RawMessage, error) {
@@ -158,7 +158,7 @@ func (q *parsedQuestion) relayedMember(
 // on the stream of any call on its connection anyway.
 const MetaCall = "rondo/call"
 
-// readCallID returns the MetaCall of a question, "" if there is none that is valid.
+// readCallID returns the MetaCall of a question, or "" without a valid one.
 func readCallID(params json.RawMessage) (id string) {
 	if !bytes.Contains(params, []byte(MetaCall)) || jsonx.Check(params) != nil {
 		return ""

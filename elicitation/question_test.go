@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The upstream's members reach the client, and those of its connection do not.
+// The upstream's members reach the client, but those about its connection do not.
 func TestParamsForEachRevision(t *testing.T) {
 	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
 		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
@@ -177,7 +177,7 @@ func TestFormsThatAskForSecrets(t *testing.T) {
 	}
 }
 
-// A question that is no request has no progress token, but the upstream's _meta.
+// A question that is not a request has no progress token, but has the upstream's _meta.
 func TestMetaOfModernQuestions(t *testing.T) {
 	for meta, want := range map[string]string{
 		``: ``, `,"_meta":{}`: ``, `,"_meta":{"progressToken":1}`: ``,

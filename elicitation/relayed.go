@@ -16,7 +16,7 @@ import (
 // A Relayed is a question that its upstream returned with a result (2026-07-28
 // basic/patterns/mrtr): no call waits for the answer, which may reach another process. The host
 // keeps the Relayed, sealed, in the state that the client sends back, and the process that gets the
-// answer ends it.
+// answer ends the question.
 //
 // The process that gets a late answer counts a timeout; if the client does not return, no process
 // does. No question counts as both completed and timed out, unless its client sends a late copy of
@@ -27,7 +27,7 @@ type Relayed struct {
 	Mode    protocol.InputKind `json:"k"`
 	Message string             `json:"m,omitempty"` // redacted, cut at 64 characters
 	Created time.Time          `json:"c"`
-	Expires time.Time          `json:"e"` // of the answer; zero: the host has enforced it
+	Expires time.Time          `json:"e"` // deadline of the answer; zero: the host has enforced it
 }
 
 const maxRelayedMessage = 64 // characters, in the client's state
@@ -58,8 +58,8 @@ func (c *Call) DeliverRelayed(q *Relayed) {
 	}
 }
 
-// CompleteRelayed records the client's answer; nil: unusable. For a late answer, which must not be
-// used, the error is an [*Error] that is [ReasonTimeout]. Call it once.
+// CompleteRelayed records the client's answer; nil means an unusable one. For a late answer, which
+// must not be used, the error is an [*Error] that is [ReasonTimeout]. Call it once.
 func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error {
 	ended, isCopy := c.router.relayed.endOf(q.ID)
 	switch {
@@ -96,7 +96,7 @@ func (c *Call) FailRelayed(q *Relayed, cause error) {
 	}
 }
 
-// endRelayed counts the outcome, unless this process has handled a copy of the question.
+// endRelayed counts the outcome, unless this process has already handled a copy of the question.
 func (c *Call) endRelayed(q *Relayed, out outcome) {
 	if out.err != nil {
 		out.err.RequestID = q.ID
@@ -111,14 +111,14 @@ func (c *Call) endRelayed(q *Relayed, out outcome) {
 // maxRelayed bounds relayed questions counted as pending, 100 bytes each; more are not counted.
 const maxRelayed = 10_000
 
-// relayedQuestions were asked by this process, and have not ended here or timed out.
+// A relayedQuestions has this process's questions that have not ended here or timed out.
 type relayedQuestions struct {
 	metrics *metrics
 	expiry  *recent.Queue[string]
 
 	mu    sync.Mutex
 	open  map[string]*recent.Entry[string]
-	ended *recent.Map[string, eventKind] // lately, and how
+	ended *recent.Map[string, eventKind] // questions that ended lately, and how
 }
 
 func newRelayedQuestions(m *metrics, timeout time.Duration) *relayedQuestions {

@@ -11,8 +11,8 @@ import (
 
 type Disposition int
 
-// A Disposition is the outcome of a client's reply. [Router.HandleReply] returns any of them;
-// [Router.HandleProgress] Accepted if the timeout was extended, never Invalid, and else the same.
+// A Disposition is the outcome of a client's reply. [Router.HandleReply] returns any of them.
+// [Router.HandleProgress] never returns Invalid; Accepted means that it extended the timeout.
 const (
 	Unknown        Disposition = iota // no question has, or recently had, this id
 	Accepted                          // it ended the question: an answer, or the client's error
@@ -34,8 +34,7 @@ func (d Disposition) String() string {
 }
 
 // HandleReply takes a client's response to a question of this router. from is the sender that the
-// host authenticated. A reply either ends the question or does not change it. reply is not
-// retained.
+// host authenticated. A reply either ends the question or does nothing. reply is not retained.
 func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown
@@ -52,7 +51,7 @@ func (r *Router) HandleReply(from Sender, reply *protocol.Response) Disposition 
 	return p.finishByReply(p.readError(&wire))
 }
 
-// lookUpQuestion returns the sender's pending question with an id, else nil and the disposition.
+// lookUpQuestion returns the sender's pending question with an id, or nil and the disposition.
 func (r *Router) lookUpQuestion(from Sender, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
 	p := r.questions[id]
@@ -159,7 +158,7 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 	return out
 }
 
-// decodeResult decodes strictly. Decoder errors may quote the answer, so constants replace them.
+// decodeResult decodes strictly. Decoder errors may quote the answer, so fixed errors replace them.
 func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, error) {
 	if len(raw) > maxContentBytes+maxOutsideSchema {
 		return nil, fmt.Errorf("larger than %d bytes", maxContentBytes+maxOutsideSchema)

@@ -102,7 +102,7 @@ func TestMalformedReplies(t *testing.T) {
 	}
 }
 
-// Ended questions are bounded: replies to the oldest are unknown.
+// The memory of ended questions is bounded: replies to the oldest are unknown.
 func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, _ := r.offered()

@@ -27,13 +27,13 @@ type Router struct {
 	questions map[protocol.ID]*pendingQuestion
 	urls      map[urlKey]*urlElicitation
 	calls     map[*Call]struct{}                        // begun and not ended
-	ended     *recent.Map[protocol.ID, endedQuestion]   // tell late replies from forged ones
+	ended     *recent.Map[protocol.ID, endedQuestion]   // tells late replies from forged ones
 	abandoned *recent.Map[UpstreamKey, *abandonedCount] // by connection
 	draining  bool
 	idle      chan struct{} // closed when draining and nothing is pending
 	sweep     *time.Timer
 
-	withdrawals sync.WaitGroup // in flight
+	withdrawals sync.WaitGroup // withdrawals in flight
 }
 
 // maxEndedQuestions is twenty times the default MaxPending.

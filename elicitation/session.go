@@ -10,15 +10,15 @@ import (
 
 // A SessionInfo describes a client's session.
 type SessionInfo struct {
-	ID           string                      // unique among attached sessions; "": random
-	Principal    protocol.Principal          // opened the session
+	ID           string                      // unique among attached sessions; random if empty
+	Principal    protocol.Principal          // who opened the session
 	Capabilities protocol.ClientCapabilities // declared by the client
-	// Version of the session, for which questions are encoded. "": 2025-11-25. From 2026-07-28 on
-	// servers send no requests, so questions by [ViaFrames] are refused.
+	// Version of the session, for which questions are encoded. Empty means 2025-11-25. From
+	// 2026-07-28 on servers send no requests, so questions by [ViaFrames] are refused.
 	Version protocol.Version
-	// LogName stands for the session in logs. "": ID. Set it if the id is a credential.
+	// LogName stands for the session in logs. Empty means ID. Set it if the id is a credential.
 	LogName string
-	// Notify sends notifications without a request, such as a visit's completion. Nil: none.
+	// Notify sends notifications without a request, such as a visit's completion. May be nil.
 	Notify FrameDeliverer
 }
 

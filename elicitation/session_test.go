@@ -38,7 +38,7 @@ func TestUndeclaredModesAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		name, declared  string
 		version         protocol.Version
-		params, message string // empty: it is asked
+		params, message string // empty: the question is asked
 		code            int64
 		reason          string
 	}{

@@ -15,7 +15,7 @@ import (
 // Host code that blocks or panics for one question delays neither the others nor Shutdown.
 func TestShutdownWithStuckHost(t *testing.T) {
 	const questions = 8
-	const stuck = 20 * time.Second // less than a timeout: that would wait for the audit, too
+	const stuck = 20 * time.Second // less than a timeout, whose log entry would block, too
 	for _, test := range []struct {
 		name string
 		log  func()

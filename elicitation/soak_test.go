@@ -20,11 +20,11 @@ func TestSoak(t *testing.T) {
 		rounds = 100_000
 	}
 	router := newRig(t, elicitation.Options{Log: silent}).Router
-	long, cancel := context.WithCancel(t.Context()) // of a connection that outlives all
+	long, cancel := context.WithCancel(t.Context()) // outlives all questions
 	defer cancel()
 	const warm = 9000
 	for i := range 3 {
-		// fills what is bounded: tombstones, maps, pools
+		// Fill everything that is bounded: tombstones, maps, pools.
 		soak(t, long, router, i*warm/3, (i+1)*warm/3)
 	}
 	goroutines, heap := runtime.NumGoroutine(), testkit.HeapInUse()
@@ -50,7 +50,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soak runs the elicitations of a range of numbers, which are part of their names.
+// soak runs the elicitations with these numbers, which are part of their names.
 func soak(t *testing.T, long context.Context, router *elicitation.Router, from, to int) {
 	for i := from; i < to; i++ {
 		s, err := router.Attach(elicitation.SessionInfo{

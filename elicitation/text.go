@@ -31,7 +31,7 @@ func (c *Call) explainFailure(err *Error) (text string) {
 		})
 		return text
 	case err.Reason == ReasonInvalidReply:
-		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
+		return escapeForLog(err.Err.Error()) // our own text, which quotes nothing
 	}
 	return ""
 }

@@ -37,9 +37,9 @@ func (c *Call) checkURL(ctx context.Context, url string) *Error {
 	return &Error{Reason: ReasonURLPolicy, Wire: wire, Err: err}
 }
 
-// A urlElicitation is a URL that a client was asked to visit, until the upstream may report the
-// visit complete. The router replaces the elicitationId, because upstreams choose theirs
-// independently. It is in the tables of router and session from rememberURLLocked to
+// A urlElicitation is a URL that a client was asked to visit. It lives until the upstream can no
+// longer report the visit complete. The router replaces the elicitationId, because upstreams choose
+// theirs independently. It is in the tables of router and session from rememberURLLocked to
 // forgetURLLocked.
 type urlElicitation struct {
 	key      urlKey
@@ -47,7 +47,7 @@ type urlElicitation struct {
 	clientID string // the elicitationId that the client gets
 
 	// Guarded by router.mu.
-	call    *Call // nil: it has ended
+	call    *Call // nil after its end
 	expires time.Time
 	shared  bool // another session was sent there with the same upstream id
 }
@@ -75,7 +75,7 @@ func (r *Router) urlElicitationFor(c *Call, id string) *urlElicitation {
 }
 
 // rememberURLLocked stores a URL elicitation or restarts its time. An id that another session has
-// is shared from then on, as some servers use one for everybody. The user is asked, but completions
+// is shared from then on: some servers use one id for everybody. The user is asked, but completions
 // are dropped, because they may belong to the other session.
 func (r *Router) rememberURLLocked(u *urlElicitation) {
 	if u.key.upstream == "" { // completions on it cannot be told apart
@@ -111,10 +111,10 @@ func (out outcome) mayVisit() bool {
 	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
-// HandleURLCompletion takes an upstream's notifications/elicitation/complete. It is passed on, once
-// and with the client's id, only to the session that got that URL: on SessionInfo.Notify, or on the
-// stream of the call while it lasts. Accepted means that the transport accepted it; Expired, with
-// an error, that it did not.
+// HandleURLCompletion takes an upstream's notifications/elicitation/complete. The notification is
+// passed on once, with the client's id, only to the session that got that URL: on
+// SessionInfo.Notify, or on the stream of the call while it lasts. Accepted means that the
+// transport accepted it; Expired, with an error, that it did not.
 //
 // A completion that no client of this router waits for, or with an id that the upstream used for
 // two sessions, is Unknown and reported as elicitation.completion_dropped.

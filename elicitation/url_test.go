@@ -19,7 +19,7 @@ const agrees = `{"action":"accept"}`
 
 func site(id string) []byte { return urlQuestion("Sign in", "https://id.example/", id) }
 
-// visit has the upstream ask for a visit in a call of its own, and returns the client's id of it.
+// visit makes the upstream ask for a visit in a new call, and returns the visit's id at the client.
 func (r *rig) visit(o elicitation.Origin, up elicitation.UpstreamKey, id string) string {
 	r.Helper()
 	return r.visitIn(r.Context(), o, up, id)
@@ -125,7 +125,7 @@ func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
 	r.wantCompletion("", "1", elicitation.Unknown)
 }
 
-// A blocked session stream does not block the upstream's.
+// A blocked stream of the session does not block the upstream's stream.
 func TestStuckURLCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{})
@@ -146,7 +146,7 @@ func TestElicitationCompleted(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	var streams [2]*screen
 	var known [2]string
-	for i, up := range []elicitation.UpstreamKey{"a", "b"} { // both number alike
+	for i, up := range []elicitation.UpstreamKey{"a", "b"} { // both use the same ids
 		o, stream := r.notified(string(up))
 		streams[i], known[i] = stream, r.visit(o, up, "1")
 	}
@@ -217,7 +217,7 @@ func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	}
 }
 
-// An elicitationId used for two users: both are asked, neither gets a completion.
+// If an elicitationId is used for two users, both are asked and neither gets a completion.
 func TestElicitationIDsOfTwoSessions(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, _ := r.notified("s1")

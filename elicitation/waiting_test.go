@@ -32,7 +32,7 @@ func beginCall(t *testing.T, ctx context.Context, via elicitation.Via) *elicitat
 	return r.beginIn(ctx, elicitation.Origin{Session: r.attach(elicitation.SessionInfo{})}, via, "")
 }
 
-// Middleware of a gateway learns that the call of its client waits.
+// A gateway's middleware is told that the client's call is waiting for a person.
 func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []bool

@@ -42,7 +42,7 @@ func (w *wired) encode(m protocol.Message) string {
 	return string(raw)
 }
 
-// reply makes the client answer each question with a member of a response.
+// reply makes the client answer each question with a response that has this member.
 func (w *wired) reply(member string) {
 	w.screen.answer = func(q *protocol.Request) {
 		m, err := protocol.DecodeMessage(
@@ -55,7 +55,7 @@ func (w *wired) reply(member string) {
 	}
 }
 
-// replyAfter is reply after wait, with a delivery that takes some time.
+// replyAfter is reply with a slow delivery, and an answer after wait.
 func (w *wired) replyAfter(delivery, wait time.Duration, member string) {
 	w.reply(member)
 	later := w.screen.answer
@@ -78,13 +78,13 @@ func failed(code int64, message string) string {
 	return fmt.Sprintf(`"error":{"code":%d,"message":%q}`, code, message)
 }
 
-// busy is a refusal with RetryAfter.
+// busy returns a refusal with RetryAfter.
 func busy(message, data string) string {
 	return fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":{"retryAfterMs":5000%s}}`,
 		protocol.CodeBusy, message, data)
 }
 
-// entry is a log entry, without common fields and those of an existing question.
+// An entry is a log entry, without common fields and those of an existing question.
 type entry map[string]any
 
 func rejected(reason elicitation.Reason, code int64, more ...any) entry {
@@ -109,15 +109,15 @@ type seenByEach struct {
 	name      string
 	opts      elicitation.Options
 	caps      protocol.ClientCapabilities // zero: both modes
-	reply     string                      // of the client, at once
+	reply     string                      // the client's immediate reply
 	run       func(w *wired) string       // returns the upstream's response; nil: deploys
-	upstream  string                      // "": what the client replied
+	upstream  string                      // "" means what the client replied
 	withdrawn string                      // reason in the client's withdrawal
 	logs      []entry
-	counted   string // series that are one, except derived ones
+	counted   string // series whose value is one, except derived ones
 }
 
-// unseenAfter is a cancel after the delivery and wait; the upstream reads it in either case.
+// unseenAfter is a cancel sent wait after the delivery; the upstream gets it, unseen or not.
 func unseenAfter(wait time.Duration, unseen bool) seenByEach {
 	const delivery, cancel = 300 * time.Millisecond, `"result":{"action":"cancel"}`
 	ms := float64((delivery + wait).Milliseconds())

@@ -14,7 +14,7 @@ import (
 type Access struct {
 	Scopes []string // granted
 	// Implies reports whether the scope have includes the scope need. Every scope includes itself.
-	// Calls overlap. Nil: no scope includes another.
+	// Calls overlap. Nil means that no scope includes another.
 	Implies func(have, need string) bool
 
 	unlimited bool
@@ -26,7 +26,7 @@ func UnlimitedAccess() *Access { return &Access{unlimited: true} }
 // Unlimited reports whether a, which may be nil, was made by [UnlimitedAccess].
 func (a *Access) Unlimited() bool { return a != nil && a.unlimited }
 
-// Check returns nil if all scopes in need are granted or implied, else a [*ScopeError].
+// Check returns nil if all scopes in need are granted or implied, otherwise a [*ScopeError].
 func (a *Access) Check(need ...string) error {
 	for _, scope := range need {
 		if !a.permits(scope) {
@@ -51,7 +51,7 @@ func (a *Access) permits(need string) bool {
 // A ScopeError refuses a request whose credentials lack scopes. The server returns it for
 // definitions with Scopes; handlers and middleware may return it, wrapped or not. The client gets
 // [protocol.CodeInsufficientScope]. Over HTTP, unless the response is already streaming, the status
-// is 403 with a challenge, after which the client can retry the request, with the same state, with
+// is 403 with a challenge, after which the client can retry the request with the same state and
 // better credentials. So return a ScopeError before any notification or side effect.
 type ScopeError struct {
 	// Need lists all required scopes, including granted ones: clients request exactly these.
@@ -106,7 +106,7 @@ func (request *Request) checkScopes(need []string) error {
 	}
 	err := request.Access.Check(need...)
 	if lack, ok := errors.AsType[*ScopeError](err); ok && request.Access == nil {
-		lack.Reason = unknownAccess // no other credentials help
+		lack.Reason = unknownAccess // other credentials would not help
 	}
 	return request.spellLack(err)
 }

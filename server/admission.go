@@ -13,23 +13,23 @@ import (
 // A Delivery is the request metadata that a transport supplies to a [Server] or [Session].
 // Middleware sees it in the fields of the [Request].
 type Delivery struct {
-	// Principal sends the request; zero: anonymous. A [Session] uses its own instead.
+	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access is what the request may do. Nil: nothing that has scopes. Local: [UnlimitedAccess].
+	// Access is what the request may do. Nil has no scopes; a local caller has [UnlimitedAccess].
 	Access *Access
-	// RequestID names the request in events and logs; it must be safe to log. Empty: generated.
+	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string
 	// RemoteAddr is the address of the connection, maybe a proxy's; empty if there is none.
 	RemoteAddr string
-	// TraceParent is the header (W3C Trace Context), if any; that of _meta is in [Request].Meta.
+	// TraceParent is the header (W3C Trace Context), if any; the one in _meta is in [Request].Meta.
 	TraceParent string
-	// Credential is the first of Authorization, Cookie and X-Api-Key, only to mask it in logs.
+	// Credential is the first of Authorization, Cookie and X-Api-Key, used only to mask it in logs.
 	Credential string
-	// Back sends messages to the client while the request runs. Nil: there is no way back. In a
-	// session whose client can be asked it is a [BackSender].
+	// Back sends messages to the client while the request runs. Nil means that nothing can be sent.
+	// In a session whose client can be asked it is a [BackSender].
 	Back protocol.Back
 	// Panicked is called when code outside handlers and middleware, such as an observer, panics:
-	// after the observer and before the internal error is returned. Its own panic reaches the
+	// after the observer and before the internal error is returned. A panic of Panicked reaches the
 	// caller of [Server.Serve], for transports that give some values a meaning. May be nil.
 	Panicked func(ctx context.Context, p event.HandlerPanicked)
 	Private  bool // keeps lists out of shared caches; transports that authenticate set it
@@ -40,13 +40,13 @@ type Delivery struct {
 type Admission struct { // all that a request needs until its response, in one allocation
 	request   Request
 	panicked  func(ctx context.Context, p event.HandlerPanicked)
-	task      inflight.Request // in the set of the server, and maybe in that of a session
+	task      inflight.Request // in the server's set, and maybe in a session's
 	channel   requestChannel
 	response  protocol.Response
 	served    bool
 	inSession bool // task is also in the set of the session
 	// unfollow is set if the id of a session's request is taken: the request is not in the
-	// session's set and follows the end of the session by itself.
+	// session's set and ends with the session by itself.
 	unfollow func() bool
 }
 

@@ -69,7 +69,7 @@ func TestUnsolicitedAnswersAreDropped(t *testing.T) {
 		Reason: words.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
 		t.Errorf("dropped answers are %v, want %v", dropped, want)
 	}
-	// A tool may accept them from clients that lose the state.
+	// A tool may accept unsolicited answers from clients that lose the state.
 	server.AddRawTool(h.Server, server.Tool{Name: "cold", AcceptUnsolicited: true}, asksCount)
 	h.call("cold", "", forged).text(`{"n":1}`)
 }
@@ -91,7 +91,7 @@ func TestRetryMembersOfTheWrongTypeAreRefused(t *testing.T) {
 	}
 }
 
-// A handler that calls another server in process does not lend it its answers.
+// A server called in process by a handler does not see the handler's answers.
 func TestNestedServerSeesNoOuterAnswers(t *testing.T) {
 	inner := newHarness(t, nil)
 	look := func(ctx context.Context) string {

@@ -105,7 +105,7 @@ func TestFailedPushesRefuse(t *testing.T) {
 	}
 }
 
-// A handler that withdraws a question, not the call, continues and may ask again.
+// A handler that withdraws only its question continues, and may ask again.
 func TestWithdrawnPushesEndNothing(t *testing.T) {
 	h := newHarness(t, nil)
 	var withdraw func()
@@ -175,7 +175,7 @@ func TestPush(t *testing.T) {
 	wantPart(t, "URL question without an id", string(c.asked()[1].Params), `"elicitationId":"`)
 }
 
-// As for returned questions, content is checked, completed, and asked for again.
+// Content is checked and completed, or asked for again, as with returned questions.
 func TestPushOutcomes(t *testing.T) {
 	const required = `{"type":"object","properties":{"region":{"type":"string",` +
 		`"enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`

@@ -20,7 +20,7 @@ import (
 
 const loginURL = "https://id.example/login"
 
-const visitHold = 25 * time.Second // for which Await holds a modern request
+const visitHold = 25 * time.Second // how long Await holds a modern request
 
 func awaiting(done func(context.Context) (bool, error)) map[string]rawTool {
 	return map[string]rawTool{
@@ -57,7 +57,7 @@ const (
 	left   = `"login":{"action":"decline"}`
 )
 
-// finishedAfter returns a function that reports an end after a while, and its call count.
+// finishedAfter returns a function that reports the visit's end after a while, and its call count.
 func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	error), calls *atomic.Int32) {
 	calls, finished := new(atomic.Int32), time.Now().Add(after)
@@ -67,7 +67,7 @@ func finishedAfter(after time.Duration) (done func(context.Context) (bool,
 	}, calls
 }
 
-// A client that gives up after some rounds waits for twice as long.
+// With progress, a client that gives up after some rounds waits twice as long.
 func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
@@ -83,7 +83,7 @@ func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
 		noError(t, err)
 		h.read(req, response).asks("login")
 		wantEqual(t, "held for", time.Since(start), 2*visitHold)
-		wantEqual(t, "heartbeats", len(way), 4) // after 2 s, then every 15 s
+		wantEqual(t, "heartbeats", len(way), 4) // one after 2 s, then one every 15 s
 	})
 }
 
@@ -142,7 +142,7 @@ func TestAwaitInASession(t *testing.T) {
 	}
 }
 
-// It gives up after HumanTimeout in both eras, in any number of rounds, with advice in the text.
+// Await gives up after HumanTimeout in both eras, in any number of rounds, with advice in the text.
 func TestAwaitGivesUp(t *testing.T) {
 	never, _ := finishedAfter(1000 * time.Hour)
 	for style, handler := range awaiting(never) {
@@ -205,8 +205,7 @@ func TestAwaitErrors(t *testing.T) {
 	}
 }
 
-// Misuse is the handler's mistake, and ignoring an unfinished visit in guard style does not
-// complete.
+// Misuse is the handler's mistake. Ignoring an unfinished visit in guard style does not complete.
 func TestAwaitMisused(t *testing.T) {
 	wantIs(t, "outside of a handler",
 		roundtrip.Await(t.Context(), "login", nil), roundtrip.ErrNoRound)
@@ -226,7 +225,7 @@ func TestAwaitMisused(t *testing.T) {
 	wantPart(t, "the result", c.call("ignores", "{}"), "is not finished")
 }
 
-// Waiting for a question that is no visit is a server bug, even if the function reports an end.
+// Waiting for a question that is not a visit is a server bug, even if the function reports an end.
 func TestAwaitOfAnotherQuestion(t *testing.T) {
 	for _, finished := range []bool{true, false} {
 		done := func(context.Context) (bool, error) { return finished, nil }
@@ -269,7 +268,7 @@ func wantNoVisit(t *testing.T, answer string, handler rawTool) {
 	wantEqual(t, "2025-11-25", c.call("t", "{}"), "code -32603")
 }
 
-// The error names the key and the calls that ask for a visit, unless it was asked for.
+// The error names the key and the calls that ask for a visit, unless the visit was asked for.
 func TestAwaitOfNoQuestion(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	h := newHarness(t, nil)
@@ -302,7 +301,7 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 	h.call("t", "{}", first.state()).failed("the visit is not finished: login")
 }
 
-// A finished visit stays finished, and is not asked for if finished before, in guard style.
+// A finished visit stays finished; in guard style one that was finished before is not asked for.
 func TestAwaitRemembers(t *testing.T) {
 	done, calls := finishedAfter(0)
 	h := newHarness(t, nil)
@@ -322,7 +321,7 @@ func TestAwaitRemembers(t *testing.T) {
 	wantEqual(t, "looked times", calls.Load(), 1)
 }
 
-// A function that waits itself is not waited for twice, and learns when its request is released.
+// A function that itself waits is not held again, and learns when its request is released.
 func TestAwaitLongPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		callback := make(chan bool)
@@ -357,7 +356,7 @@ func TestAwaitLongPoll(t *testing.T) {
 	})
 }
 
-// The surroundings see the wait, in modern revisions too; above the limit calls are not held.
+// Code around the handler sees the wait, in modern revisions too; above the limit no call is held.
 func TestAwaitIsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

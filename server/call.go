@@ -17,13 +17,13 @@ import (
 // must not be used after it. Methods may be called concurrently.
 type Call struct {
 	Version   protocol.Version      // revision of the request
-	Principal protocol.Principal    // of the sender
+	Principal protocol.Principal    // sender of the request
 	Access    *Access               // what the request may do; see [Access.Check]
 	Meta      *protocol.RequestMeta // _meta of the request, never nil
 
 	request *Request
-	channel *requestChannel // nil: nowhere
-	ctx     context.Context // of the handler, for questions that are asked with another
+	channel *requestChannel // nil: messages go nowhere
+	ctx     context.Context // the handler's, for questions that are asked with another one
 }
 
 func newCall(ctx context.Context, request *Request) Call {
@@ -69,7 +69,7 @@ func (c *Call) ClientInfo() protocol.Implementation {
 	return *c.Meta.ClientInfo
 }
 
-// Notify sends a notification to the client while the request runs, and does nothing if the
+// Notify sends a notification to the client while the request runs, or does nothing if the
 // transport cannot. It fails if the client is unreachable or the request was answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	if c.channel == nil {

@@ -11,7 +11,7 @@ import (
 // include it, in addition to the server's own. Methods may be called concurrently.
 type Catalog struct {
 	server     *Server
-	subscribed func() // nil: nobody wants to know
+	subscribed func() // may be nil
 
 	tools     registry[*tool]
 	prompts   registry[*prompt]
@@ -27,7 +27,7 @@ func (c *Catalog) registrations() *Catalog { return c }
 
 // NewCatalog returns an empty catalog. Registering a name again replaces the definition atomically.
 // subscribed, which may be nil, is called when subscriptions to resources of the catalog may have
-// changed; it must not block or call the server. Declare what only catalogs have in
+// changed; it must not block or call the server. Declare features that only catalogs have in
 // Options.Capabilities.
 func (s *Server) NewCatalog(subscribed func()) *Catalog {
 	c := &Catalog{subscribed: subscribed}
@@ -61,7 +61,7 @@ func (c *Catalog) Remove(kind Kind, name string) bool {
 func (c *Catalog) ResourceUpdated(uri string) { c.server.hub.noteResourceUpdated(c, uri) }
 
 // SubscribedResources returns, sorted, the URIs to which clients that see the catalog are
-// subscribed. The catalog may not have such resources.
+// subscribed. The catalog need not have the resources.
 func (c *Catalog) SubscribedResources() []string {
 	uris := map[string]bool{}
 	c.server.hub.forEach(func(sub *subscriber) {

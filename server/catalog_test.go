@@ -75,7 +75,7 @@ func TestRequestsSeeTheCatalogsThatMiddlewareNames(t *testing.T) {
 	}
 }
 
-// No call falls between two definitions of a tool, which keeps its place.
+// Replacing a tool never fails a call, and the tool keeps its place in the list.
 func TestACatalogReplacesInOneStep(t *testing.T) {
 	h, catalog := newCatalogHarness(t, server.Options{
 		Capabilities: protocol.ServerCapabilities{Tools: &protocol.ListCapability{}}})

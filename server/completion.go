@@ -11,7 +11,7 @@ import (
 // A CompleteCall asks for suggestions while a user types (server/utilities/completion).
 type CompleteCall struct {
 	Call
-	// Argument is the name of the argument, Value its text so far. The prompt may not have it.
+	// Argument is the name of the argument, Value its text so far. The prompt may lack it.
 	Argument, Value string
 	Known           map[string]string // arguments that are already filled in
 }

@@ -16,11 +16,11 @@ import (
 const maxDeclared = 4 << 10
 
 const (
-	settingOverhead = 128 // of a map entry besides its text
+	settingOverhead = 128 // bytes of a map entry besides its text
 	maxClientName   = 256 // bytes kept of a client's name and version, which are shown and logged
 )
 
-// limitDeclared returns what a session keeps of the declaration. The rest counts as undeclared.
+// limitDeclared returns what a session keeps of a declaration. The rest counts as undeclared.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2

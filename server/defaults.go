@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// defaults are the values of absent members, from the tags default of a struct. Immutable.
+// A defaults holds values of absent members, from the tags default of a struct. It is immutable.
 type defaults struct {
 	members []defaultMember
 	inside  map[string]*defaults // of members that are objects or lists of them

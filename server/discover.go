@@ -19,7 +19,7 @@ func (s *Server) answerDiscover(request *Request) *protocol.DiscoverResult {
 	}
 }
 
-// declaredCapabilities returns what is or was registered, and what the options declare.
+// declaredCapabilities returns capabilities for all features ever registered, and the options' own.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.own.tools.used.Load() {

@@ -37,7 +37,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	admitted := s.admitRequest(req, &d, malformed)
 	admitted.request.noteTaskRun(ctx)
 	response := s.Serve(ctx, admitted)
-	if ctx.Err() != nil && !admitted.request.inTask { // a run may have completed all the same
+	if ctx.Err() != nil && !admitted.request.inTask { // a task's run may have completed
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))
 	}
 	return response, nil
@@ -120,7 +120,7 @@ func (s *Server) completeResponse(ctx context.Context, request *Request,
 		}
 	}
 	if err != nil {
-		err = request.spellLack(err) // of middleware
+		err = request.spellLack(err) // an error of middleware
 		response.Result, response.Error = nil, s.publicError(ctx, request, err)
 	}
 	request.era.revertFailedOpen(request, err)

@@ -42,7 +42,7 @@
 //	}
 //
 // The handler runs once for each leg of the call: first to ask, then, when the client returns with
-// the answer, to act. The server keeps nothing in between. Package roundtrip has the questions.
+// the answer, to act. The server keeps nothing in between. Questions are in package roundtrip.
 //
 // # What can be registered
 //
@@ -69,15 +69,15 @@
 // of plain errors ([event.HandlerFailed]); clients get a reference instead if
 // [roundtrip.Options].HideErrors is set. When a limit is reached, the error is [protocol.CodeBusy]
 // with retryAfterMs in its data. Bugs of the program (a panic, a nil result, content that breaks
-// the output schema) are internal errors, with details for [Options].Observer only. All requests
-// are answered.
+// the output schema) are internal errors, with details for [Options].Observer. All requests are
+// answered.
 //
 // # Clients are not trusted
 //
 // Handlers see arguments only after the schema has validated them; member names match by exact
 // case, and duplicate members are refused. Answers count only if this server asked for them
-// (package roundtrip). Clients are asked only what they declare to support. [Call.ClientInfo] is
-// self-reported; [Call.Principal] is authenticated by the transport.
+// (package roundtrip). Clients are asked only the kinds of questions that they declare.
+// [Call.ClientInfo] is self-reported; [Call.Principal] is authenticated by the transport.
 //
 // # Transports
 //

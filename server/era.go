@@ -6,9 +6,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An era is what differs between requests of revision 2026-07-28 ([modernEra]) and of older
-// revisions, which belong to a session ([*Session]). It is chosen once, in [Server.Admit] or
-// [Session.Admit]; nothing else tests which one it is.
+// An era implements the differences between requests of revision 2026-07-28 ([modernEra]) and of
+// older revisions, which belong to a session ([*Session]). It is chosen once, in [Server.Admit] or
+// [Session.Admit]; nothing else tests which era it is.
 type era interface {
 	// beginRequest is called before the middleware, endRequest after the response, with the id at
 	// admission. In between a session's client can cancel the request by its id.
@@ -23,7 +23,7 @@ type era interface {
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
-	// hasParamHeaders reports whether arguments must be mirrored. Present headers must agree.
+	// hasParamHeaders reports whether headers must mirror arguments. Those sent must always agree.
 	hasParamHeaders() bool
 	refuseCapabilities(missing protocol.ClientCapabilities) error
 	// refuseTool returns the outcome of a call whose tool the client cannot use.

@@ -37,13 +37,13 @@ type InputRequiredError struct {
 	Result *protocol.InputRequiredResult
 }
 
-// Error means that input is required.
+// Error says that input is required.
 func (e *InputRequiredError) Error() string { return "input required from the client" }
 
 // A ToolError is the negative answer of a tool that can only return an error, as with [AddToolOut]:
 // "there is no such bill". The client gets Text as an error result, as from [ErrorText]. It is not
 // logged as a failure, and roundtrip.Options.HideErrors does not hide it, so Text must be fit for
-// the caller. Text that wraps it is dropped. In prompts and resources it is an ordinary error.
+// the caller. A wrapping error's text is dropped. In prompts and resources it is an ordinary error.
 type ToolError struct{ Text string }
 
 // Error returns Text.
@@ -75,7 +75,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkUnique also refuses names that are in seen.
+// checkUnique refuses invalid names, and names in seen.
 func checkUnique(kind, name string, seen map[string]bool) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)

@@ -27,8 +27,7 @@ type Cluster struct {
 	Name string `json:"name"`
 }
 
-// provision asks two questions, the second of which depends on the first. It is the same function
-// in every round.
+// provision asks two questions, of which the second depends on the first. Each round runs it.
 func provision(ctx context.Context, call *server.ToolCall,
 	in Cluster) (protocol.CallToolOutcome, error) {
 	where, ok := region.AcceptedContent(ctx)

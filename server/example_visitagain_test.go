@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// visitsByCaller stores visits that outlive their calls. Use a database table with an index on both
-// columns.
+// visitsByCaller stores visits that outlive their calls. Use a table with an index on both columns.
 type visitsByCaller struct {
 	mu       sync.Mutex
 	names    map[visitKey]string
@@ -80,7 +79,7 @@ func Example_visitAgain() {
 	later := ""
 	c, err := client.New(srv, &client.Options{
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-			later = q.URL[len("https://bank.example/?visit="):] // the page is left open
+			later = q.URL[len("https://bank.example/?visit="):] // the user leaves the page open
 			return &protocol.ElicitResult{Action: protocol.ActionCancel}, nil
 		},
 	})

@@ -13,32 +13,32 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// An Extension adds to a server what the protocol itself does not have (basic/versioning,
+// An Extension adds features to a server that the protocol itself lacks (basic/versioning,
 // "Extensions"), as package server/tasks does. Only clients of revision 2026-07-28 see its
 // declaration and methods, not sessions. It must not be changed after [AddExtension].
 type Extension struct {
 	// Name is declared by clients and servers, such as "io.modelcontextprotocol/tasks".
 	Name     string
-	Settings json.RawMessage // declared with it, a JSON object; nil: empty
+	Settings json.RawMessage // declared with the name, a JSON object; nil means empty
 	Methods  []ExtensionMethod
 	// RunTool is called for each permitted tools/call, in sessions too. Calls overlap. May be nil.
 	RunTool func(ctx context.Context, run *ToolRun, next ToolRunner) (protocol.Result, error)
 	// Listen is called when a client opens a subscription to tasks. It returns the tasks of which
 	// the client will be notified, and the sender of notifications, which may be nil. Calls
-	// overlap. Nil: there are no notifications about tasks.
+	// overlap. If nil, there are no notifications about tasks.
 	Listen func(ctx context.Context, call *ExtensionCall, taskIDs []string) (
 		heard []string, announce Announce, err error)
 }
 
-// An Announce sends notifications on a subscription until ctx ends, with send, which adds the id of
-// the subscription and fails if the client is gone.
+// An Announce is a function that sends notifications on a subscription until ctx ends. send adds
+// the id of the subscription, and fails if the client is gone.
 type Announce func(ctx context.Context, send func(*protocol.Notification) error)
 
 // An ExtensionMethod is a request method of an extension.
 type ExtensionMethod struct {
 	Method string // its name, not one of the protocol itself
 	// Target is the parameter, a string, that the header Mcp-Name repeats. Over HTTP requests with
-	// a missing or different header are refused. Empty: there is no such header.
+	// a missing or different header are refused. If empty, there is no such header.
 	Target string
 	// Undeclared also serves clients that did not declare the extension, instead of refusing them.
 	Undeclared bool
@@ -56,7 +56,7 @@ type ExtensionCall struct {
 	server *Server
 }
 
-// SeesResource reports whether the caller sees the resource; if not, it must not be revealed.
+// SeesResource reports whether the caller sees the resource; if not, do not mention the resource.
 func (c *ExtensionCall) SeesResource(uri string) bool {
 	_, sees := find(c.server, c.request, KindResource, resourcesOf, uri)
 	return sees
@@ -70,7 +70,7 @@ func (c *ExtensionCall) ListCache() protocol.CacheHints {
 // A ToolRun is the call of a tool on its way to the handler, see [Extension].RunTool.
 type ToolRun struct {
 	Request *Request        // as middleware passed it on
-	Task    TaskMode        // of the [Tool]
+	Task    TaskMode        // as in the [Tool]
 	Call    *roundtrip.Call // goes to the funnel; may be changed before the tool runs
 }
 
@@ -102,7 +102,7 @@ type extensionMethod struct {
 	typed     bool // package protocol has a type for its parameters
 }
 
-// AddExtension adds an extension, also while the server runs. It panics if e is invalid: no name or
+// AddExtension adds an extension, even while the server runs. It panics if e is invalid: no name or
 // a taken one, an existing method or one without handler, Settings that are not an object.
 func AddExtension(s *Server, e Extension) {
 	mustRegister("extension", e.Name, checkName(e.Name))
@@ -155,7 +155,7 @@ func (x *extensions) add(e *Extension) error {
 	return nil
 }
 
-// isTaskMethod reports whether package protocol has the method for the extension tasks.
+// isTaskMethod reports whether a method is one of the extension tasks in package protocol.
 func isTaskMethod(method string) bool {
 	switch method {
 	case protocol.MethodGetTask, protocol.MethodUpdateTask, protocol.MethodCancelTask:
@@ -220,7 +220,7 @@ func (s *Server) callExtension(ctx context.Context, request *Request, m *extensi
 	return result, request.spellLack(err)
 }
 
-// runTool calls RunTool of x. Not inlined: servers without extensions do not pay the copy of call.
+// runTool calls x.RunTool. Not inlined, so that servers without extensions do not copy call.
 //
 //go:noinline
 func (s *Server) runTool(ctx context.Context, x *extensions, request *Request, t *tool,
@@ -259,7 +259,7 @@ func NeedsExtension(name string) protocol.ClientCapabilities {
 		Extensions: map[string]json.RawMessage{name: json.RawMessage("{}")}}
 }
 
-// refuseUndeclaredTask refuses a task handle of middleware for a client without the extension.
+// refuseUndeclaredTask refuses a task handle from middleware for a client without the extension.
 func refuseUndeclaredTask(request *Request) error {
 	declared := declaredBy(request.Meta)
 	if missing := declared.Lacks(NeedsExtension(protocol.ExtensionTasks)); !missing.IsZero() {

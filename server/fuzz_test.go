@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Every request gets one encodable response with its id; nothing panics or is a server bug.
+// Every request gets one encodable response with its id, without panics and server bugs.
 func FuzzHandle(f *testing.F) {
 	seen := &events{}
 	s, err := server.New(&server.Options{Observer: seen})
@@ -49,7 +49,7 @@ func FuzzHandle(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, method string, params []byte) {
 		if method == protocol.MethodListen {
-			return // answered only when it is over
+			return // a subscription is answered only when it is over
 		}
 		req := &protocol.Request{ID: protocol.StringID("id"), Method: method, Params: params}
 		response, err := s.Handle(context.Background(), req, nil)
@@ -71,7 +71,7 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// A match can be expanded to the same URI.
+// The values of a match expand to the same URI.
 func FuzzTemplates(f *testing.F) {
 	h := struct{ variables map[string]string }{}
 	s, err := server.New(&server.Options{Roundtrip: roundtrip.Options{Audience: "fuzz"}})
@@ -87,7 +87,7 @@ func FuzzTemplates(f *testing.F) {
 	f.Fuzz(func(t *testing.T, uri string) {
 		raw, err := json.Marshal(uri)
 		if err != nil || !utf8.ValidString(uri) {
-			return // such a URI does not arrive
+			return // such a URI never arrives
 		}
 		h.variables = nil
 		if _, err := s.Handle(t.Context(),

@@ -24,7 +24,7 @@ func TestIDsOnLinesHaveValues(t *testing.T) {
 	c.expect("elicitation/create")
 	c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1.00E+2}}`)
 	c.expect("notifications/cancelled") // the question of 100 is withdrawn
-	// The id is free once the call has ended, later.
+	// The id is free after the call has ended, which is later.
 	for range 1000 {
 		call("100.0")
 		if strings.Contains(c.expect(), "elicitation/create") {

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/inspection"
 )
 
-// Inspect reports running requests and limits to the page of server/inspect, whose ctx it needs.
+// Inspect reports running requests and limits to the page of server/inspect, which made ctx.
 func (s *Server) Inspect(ctx context.Context) {
 	report := inspection.From(ctx)
 	if report == nil {

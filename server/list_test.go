@@ -85,7 +85,7 @@ func TestPages(t *testing.T) {
 			h := newHarness(t, &server.Options{PageSize: 3})
 			var want []string
 			for i := range 7 {
-				// Neither alphabetical nor numerical.
+				// The order is neither alphabetical nor numerical.
 				want = append(want, fmt.Sprintf("n%d", (i*5)%7))
 				l.add(h.Server, want[i])
 			}

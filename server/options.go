@@ -20,7 +20,7 @@ const (
 
 // Options configure a [Server]. The zero value works.
 type Options struct {
-	// Info names the server to clients. Empty: name "rondo", version "0.0.0".
+	// Info names the server to clients. If empty, the name is "rondo" and the version "0.0.0".
 	Info protocol.Implementation
 	// Instructions tell a model how to use the server; may be empty.
 	Instructions string
@@ -33,17 +33,17 @@ type Options struct {
 	Middleware []Middleware // wraps every request, outermost first
 	// Observer gets the events of the server and of Roundtrip. May be nil.
 	Observer event.Observer
-	// PageSize is the number of definitions on a page of a list, 0: 1000, negative: all.
+	// PageSize is the number of definitions on a page of a list; 0 means 1000, negative means all.
 	PageSize int
-	// ListTTL is how long clients may cache lists and discovery, 0: 5 minutes, negative: never.
+	// ListTTL is how long clients may cache lists and discovery; 0 means 5 minutes, negative never.
 	ListTTL time.Duration
 	// Visible reports whether p may see a tool, prompt, resource or template with that name, URI or
 	// template. Hidden definitions are neither listed nor found, and their updates are not
 	// announced; list changes are announced to every listener. Caches never share lists then. Calls
-	// may overlap; it is called for every entry and must be fast. Nil: all are visible.
+	// may overlap; it is called for every entry and must be fast. If nil, all are visible.
 	Visible func(p protocol.Principal, kind Kind, name string) bool
-	// MaxSubscriptions limits open subscriptions, 0: 10,000, negative: no limit. One principal may
-	// have a quarter; anonymous clients share all, or three quarters if the transport
+	// MaxSubscriptions limits open subscriptions; 0 means 10,000, negative means no limit. One
+	// principal may have a quarter; anonymous clients share all, or three quarters if the transport
 	// authenticates.
 	MaxSubscriptions int
 	// Watch is called before the first subscription to the resource at uri is acknowledged, so that
@@ -51,20 +51,20 @@ type Options struct {
 	// the last subscriber is gone or the server closes, ctx ends and stop, which may be nil, is
 	// called. Subscriptions of both eras count if their client could read the resource when it
 	// subscribed. Calls for one URI never overlap. Clients choose what matches a template: validate
-	// uri as when reading it. Nil: nothing is watched.
+	// uri as when reading it. If nil, nothing is watched.
 	Watch func(ctx context.Context, uri string) (stop func())
 	// NoSubscriptions disables subscriptions/listen, resources/subscribe and listChanged.
 	NoSubscriptions bool
 	// ParseArguments accepts tool arguments that a model sent as JSON text, such as "[1]" or "5",
-	// where the input schema admits no string: only if the original arguments do not match the
+	// where the input schema admits no string, but only if the original arguments do not match the
 	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments stay
 	// unchanged.
 	ParseArguments bool
-	// ShutdownWaitsForPeople makes shutdowns, of the server and its transports, wait for requests
-	// that wait for users, as for running ones. Without it such requests end at once, because a
-	// user may take longer than any deployment, and callers are told to call again. For a
-	// tools/call this is the text of a failed result without retryAfterMs: its handler has begun,
-	// so clients must not retry automatically. Requests that only read get CodeBusy.
+	// ShutdownWaitsForPeople makes shutdowns of the server and its transports also wait for
+	// requests that are waiting for users. Without it such requests end at once, because a user may
+	// take longer than any deployment, and callers are told to call again. For a tools/call this is
+	// the text of a failed result without retryAfterMs: its handler has begun, so clients must not
+	// retry automatically. Requests that only read get CodeBusy.
 	ShutdownWaitsForPeople bool
 	// ModernOnly refuses sessions: the error of initialize lists the supported revisions.
 	ModernOnly bool
@@ -72,7 +72,7 @@ type Options struct {
 	// middleware shows principals different lists; transports that authenticate set it themselves.
 	PrivateLists bool
 
-	observed bool // somebody is told what happens
+	observed bool // there is an observer
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -80,7 +80,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		opts = *o
 	}
-	if opts.Roundtrip.Audience == "" { // the default name is everybody's
+	if opts.Roundtrip.Audience == "" { // the default name is not unique
 		opts.Roundtrip.Audience = opts.Info.Name
 	}
 	opts.Roundtrip.AppVersion = cmp.Or(opts.Roundtrip.AppVersion, opts.Info.Version)

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// 0 is the default, a negative number disables a feature.
+// 0 is the default, and a negative number disables a feature.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"PageSize": false, "ListTTL": false, "MaxSubscriptions": false,

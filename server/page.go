@@ -17,7 +17,7 @@ type snapshot[E entry] struct {
 	index   map[string]E
 	render  func(entries []E, next string, cache protocol.CacheHints) protocol.Result
 	size    int            // entries of a page
-	cursors map[string]int // of the pages after the first: where they begin
+	cursors map[string]int // where the pages after the first begin, by cursor
 	public  func() []*page
 	private func() []*page
 }
@@ -60,7 +60,7 @@ func (s *snapshot[E]) setCursors(method string) {
 	}
 }
 
-// pageAt returns size entries from at on, and the cursor of the next page.
+// pageAt returns size entries starting at at, and the cursor of the next page.
 func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
 	end := min(at+size, len(all))
 	if end < len(all) {
@@ -109,7 +109,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 	method := request.Message.Method
 	switch {
 	case s.opts.Visible != nil:
-		// Paged anew: gaps in common pages would reveal how much is hidden.
+		// Page anew: gaps in common pages would reveal how much is hidden.
 		seen := slices.DeleteFunc(slices.Clone(snap.entries),
 			func(e E) bool { return !s.isVisible(request.Principal, kind, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
@@ -117,7 +117,7 @@ func listPage[E entry](s *Server, request *Request, kind Kind,
 		}
 		entries, next := pageAt(seen, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(true)), nil
-	case len(s.opts.Middleware) > 0: // alone may name catalogs
+	case len(s.opts.Middleware) > 0: // only middleware may name catalogs
 		// Middleware may filter the result, so nothing is shared.
 		entries, next := pageAt(snap.entries, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(request.private)), nil

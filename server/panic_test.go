@@ -26,7 +26,7 @@ type observing func(event.Event)
 
 func (f observing) Observe(_ context.Context, e event.Event) { f(e) }
 
-// A panic beside handlers ends its request, not the process, which has other clients.
+// A panic outside handlers ends its request, not the process, which has other clients.
 func TestStdioPanicOutsideHandlers(t *testing.T) {
 	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	noError(t, err)
@@ -59,7 +59,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 	fall := func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 			if request.Message.Method == protocol.MethodListTools {
-				// the observer gets it outside all handlers
+				// the observer gets this error outside all handlers
 				return nil, errors.New("no error of the protocol")
 			}
 			if request.Message.Method == protocol.MethodInitialize &&
@@ -195,7 +195,7 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	wantEqual(t, "sent", <-sent, protocol.NotifyToolsChanged)
 }
 
-// panicky panics where no middleware recovers it: during encoding.
+// The type panicky panics where no middleware recovers it: during encoding.
 type panicky struct{}
 
 func (panicky) MarshalJSON() ([]byte, error) { panic("marshal") }

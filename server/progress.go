@@ -17,13 +17,13 @@ import (
 // A requestChannel carries messages of one request to its client, in order, until the response.
 type requestChannel struct {
 	mu       sync.Mutex
-	back     protocol.Back // nil: nowhere
+	back     protocol.Back // nil: messages go nowhere
 	ended    bool
 	progress *progressState // nil: no progress was sent yet
 }
 
 type progressState struct {
-	last   float64 // that the handler reported since it was entered
+	last   float64 // latest value that the handler reported since it was entered
 	values waiting.ProgressSequence
 }
 
@@ -69,8 +69,8 @@ func (o *requestChannel) closeChannel() {
 }
 
 // Progress reports the progress of the request, if the client sent a progress token
-// (basic/patterns/progress). progress must increase from call to call, else it is not sent and an
-// error is returned. total is 0 if unknown, message optional. After the response Progress fails.
+// (basic/patterns/progress). progress must increase from call to call, otherwise it is not sent and
+// an error is returned. total is 0 if unknown, message optional. After the response Progress fails.
 //
 // A handler that runs again after a question may start over: known progress is not sent again.
 // While the request waits for a user, heartbeats increase it slightly (see [roundtrip.Options]).
@@ -133,7 +133,7 @@ func (request *Request) sendHeartbeat(ctx context.Context) {
 	}
 	n, err := progressNotification(request.Meta.ProgressToken, value, total, waiting.HeartbeatMessage)
 	if err != nil {
-		return // cannot be: numbers and a constant
+		return // impossible for numbers and a constant
 	}
 	if back, ok := o.back.(rpc.TransientSender); ok {
 		if text, err := protocol.AppendMessage(nil, n); err == nil {

@@ -65,7 +65,7 @@ func TestProgress(t *testing.T) {
 		{"empty string", `""`, false},
 		{"large", `9007199254740993`, false},
 		{"none", ``, false},
-		{"fraction of zero", `1.0`, false}, // goes back as it came
+		{"fraction of zero", `1.0`, false}, // is sent back unchanged
 		{"exponent", `1e2`, false},
 		{"fraction", `1.5`, true},
 		{"exponent that is too large", `1e400`, true},

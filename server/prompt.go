@@ -48,8 +48,8 @@ type prompt struct {
 
 func (p *prompt) entryKey() string { return p.definition.Name }
 
-// AddPrompt registers a prompt, also while the server runs. It panics if the prompt is invalid: no
-// name or a taken one, an argument without a name or with that of another, no handler.
+// AddPrompt registers a prompt, even while the server runs. It panics if the prompt is invalid: no
+// name or a taken one, an argument without a name or with another's name, no handler.
 func AddPrompt(s Registrar, p Prompt, handler PromptHandler) {
 	c := s.registrations()
 	mustRegister("prompt", p.Name, checkHandler(handler != nil), checkName(p.Name),

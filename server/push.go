@@ -28,7 +28,7 @@ type BackSender interface {
 
 const maxPendingPushes = 100 // open questions of a session; a round has a few
 
-const withdrawTimeout = time.Second //
+const withdrawTimeout = time.Second // for sending a withdrawal
 
 var (
 	errTooManyPushes = errors.New("server: too many questions wait for the client")
@@ -47,7 +47,7 @@ type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// answered is closed by completePush, and never for a question that its own Push withdraws.
+	// answered is closed by completePush, but never for a question that its own Push withdraws.
 	answered chan struct{}
 
 	// set before answered is closed
@@ -83,7 +83,7 @@ func (t *pushTable) addPush(from *pusher, extend func()) (*pendingPush, error) {
 func pushID(n uint64) protocol.ID {
 	var room [32]byte
 	text := strconv.AppendUint(append(room[:0], `"server-`...), n, 10)
-	id, _ := protocol.ParseID(append(text, '"')) // which is one
+	id, _ := protocol.ParseID(append(text, '"')) // the text is a valid id
 	return id
 }
 
@@ -119,7 +119,7 @@ func (t *pushTable) extendPush(token protocol.ID) {
 	}
 }
 
-// failPushes fails all questions, also later ones, with errSessionClosed.
+// failPushes fails all questions, including later ones, with errSessionClosed.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +150,7 @@ type pusher struct {
 	version protocol.Version
 	channel *requestChannel
 	back    BackSender
-	// withdrawing is read-locked by a withdrawal; withdrawRemaining locks it to wait for these.
+	// withdrawing is read-locked by a withdrawal; withdrawRemaining locks it to wait for them.
 	withdrawing sync.RWMutex
 }
 
@@ -203,7 +203,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	return asked.result, asked.err
 }
 
-// withdrawPending withdraws a question and reports whether it was unanswered.
+// withdrawPending withdraws a question unless it was answered, and reports whether it did.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
 	defer p.withdrawing.RUnlock()

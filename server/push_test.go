@@ -60,7 +60,7 @@ func TestPushAfterTheEnd(t *testing.T) {
 	}
 }
 
-// It reaches one session, in the one revision that has it, even after the response.
+// The notification reaches one session, in the one revision that has it, even after the response.
 func TestElicitationComplete(t *testing.T) {
 	h := newHarness(t, nil)
 	calls := make(chan *server.ToolCall, 1)

@@ -64,7 +64,7 @@ func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	prompt.state()
 }
 
-// askers registers a tool, a prompt and a resource that return asks.
+// askers registers a tool, a prompt and a resource, all of which return asks.
 func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	t.Helper()
 	h := newHarness(t, nil)
@@ -138,7 +138,7 @@ func TestQuestionsCarryNoNulls(t *testing.T) {
 	}
 }
 
-// forged is complete and input required at once, which embedding permits.
+// A forged result is complete and asks for input at once, which embedding permits.
 type forged struct {
 	*protocol.CallToolResult
 	InputRequests protocol.InputRequests
@@ -166,7 +166,7 @@ func TestInvalidQuestionsAreBugs(t *testing.T) {
 	wantBugs(t, "key", twice)
 }
 
-// wantBugs wants the questions to be reported as a server bug.
+// wantBugs checks that the questions are reported as a server bug.
 func wantBugs(t *testing.T, word string, questions protocol.InputRequests) {
 	t.Helper()
 	h := askers(t, &protocol.InputRequiredResult{InputRequests: questions})
@@ -269,7 +269,7 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	}
 }
 
-// The result beside an ignored ErrPending is dropped.
+// A result that is returned although ErrPending was ignored is dropped.
 func TestZeroOfATypedHandler(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddToolOut(h.Server, server.Tool{Name: "x"},
@@ -317,7 +317,7 @@ func TestNilOutcomes(t *testing.T) {
 	}
 }
 
-// Its questions would bypass the capability check and have no state.
+// Questions of middleware would bypass the capability check and have no state.
 func TestMiddlewareCannotAsk(t *testing.T) {
 	drafted := roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))
 	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests,
@@ -393,7 +393,7 @@ func TestOptionalQuestions(t *testing.T) {
 	}
 }
 
-// They bypass the handler, but reach the same user.
+// URL errors of middleware bypass the handler, but reach the same user.
 func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
 	link := ""
 	h := newHarness(t, &server.Options{

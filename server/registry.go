@@ -37,7 +37,7 @@ func (r *registry[E]) initRegistry(c *Catalog, method string,
 }
 
 // addEntry registers e. It fails if e cannot be encoded, which would break lists, or if its key is
-// taken in the server's own catalog; in others e replaces the old entry.
+// taken in the server's own catalog; in other catalogs e replaces the old entry.
 func (r *registry[E]) addEntry(e E) error {
 	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 
 // Relayed tells [Server.Relay] how to answer a request.
 type Relayed struct {
-	// InputSchema of a tool: arguments that it mirrors into headers must agree with them
-	// (basic/transports, "Custom Headers from Tool Parameters"). Nil or unreadable: not compared.
+	// InputSchema is a tool's: arguments that it mirrors into headers must agree with the headers
+	// (basic/transports, "Custom Headers from Tool Parameters"). Nil: not checked.
 	InputSchema       json.RawMessage
 	AcceptUnsolicited bool // as in [Tool]
 	// Handle answers the request with a result of the method's type. It runs once for each leg of
@@ -57,8 +57,8 @@ func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	mustRegister("tool", definition.Name, c.tools.addEntry(added))
 }
 
-// Relay answers a request that is not refused, bypassing the server's registrations: for middleware
-// that relays requests to another server. Calls may overlap.
+// Relay answers a request that is not refused, bypassing the server's registrations. It is for
+// middleware that relays requests to another server. Calls may overlap.
 func (s *Server) Relay(ctx context.Context, request *Request, relayed Relayed) (
 	protocol.Result, error) {
 	var arguments json.RawMessage

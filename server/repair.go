@@ -39,7 +39,7 @@ func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string)
 		return nil
 	})
 	if names != nil {
-		arguments, err := t.readArguments(append(parsed, '}'), false) // it may nest too deep now
+		arguments, err := t.readArguments(append(parsed, '}'), false) // they may nest too deep now
 		if err == nil {
 			return arguments, names
 		}
@@ -50,7 +50,7 @@ func (t *tool) parseTexts(arguments json.RawMessage) (json.RawMessage, []string)
 // propertiesWithoutText returns the properties of a schema that admit no string.
 func propertiesWithoutText(schema json.RawMessage) map[string]bool {
 	var root map[string]any
-	_ = jsonx.Unmarshal(schema, &root) // it has been compiled
+	_ = jsonx.Unmarshal(schema, &root) // the schema has been compiled
 	without := map[string]bool{}
 	properties, _ := root["properties"].(map[string]any)
 	for name, property := range properties {
@@ -59,7 +59,7 @@ func propertiesWithoutText(schema json.RawMessage) map[string]bool {
 	return without
 }
 
-// refusesText is false if in doubt. Circular references were refused when the schema was compiled.
+// refusesText reports whether a schema surely refuses text. Compiling refused circular references.
 func refusesText(root map[string]any, schema any) bool {
 	s, _ := schema.(map[string]any)
 	if ref, ok := s["$ref"].(string); ok {

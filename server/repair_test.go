@@ -49,13 +49,13 @@ func TestArgumentsThatComeAsJSONText(t *testing.T) {
 		{`{"n":"null"}`, `{"n":null}`, "n"},
 		{`{"n":5}`, `{"n":5}`, ""},
 		{`{"n":"50"}`, "", ""},                  // too large
-		{`{"n":"5","on":"yes"}`, "", ""},        // not all
-		{`{"n":"\"5\""}`, "", ""},               // a text within
-		{`{"n":"5,\"on\":true"}`, "", ""},       // no value
+		{`{"n":"5","on":"yes"}`, "", ""},        // only one fits
+		{`{"n":"\"5\""}`, "", ""},               // the text contains a text
+		{`{"n":"5,\"on\":true"}`, "", ""},       // not one value
 		{`{"map":"{\"a\":1,\"a\":2}"}`, "", ""}, // not strict
-		{`{"other":"5"}`, "", ""},               // no property
-		{`{"tags":"[[[`, "", ""},                // no JSON
-		{`{"text":"5","n":"x"}`, "", ""},        // text stays
+		{`{"other":"5"}`, "", ""},               // not a property
+		{`{"tags":"[[[`, "", ""},                // not JSON
+		{`{"text":"5","n":"x"}`, "", ""},        // a text stays
 		{`{"map":"` + strings.Repeat("[", 99), "", ""},
 	} {
 		if !json.Valid([]byte(test.sent)) {

@@ -40,7 +40,7 @@ func (l *refusalLog) take() []string {
 	return list
 }
 
-// Refused lines without middleware are reported, others are not.
+// Lines that are refused before middleware are reported, others are not.
 func TestRefusedLinesAreObserved(t *testing.T) {
 	old := initializeLine("0", "2025-03-26") + "\n"
 	for _, tt := range []struct {

@@ -23,8 +23,8 @@ type Middleware func(next Handler) Handler
 // not be written concurrently. Tests of middleware may make their own.
 type Request struct {
 	// Message is the original message. In a session, its parameters are dropped before the handler
-	// of a tool, prompt or resource runs if they are longer than what the handler gets, because a
-	// call may wait for a user: read them before calling the next handler.
+	// of a tool, prompt or resource runs if they are longer than the part that the handler gets,
+	// because a call may wait for a user: read them before calling the next handler.
 	Message   *protocol.Request
 	Params    protocol.Params       // of Message, nil if unreadable
 	Meta      *protocol.RequestMeta // _meta of Params, never nil, zero if unreadable
@@ -82,8 +82,8 @@ func (request *Request) Notify(ctx context.Context, n *protocol.Notification) er
 	return request.channel.Notify(ctx, n)
 }
 
-// OnWritten has f called when the transport has written the response, or made it if the transport
-// does not report that; never if writing fails. Each f must return promptly.
+// OnWritten registers f to run when the transport has written the response, or made it if the
+// transport does not report writing. f does not run if writing fails, and must return promptly.
 func (request *Request) OnWritten(f func()) {
 	if before := request.onWritten; before != nil {
 		after := f

@@ -32,7 +32,7 @@ type Resource struct {
 // A ResourceTemplate describes a family of resources to register.
 type ResourceTemplate struct {
 	// URITemplate is an RFC 6570 template with two kinds of expressions: {name} matches one or more
-	// characters that are not reserved in URIs, {+name} any. URIs over 16 KiB never match.
+	// characters that are not reserved in URIs, {+name} anything. URIs over 16 KiB never match.
 	URITemplate string
 	Name        string
 	Title       string
@@ -87,7 +87,7 @@ type template struct {
 func (r *resource) entryKey() string { return r.definition.URI }
 func (t *template) entryKey() string { return t.definition.URITemplate }
 
-// AddResource registers a resource, also while the server runs. It panics if r is invalid: no URI
+// AddResource registers a resource, even while the server runs. It panics if r is invalid: no URI
 // or (except in a [Catalog]) a taken one or one without a scheme, no name, no handler.
 func AddResource(s Registrar, r Resource, handler ResourceHandler) {
 	c := s.registrations()

@@ -28,7 +28,7 @@ func Text(blocks ...string) *protocol.CallToolResult {
 }
 
 // ErrorText returns the result of a tool that ran without success: "there is no such bill". The
-// model reads the text and may try again. A [*ToolError] is the same as an error.
+// model reads the text and may try again. A [*ToolError] is its equivalent as an error.
 //
 // A plain error of a handler is logged and counted as a failure, and the model gets its text unless
 // roundtrip.Options.HideErrors is set. A [*protocol.Error] fails the request.

@@ -43,7 +43,7 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	return marshalSchema(inferred)
 }
 
-// inputSchema compiles an argument schema (server/tools): explicit, which must fit t, or that of t.
+// inputSchema compiles an argument schema (server/tools): explicit, which must fit t, or t's own.
 func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil {
@@ -80,7 +80,7 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 	return compiled, nil
 }
 
-// outputSchema compiles the schema of structured content: explicit or that of t, or nil.
+// outputSchema compiles the schema of structured content: explicit, or t's own, or nil.
 func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil && t != nil {

@@ -96,7 +96,7 @@ func checkObject(s map[string]any, t reflect.Type, path string) error {
 	}
 	properties, _ := s["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		if properties[name] == false { // it must not be there
+		if properties[name] == false { // the member must be absent
 			continue
 		}
 		member := members[name]

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// ruled decodes itself, from any text.
+// A ruled decodes itself, from any text.
 type ruled struct{ url.URL }
 
 func (r *ruled) UnmarshalText(text []byte) error { return r.UnmarshalBinary(text) }
@@ -66,9 +66,9 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		{object(name+`,"by":{"type":"object","additionalProperties":{"type":"object","required":["cents"]}},"any":{"type":["string","integer"]},"raw":{"type":"array"},"site":{"type":"string"},"quote":{"type":"string"}`, ""), ""},
 		{object(name+`,"seats":{"type":"number"}`, ""), ""}, // some numbers fit
 		{object(name+`,"seats":{"enum":[1,2,3,null]}`, ""), ""},
-		{object(name+`,"admin":false`, ""), ""},                                 // forbids it
+		{object(name+`,"admin":false`, ""), ""},                                 // the schema forbids it
 		{object(name, `,"required":["name"],"additionalProperties":false`), ""}, // owner may not be set
-		// where the bound may be
+		// bounds may be behind a reference
 		{object(`"name":{"$ref":"#/$defs/n"}`, `,"$defs":{"n":{"minLength":1}}`), ""},
 		{`{"type":"object"}`, ""},
 		{object(name+`,"adress":{"type":"string"}`, ""), "adress"},
@@ -111,7 +111,7 @@ func TestInputSchemaMustFitItsStruct(t *testing.T) {
 		book[map[string]any](h.Server, object(`"x":{"type":"string"}`, "")), "")
 }
 
-// No float64 could hold them.
+// No float64 could hold these bounds.
 func TestLargeBoundsAreListedExactly(t *testing.T) {
 	type within struct {
 		N int64 `json:"n" minimum:"-9007199254740993"`

@@ -133,7 +133,7 @@ func offerValues(s *jsonschema.Schema, tags *fields.Tags) {
 				Title: tags.Titles[i]})
 		}
 	}
-	switch nullable := slices.Contains(s.Types, "null"); { // a pointer may be, whatever is listed
+	switch nullable := slices.Contains(s.Types, "null"); { // a pointer may also be null
 	case nullable && tags.Titles == nil:
 		s.Enum = append(s.Enum, nil)
 	case nullable:

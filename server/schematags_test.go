@@ -135,7 +135,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 		tagged[struct {
 			V []string `json:"v,omitempty" enum:"a,b" enumTitles:"A,B" default:"a,b"`
 		}](lists...),
-		// Mistakes, which both refuse.
+		// Both refuse these mistakes.
 		tagged[struct {
 			V int `json:"v" minumum:"1"`
 		}](),
@@ -229,7 +229,7 @@ func TestFormsAndArgumentsReadTagsAlike(t *testing.T) {
 					arguments = "{}"
 				}
 				accepted, _ := f.Accept([]byte(arguments))
-				formErr := f.Check([]byte(arguments)) // what people leave out is no argument
+				formErr := f.Check([]byte(arguments)) // a field left empty is not an argument
 				r := h.call("tool", arguments)
 				refused := r.result["isError"] == true
 				if refused != (formErr != nil) {

@@ -18,10 +18,10 @@ type Server struct {
 	opts    Options
 	funnel  *roundtrip.Funnel
 	handler Handler       // dispatch within the middleware
-	name    protocol.Meta // of the results of modern revisions (basic/index, "_meta")
+	name    protocol.Meta // in results of modern revisions (basic/index, "_meta")
 	started time.Time
 
-	own Catalog // what every request sees
+	own Catalog // the catalog that every request sees
 
 	extending  sync.Mutex
 	extensions atomic.Pointer[extensions] // nil: none
@@ -31,7 +31,7 @@ type Server struct {
 	completes      atomic.Bool // a completer was registered once
 	resourceScopes atomic.Bool // a resource or template with scopes was registered once
 	hub            *hub
-	requests       inflight.Set[*inflight.Request] // that are served, of all connections
+	requests       inflight.Set[*inflight.Request] // requests being served, of all connections
 }
 
 // New returns a server without tools, prompts and resources. opts may be nil. It fails on

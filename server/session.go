@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const closedRetryAfter = time.Second // in which clients of a closed session open another
+const closedRetryAfter = time.Second // after which clients of a closed session may open another
 
 // A Session is a connection with a client of a revision before 2026-07-28, independent of
 // transports. The request initialize opens it (basic/lifecycle of those revisions), and the
@@ -34,7 +34,7 @@ type Session struct {
 	endLifetime   context.CancelCauseFunc
 	pushes        pushTable
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
-	announcements *subscriber // what changed and the client does not know yet
+	announcements *subscriber // changes that the client does not know yet
 
 	// requests may be cancelled by id; nil on a line stream, which tracks its requests itself.
 	requests *inflight.Set[protocol.ID]
@@ -44,18 +44,18 @@ type Session struct {
 	client       protocol.RequestMeta
 	level        protocol.LoggingLevel
 	clientReady  bool // the client sent notifications/initialized
-	announcing   bool // a goroutine sends the news
+	announcing   bool // a goroutine is sending changes
 	closed       bool
 	earlyCancels inflight.EarlyCancels // cancellations that came before their requests
-	uriBytes     int                   // of the resources subscribed to
+	uriBytes     int                   // bytes of the subscribed URIs
 }
 
-const defaultLogLevel = protocol.LevelInfo //
+const defaultLogLevel = protocol.LevelInfo // until the client sets one
 
 // NewSession returns an unopened session of the principal p. send delivers messages unrelated to
 // any request: changes of lists and resources, and [Call.ElicitationComplete]. It may fail while no
 // client is connected: the message is lost. Changes are sent one at a time, with a context that
-// ends with the session. With a nil send, none are promised to the client.
+// ends with the session. With a nil send, no changes are promised to the client.
 func (s *Server) NewSession(p protocol.Principal,
 	send func(ctx context.Context, m protocol.Message) error) *Session {
 	x := s.newSession(p, send)
@@ -96,10 +96,10 @@ func (x *Session) ClientName() string {
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 
-// Admit is [Server.Admit] for a request of the session: the first must be initialize, except pings,
-// and declares the capabilities. The principal is the session's. A valid initialize opens the
-// session at once, so that the client need not wait for the answer; if it fails later the session
-// is as before.
+// Admit is [Server.Admit] for a request of the session: except for pings, the first must be
+// initialize, which declares the capabilities. The principal is the session's. A valid initialize
+// opens the session at once, so that the client need not wait for the answer; if it fails later the
+// session is as before.
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
@@ -192,7 +192,7 @@ func (x *Session) Deliver(r *protocol.Response) bool {
 // questions fail. It does not wait for them. Further requests are refused.
 func (x *Session) Close() {
 	x.mu.Lock()
-	x.closed = true // before what subscribes meanwhile is removed
+	x.closed = true // before subscriptions made meanwhile are removed
 	x.mu.Unlock()
 	x.server.hub.removeSubscriber(x.announcements)
 	if x.requests != nil {
@@ -203,7 +203,7 @@ func (x *Session) Close() {
 }
 
 // beginRequest lets the end of the session and a cancellation by id end the request, until
-// endRequest. mu orders it with cancelRequest, so that one of the two sees the other.
+// endRequest. mu orders it and cancelRequest, so that one of the two sees the other.
 func (x *Session) beginRequest(a *Admission) {
 	if x.requests == nil {
 		return
@@ -225,7 +225,7 @@ func (x *Session) beginRequest(a *Admission) {
 		a.task.Cancel(errSessionClosed)
 	}
 	if x.earlyCancels.Take(id) && !request.opensSession {
-		// Answered, in case the client reuses ids and waits.
+		// Answer, in case the client reuses ids and waits.
 		request.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: it was cancelled before it began"))
 	}

@@ -332,8 +332,8 @@ func (x *Session) spellError(
 	return spelled
 }
 
-// isMissingResource reports whether e is like that of [protocol.ResourceNotFound]: an error about a
-// resource with only its URI as data. For resources/subscribe only middleware returns it.
+// isMissingResource reports whether e is like [protocol.ResourceNotFound]: an error about a
+// resource with only its URI as data. For resources/subscribe only middleware returns one.
 func isMissingResource(request *Request, e *protocol.Error) bool {
 	switch request.Message.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:

@@ -29,7 +29,7 @@ type visitor struct {
 	session *server.Session
 	version protocol.Version
 	log     wiretest.Log
-	// answer answers a question; nil: never.
+	// answer answers a question; nil means never.
 	answer func(req *protocol.Request) *protocol.Response
 
 	mu        sync.Mutex
@@ -416,7 +416,7 @@ func TestSessionCapabilities(t *testing.T) {
 	}
 }
 
-// Answers and state do not exist there, and capabilities are the session's.
+// Answers and state do not exist in a session, and capabilities are the session's.
 func TestSessionIgnoresModernMembers(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptUnsolicited: true},
@@ -540,7 +540,7 @@ func TestSessionNews(t *testing.T) {
 	})
 }
 
-// A client that does not read costs one set.
+// A client that does not read costs one set of changes.
 func TestSessionNewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := full(t, nil)
@@ -615,7 +615,7 @@ func TestSessionCancel(t *testing.T) {
 		}
 		wantEqual(t, "running", server.Running(c.session), 1)
 		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
-		// a string: another id
+		// a string is another id
 		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request().Message.ID))
 		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%s}`, in.Request().Message.ID))
 		if r := <-done; r != nil {
@@ -794,7 +794,7 @@ func TestSessionNeeds(t *testing.T) {
 	wantCode(t, "the response", r, protocol.CodeCannotAsk)
 }
 
-// The session's principal holds, and middleware runs once a call.
+// The session's principal applies to all its requests, and middleware runs once per call.
 func TestSessionPrincipal(t *testing.T) {
 	ada := protocol.Principal{Issuer: "i", Subject: "ada"}
 	var seen []string
@@ -950,7 +950,7 @@ func TestSessionCancelOvertakes(t *testing.T) {
 		*runs != 0 {
 		t.Errorf("answered %s, %v, and ran %d times", r.Result, r.Error, *runs)
 	}
-	// It is used up: a client that reuses ids is served.
+	// The cancellation is used up: a client that reuses ids is served.
 	again := c.h.Serve(t.Context(),
 		c.session.Admit(&protocol.Request{ID: in.Request().Message.ID, Method: protocol.MethodPing},
 			server.Delivery{}))

@@ -24,16 +24,16 @@ const (
 
 // StreamOptions configure one line stream. The zero value works.
 type StreamOptions struct {
-	// Principal is the peer; zero: [protocol.LocalPrincipal], who started the process.
+	// Principal is the peer; zero means [protocol.LocalPrincipal], who started the process.
 	Principal protocol.Principal
-	// Access is what its requests may do. Nil: with [protocol.LocalPrincipal] all, else no scopes.
+	// Access is the peer's. Nil gives [protocol.LocalPrincipal] all access, and others no scopes.
 	Access *Access
-	// MaxLineBytes bounds one message, 0: 16 MiB, negative: no limit.
+	// MaxLineBytes bounds one message; 0 means 16 MiB, negative means no limit.
 	MaxLineBytes int
-	// MaxInFlight bounds the running requests and subscriptions, 0: 256, negative: no limit. Calls
-	// that wait for a user do not count, see [roundtrip.Options].Limits.WaitingPerPrincipal.
+	// MaxInFlight bounds the running requests and subscriptions; 0 means 256, negative no limit.
+	// Calls that wait for a user do not count, see [roundtrip.Options].Limits.WaitingPerPrincipal.
 	MaxInFlight int
-	Grace       time.Duration // of requests after the end of input, 0: 2 s, negative: not at all
+	Grace       time.Duration // for requests after the end of input; 0: 2 s; negative: none
 }
 
 // ServeStdio serves one client over standard input and output (basic/transports/stdio) until the
@@ -101,7 +101,7 @@ var _ lineio.Peer = (*streamPeer)(nil)
 func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.ServeFunc {
 	var admitted *Admission
 	if p.belongsToSession(req) {
-		// At once: later requests depend on initialize.
+		// Admit it at once: later requests depend on initialize.
 		admitted = p.session.Admit(req, Delivery{Access: p.access, Back: back})
 	}
 	return func(ctx context.Context) (*protocol.Response, error) {
@@ -115,7 +115,7 @@ func (p *streamPeer) Admit(req *protocol.Request, back protocol.Back) lineio.Ser
 }
 
 // belongsToSession reports whether a request belongs to the session of the stream: it does not name
-// its revision, and the session is open or the request may precede that.
+// its revision, and the session is open or the request may precede its opening.
 func (p *streamPeer) belongsToSession(req *protocol.Request) bool {
 	if p.session == nil || rules.NamesRevision(req.Params) {
 		return false

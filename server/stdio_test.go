@@ -97,7 +97,7 @@ func message(t testing.TB, text []byte) protocol.Message {
 	return m
 }
 
-// response reads the next message: the response to id.
+// response reads the next message, which must be the response to id.
 func (w *wire) response(id string) *protocol.Response {
 	w.Helper()
 	m := w.next()
@@ -340,14 +340,14 @@ func TestStreamCancellation(t *testing.T) {
 		<-started
 		w.send(cancelLine("1"))
 		wantPart(t, "context ended with", fmt.Sprint(<-causes), "cancelled")
-		synctest.Wait() // it has returned, and tried to speak
+		synctest.Wait() // the handler has returned, and tried to send
 		select {
 		case cause := <-causes:
 			t.Fatalf(`"1" was cancelled too: %v`, cause)
 		default:
 		}
 		w.send(callLine("2", "x"))
-		w.succeeds("2") // nothing of 1 before it
+		w.succeeds("2") // no message of 1 precedes it
 		w.send(callLine("1", "x"))
 		w.succeeds("1") // the id is free
 		w.send(cancelLine(`"1"`), cancelLine(`"1"`))
@@ -356,7 +356,7 @@ func TestStreamCancellation(t *testing.T) {
 	})
 }
 
-// A request is cancelled whose notification waits for the client to read.
+// A request can be cancelled while its notification waits for the client to read.
 func TestCancellationOvertakesSlowReader(t *testing.T) {
 	for name, context := range map[string]func(context.Context) context.Context{
 		"context of the request": func(ctx context.Context) context.Context { return ctx },
@@ -383,7 +383,7 @@ func cancelUnread(t *testing.T, derive func(context.Context) context.Context) {
 	})
 	w := h.serve(t.Context(), nil)
 	w.send(callLine("1", "talk"))
-	synctest.Wait() // the first is being written, the second waits
+	synctest.Wait() // the first message is being written, the second waits
 	w.send(cancelLine("1"))
 	synctest.Wait()
 	wantEqual(t, "the result", describe(w.next()), protocol.NotifyProgress)
@@ -456,7 +456,7 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 }
 
 func TestEndOfInput(t *testing.T) {
-	// slow ignores its context.
+	// A slow tool ignores its context.
 	slow := func(d time.Duration) rawTool {
 		return func(context.Context, *server.ToolCall) (toolOutcome, error) {
 			time.Sleep(d) // the time of a test bubble
@@ -532,7 +532,7 @@ func TestStreamContext(t *testing.T) {
 			var got []string
 			for len(got) < 3 {
 				switch m := describe(w.next()); m {
-				case protocol.NotifyProgress, protocol.NotifyMessage: // may still make it
+				case protocol.NotifyProgress, protocol.NotifyMessage: // may still arrive
 				default:
 					got = append(got, m)
 				}
@@ -604,7 +604,7 @@ func TestUnreadOutput(t *testing.T) {
 	})
 }
 
-// The same with an OS pipe; ctx ends.
+// This is the same with an OS pipe; ctx ends.
 func TestUnreadPipe(t *testing.T) {
 	testkit.CheckLeaks(t)
 	h := newHarness(t, nil)

@@ -19,14 +19,14 @@ import (
 const (
 	defaultMaxSubscriptions = 10_000 // each holds a goroutine and, over HTTP, a connection
 	maxSubscribedResources  = 1000   // of one subscription; the acknowledgment leaves out the rest
-	// maxListenBytes limits the kept parameters of a subscription: all resources with usual URIs.
+	// maxListenBytes limits the kept parameters of a subscription. Usual URIs of all resources fit.
 	maxListenBytes    = 256 << 10
 	subscriptionRetry = 30 * time.Second // long, because subscriptions last for hours
 )
 
 // A hub notifies open subscriptions of changes.
 type hub struct {
-	listening *quota.Pool[protocol.Principal] // subscribers that are no sessions
+	listening *quota.Pool[protocol.Principal] // subscribers other than sessions
 
 	mu          sync.Mutex
 	subscribers map[*subscriber]struct{}
@@ -34,8 +34,8 @@ type hub struct {
 	closed      chan struct{} // closed when no subscription may go on
 
 	watched map[string]*watching // by URI
-	watches sync.WaitGroup       // those that have not stopped
-	life    context.Context      // of all that is watched
+	watches sync.WaitGroup       // watches that have not stopped
+	life    context.Context      // context of all watches
 	endLife context.CancelFunc
 }
 
@@ -53,10 +53,10 @@ func newHub(max int) *hub {
 // costs no more than a fast one: it learns once that a list changed.
 type subscriber struct {
 	principal protocol.Principal
-	filter    protocol.SubscriptionFilter // what was acknowledged
-	resources map[string]*Access          // by URI, with the access of those who subscribed
-	catalogs  []*Catalog                  // that it sees beside the server's own
-	wake      chan struct{}               // holds one; nil for sessions
+	filter    protocol.SubscriptionFilter // the acknowledged filter
+	resources map[string]*Access          // by URI, with the access of the subscribing request
+	catalogs  []*Catalog                  // catalogs besides the server's own
+	wake      chan struct{}               // has room for one; nil for sessions
 	changed   func()                      // of sessions: called when something is due
 	held      map[string]*watching        // by URI; may be nil
 
@@ -383,8 +383,8 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 	return nil
 }
 
-// mayLearn reports whether the client may know of the resource at uri. It is checked each time: a
-// principal may lose access. The acknowledgment reveals nothing: it names unknown resources, too.
+// mayLearn reports whether the client may know of the resource at uri. It is checked each time, as
+// a principal may lose access. The acknowledgment reveals nothing: it names unknown resources, too.
 func (l *announcer) mayLearn(uri string) bool {
 	if l.server.opts.Visible == nil && !l.server.resourceScopes.Load() {
 		return true

@@ -24,11 +24,11 @@ type listening struct {
 	h      *harness
 	id     string        // JSON text
 	hold   chan struct{} // nil: the client reads at once; else one value lets it read once
-	broken error         // what sending fails with
+	broken error         // error of sending
 
 	mu   sync.Mutex
-	got  []string // what was read: short name of the method, then the URI
-	raw  []string // the parameters
+	got  []string // what was read: short method names, then URIs
+	raw  []string // parameters of these messages
 	stop context.CancelFunc
 	done chan reply
 }
@@ -192,7 +192,7 @@ func TestListenRefuses(t *testing.T) {
 			}
 			var way back
 			req := messageOf(1, protocol.MethodListen, "{"+params+"}")
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // should it be accepted
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // if it is accepted
 			defer cancel()
 			response, _ := h.Handle(ctx, req, &way)
 			r := h.read(req, response)
@@ -208,7 +208,7 @@ func TestListenRefuses(t *testing.T) {
 		"notifications")
 }
 
-// Everything changes under subscriptions to something, everything and nothing.
+// Everything changes under subscriptions to some things, everything and nothing.
 func TestListenSendsWhatWasAskedFor(t *testing.T) {
 	const tools, prompts, resources = "tools/list_changed", "prompts/list_changed",
 		"resources/list_changed"

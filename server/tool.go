@@ -25,18 +25,18 @@ type Tool struct {
 	Icons       []protocol.Icon
 	Annotations *protocol.ToolAnnotations
 	Meta        protocol.Meta
-	// InputSchema describes the arguments; its type must be "object". Nil: inferred from the
-	// handler's input type or, without one, any object.
+	// InputSchema describes the arguments; its type must be "object". If nil, it is inferred from
+	// the handler's input type or, without one, any object.
 	InputSchema json.RawMessage
-	// OutputSchema describes structured content, which successful results must have. Nil: inferred
-	// from the handler's output type, if any.
+	// OutputSchema describes structured content, which successful results must have. If nil, it is
+	// inferred from the handler's output type, if any.
 	OutputSchema json.RawMessage
 	// Needs are required capabilities. A client that lacks any is refused before the handler runs,
 	// with an error that lists them. Questions are checked anyway, when they are asked.
 	Needs protocol.ClientCapabilities
 	// Scopes are all required: a request that lacks any is refused with a [*ScopeError] before
 	// Needs is checked. Over HTTP a serverhttp.Authority supplies the scopes of callers, who have
-	// none without it. The local caller, in process or on stdio, has all. Scopes hide nothing from
+	// none without it. The local caller (in process, stdio) has all. Scopes hide nothing from
 	// lists.
 	Scopes []string
 	// AcceptUnsolicited accepts answers without proof of a question; see [roundtrip.Call].
@@ -73,9 +73,9 @@ func (t *tool) entryKey() string { return t.definition.Name }
 // In unless t has one: fields are named and omitted as by encoding/json, required unless they omit
 // empty values, and described by a tag such as `jsonschema:"what it means"`. The tags of forms
 // apply: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format, enum,
-// enumTitles and default. An absent member with a default has it in In, not in call.Arguments.
-// Other constraints go into t.InputSchema, which is used unchanged. Invalid arguments never reach
-// the handler; the caller learns which field is wrong.
+// enumTitles and default. An absent member gets its default in In, not in call.Arguments. Other
+// constraints go into t.InputSchema, which is used unchanged. Invalid arguments never reach the
+// handler; the caller learns which field is wrong.
 //
 // AddTool may be called while the server runs. It panics, as registering with net/http does, if the
 // tool is invalid: no name or a taken one, no handler, an unusable type or schema, a misspelled
@@ -225,7 +225,7 @@ func (s *Server) handleTool(ctx context.Context, request *Request, t *tool,
 }
 
 // readArguments returns the arguments for the handler, without nulls that mean absent; a flow's
-// state stays bound to the original. Arguments of middleware must also be strict JSON.
+// state stays bound to the original. Arguments replaced by middleware must be strict JSON.
 func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawMessage, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments, checked = json.RawMessage("{}"), true
@@ -245,7 +245,7 @@ func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawM
 	return arguments, t.input.ValidateChecked(dropped)
 }
 
-// badArguments is a result, so that the model can correct itself (server/tools, "Error Handling").
+// badArguments returns a result, so that the model can correct it (server/tools, "Error Handling").
 func badArguments(err error) *protocol.CallToolResult {
 	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
 }

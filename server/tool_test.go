@@ -33,7 +33,7 @@ func orders(t *testing.T) (*harness, *[]order) {
 	return h, seen
 }
 
-// Integers that no decoder accepts are refused before raw tools, other spellings are not.
+// Integers that no decoder accepts do not reach raw tools, while other spellings do.
 func TestIntegersOfRawTools(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "raw", InputSchema: json.RawMessage(`{

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// An uriMatcher extracts the values of a URI template, in time linear in the length of the URI.
+// A uriMatcher extracts the values of a URI template, in time linear in the length of the URI.
 type uriMatcher struct {
 	names   []string
 	pattern *regexp.Regexp
@@ -75,7 +75,7 @@ func isVariable(name string) bool {
 	return true
 }
 
-// maxMatched limits matched URIs, at some 50 ns a byte and template, also for unknown clients.
+// maxMatched limits matched URIs, at some 50 ns a byte and template, even for unknown clients.
 const maxMatched = 16 << 10
 
 // matchURI returns the percent-decoded values. A URI with badly encoded values does not match.

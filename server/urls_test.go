@@ -80,7 +80,7 @@ func TestNoServerSendsAPersonAnywhere(t *testing.T) {
 
 func (style urlStyle) check(t *testing.T, era protocol.Era) {
 	link, named := "", `"login"`
-	if style.name == "push" { // which has no keys
+	if style.name == "push" { // pushed questions have no keys
 		named = `"push-1"`
 	}
 	h := newHarness(t, &server.Options{Roundtrip: roundtrip.Options{

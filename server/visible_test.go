@@ -36,7 +36,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 		ran = true
 		return []string{"v"}, nil
 	}
-	// The schema and the needs must not reveal it either.
+	// The schema and the needs must not reveal the tool either.
 	server.AddRawTool(h.Server, server.Tool{Name: "secret",
 		InputSchema: json.RawMessage(`{"type":"object","required":["a"]}`),
 		Needs:       protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}},
@@ -57,7 +57,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 	server.AddResource(h.Server, server.Resource{URI: "x:secret", Name: "a"}, read)
 	server.AddResourceTemplate(h.Server,
 		server.ResourceTemplate{URITemplate: "secret:{id}", Name: "a", Complete: complete}, read)
-	// It would reveal the hidden resource.
+	// This template would reveal the hidden resource.
 	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{id}", Name: "b"},
 		read)
 
@@ -186,7 +186,7 @@ func TestVisiblePanics(t *testing.T) {
 	}
 }
 
-// Principals see different definitions, so no description of the server is shared.
+// Principals see different definitions, so answers to server/discover are not shared.
 func TestDiscoverIsPrivateWithVisible(t *testing.T) {
 	h := newHarness(t, &server.Options{Visible: hideSecrets})
 	wantEqual(t, "cacheScope is",

@@ -128,7 +128,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 			defer enough()
 			done <- h.Shutdown(patience)
 		}()
-		// 2, 17, 32, 47 s
+		// progress after 2, 17, 32, 47 s
 		for _, value := range []string{"0.00048828125", "0.0006510416666666666", "0.000732421875",
 			"0.00078125"} {
 			c.expect(`"method":"notifications/progress"`,
@@ -143,7 +143,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 	})
 }
 
-// The surroundings of a call see its wait whatever context asks.
+// Code around a call sees its wait, whatever context the question uses.
 func TestForeignContextsTellOfTheWait(t *testing.T) {
 	for name, foreign := range map[string]bool{"in place": false,
 		"with a context of its own": true} {

@@ -117,7 +117,7 @@ func (s *Server) callStop(ctx context.Context, stop func(), uri string) {
 	}
 }
 
-// awaitWatch waits for Watch of w, which may be nil, so that no change after subscribing is missed.
+// awaitWatch waits for Watch of w, which may be nil, to miss no later change.
 func (h *hub) awaitWatch(ctx context.Context, w *watching) {
 	if w == nil {
 		return

@@ -51,7 +51,7 @@ func TestWatchDoesNotOverlap(t *testing.T) {
 		gone(second) // its Watch never begins
 		third, fourth := h.listen(t.Context(), `3`, toA), h.listen(t.Context(), `4`, toA)
 		wants()
-		proceed <- struct{}{} // stop
+		proceed <- struct{}{} // let stop return
 		wants("watch")
 		proceed <- struct{}{}
 		synctest.Wait()

@@ -27,7 +27,7 @@ func clientOf(call *server.Call) elicitation.SessionInfo {
 		Capabilities: call.Capabilities()}
 }
 
-// attach returns the router's session of a client, and a function that ends it if call-specific.
+// attach returns the router's session for a client, and a function that ends it if call-specific.
 func (g *Gateway) attach(
 	session *server.Session, info elicitation.SessionInfo,
 ) (*elicitation.Session, func(), error) {
@@ -65,8 +65,8 @@ func (g *Gateway) attach(
 	return attached, func() {}, nil
 }
 
-// begin registers a call on a connection with the router, until the function is called. ask puts
-// pushed questions to the client; nil: the upstream does not push.
+// begin registers a call on a connection with the router, until the returned function is called.
+// ask puts pushed questions to the client; nil means that the upstream does not push.
 func (g *Gateway) begin(ctx context.Context, session *server.Session,
 	info elicitation.SessionInfo, conn *connection, ask *asker,
 ) (*elicitation.Call, func(), error) {
@@ -125,7 +125,7 @@ func (a *asker) Ask(
 	select {
 	case <-a.ended:
 		if a.parked.Session() != nil {
-			<-ctx.Done() // withdrawn with the call: the delivery has not failed
+			<-ctx.Done() // the question is withdrawn with the call; the delivery has not failed
 		}
 	default:
 	}
@@ -172,14 +172,14 @@ func (c *connection) passOnVisitEnd(ctx context.Context, n *protocol.Notificatio
 	}
 }
 
-// A request is one client request, with all rounds in a session, and its returned questions.
+// A request is one client request and its returned questions; in a session it covers all rounds.
 type request struct {
 	gateway *Gateway
 	session *server.Session // nil in revision 2026-07-28
 	ctx     context.Context
 
 	mu    sync.Mutex
-	begun *elicitation.Call // nil: no question was returned
+	begun *elicitation.Call // nil: no question was returned yet
 	end   func()
 	open  map[string]*elicitation.Relayed // by the client's key
 }
@@ -251,7 +251,7 @@ func (r *request) completeQuestions(call *server.Call, conn *connection,
 	left := maps.Clone(asked)
 	var late error
 	complete := func(q *elicitation.Relayed, result *protocol.ElicitResult) {
-		if r.session != nil { // the server has kept the time, and progress may have extended it
+		if r.session != nil { // the server enforces the time, which progress may have extended
 			q.Expires = time.Time{}
 		}
 		if err := r.begun.CompleteRelayed(q, result); err != nil {

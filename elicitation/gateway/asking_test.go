@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A capability that the gateway withholds from the upstream is not asked of the client.
+// A client is not told to declare a capability that the gateway withholds from the upstream.
 func TestACapabilityThatIsNotPassedOnIsNotAskedOfTheClient(t *testing.T) {
 	srv := newServer(t, nil)
 	server.AddTool(srv, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{

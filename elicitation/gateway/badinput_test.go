@@ -27,7 +27,7 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 		want    string // what the upstream got
 		visible string // shown during each call
 		urls    bool   // the client supports URL mode
-		result  string // "": done
+		result  string // "" means "done"
 	}{
 		{name: "uses the id of a question again", call: func(c *rawCall) string {
 			c.ask(7, "one")
@@ -111,7 +111,7 @@ func TestAnUpstreamThatKeepsToNoRulesHarmsNoCall(t *testing.T) {
 	}
 }
 
-// A state is valid only for its caller at its upstream.
+// A state is valid only for its caller and its upstream.
 func TestNobodyElseContinuesACall(t *testing.T) {
 	u, other := startUpstream(t), startUpstream(t)
 	elsewhereToo := ops(other.url, protocol.Legacy)

@@ -49,7 +49,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkHop has eight callers, directly and through a gateway with log and metrics.
+// BenchmarkHop runs eight callers, directly and through a gateway with log and metrics.
 func BenchmarkHop(b *testing.B) {
 	url := serveTool(b, "plain", done)
 	for _, era := range bothEras {

@@ -21,9 +21,9 @@ import (
 // A flowState is a call's sealed state between rounds, bound to the caller and the request.
 type flowState struct {
 	relay.State
-	// Questions were returned by a modern upstream in the last round, by its keys.
+	// Questions are those that a modern upstream returned in the last round, by its keys.
 	Questions map[string]*elicitation.Relayed `json:"questions,omitempty"`
-	Login     *loginState                     `json:"login,omitempty"` // pending
+	Login     *loginState                     `json:"login,omitempty"` // the pending login
 }
 
 // callUpstream relays one leg of a client's request. params are for the upstream, without answers.
@@ -71,7 +71,7 @@ func (g *Gateway) callOnce(ctx context.Context, u *upstream, call *server.Call,
 	conn, release, err := g.connect(ctx, u, call)
 	if err != nil {
 		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeBusy {
-			g.noteFailedCall(ctx, u, err, err) // a limit is no failure
+			g.noteFailedCall(ctx, u, err, err) // reaching a limit is not a failure
 		}
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (g *Gateway) relayLeg(ctx context.Context, u *upstream, conn *connection, c
 	if err != nil {
 		return nil, err
 	}
-	state.Questions = nil // a login may come between, and keeps the state
+	state.Questions = nil // a login may come between, and keeps this state
 	*protocol.RetryOf(params) = retry
 	upstream, done := g.detach(ctx)
 	defer done()
@@ -298,7 +298,7 @@ func withProgress(ctx context.Context, wanted bool, waiting func() *server.Call)
 	})
 }
 
-// explain returns an upstream's error for the client: its own unchanged, others as a sentence.
+// explain returns an upstream's error for the client: its own unchanged, any other as a sentence.
 func (u *upstream) explain(err error) error {
 	if isMalformed(err) {
 		return &upstreamError{u.config.Name, "sent a response that cannot be read", err}
@@ -360,7 +360,7 @@ func (u *upstream) explainLack(call *server.Call, err error) error {
 			fmt.Sprintf("needs %s, which this gateway does not let it use", kept), nil}
 	case missing.IsZero():
 		return err
-	case call.Version.Era() == protocol.Legacy: // legacy has no code for it
+	case call.Version.Era() == protocol.Legacy: // legacy revisions have no code for it
 		return protocol.Errorf(protocol.CodeCannotAsk,
 			"the client does not support: %s; use a client that does", missing)
 	}

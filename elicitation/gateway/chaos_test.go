@@ -31,7 +31,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// takenLimit bounds the time until answers are with the call's owner, or refused.
+// takenLimit bounds the time until an answer is with the call's owner, or refused.
 const takenLimit = 2 * time.Second
 
 // A chaosFleet is three gateway and two upstream processes, their links, and the balancer.
@@ -39,19 +39,19 @@ type chaosFleet struct {
 	t         *testing.T
 	processes map[string]*servertest.Process // by name: a, b and c are gateways
 	settings  map[string]processSettings
-	links     map[string]map[string]*servertest.Link // of gateways, by destination
+	links     map[string]map[string]*servertest.Link // from gateways, by gateway and destination
 	file      string
 	transport *http.Transport
 	turn      atomic.Uint32
-	work      time.Duration // of every eighth call, after its last answer
+	work      time.Duration // how long every eighth call works after its last answer
 
 	open    atomic.Int64
 	slow    time.Duration // longest scheduling delay seen
-	retries sync.Map      // when each was sent
+	retries sync.Map      // when each retry was sent
 
 	mu       sync.Mutex
 	down     map[string]bool      // gateways that the balancer leaves out
-	troubled map[string]time.Time // when a process last died, stopped or was back
+	troubled map[string]time.Time // when a process last died, stopped or came back
 	killed   map[string]time.Time
 	counts   map[string]int
 	replies  []time.Duration // time until an older client got its 202
@@ -187,12 +187,12 @@ func chaosFaults() []fault {
 	}
 }
 
-// A route is where the requests of one call went.
+// A route records which gateways got the requests of one call.
 type route struct {
 	mu       sync.Mutex
 	gateways map[string]bool
-	first    string // that got the first request; of older clients: initialize
-	last     string // that got the last request
+	first    string // gateway that got the first request; for older clients, initialize
+	last     string // gateway that got the last request
 	opened   time.Time
 }
 
@@ -209,7 +209,7 @@ func (w *route) note(gateway string, first bool) {
 type balancer struct {
 	fleet *chaosFleet
 	only  string
-	route *route // nil: not recorded
+	route *route // nil: routes are not recorded
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -272,7 +272,7 @@ func (f *chaosFleet) count(what string) {
 	f.counts[what]++
 }
 
-// newClient returns a client. An older one answers by itself, a modern one by hand.
+// newClient returns a client. Older clients answer automatically, modern ones by hand.
 func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *client.Client {
 	transport, err := clienthttp.New("http://gateway.invalid/", &clienthttp.Options{
 		Header:     http.Header{"Authorization": {user}},
@@ -300,7 +300,7 @@ func (f *chaosFleet) newClient(era protocol.Era, user, only string, w *route) *c
 
 func think() { time.Sleep(time.Duration(100+rand.IntN(1000)) * time.Millisecond) }
 
-// answerTo returns a user's answer to a question, which identifies both.
+// answerTo returns a user's answer to a question, which names both.
 func (f *chaosFleet) answerTo(user, question string) string {
 	which, name, _ := strings.Cut(question, " of ")
 	name, _, _ = strings.Cut(name, " of ")
@@ -463,7 +463,7 @@ func (f *chaosFleet) judge(w *route, era protocol.Era, upstream string, in job,
 
 // TestChaos runs clients of both eras against upstreams of both eras through three gateways while
 // gateways are killed, stopped and partitioned, and upstreams restarted. No answer reaches another
-// call, no call of a living gateway is lost, and no older upstream runs one twice.
+// call, no call of a living gateway is lost, and no older upstream runs a call twice.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	clients, rounds, length, pause := 16, 3, 1800*time.Millisecond, 200*time.Millisecond

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// chaosVariable has the settings of a process of [TestChaos].
+// chaosVariable is the environment variable with the settings of a process of [TestChaos].
 const chaosVariable = "GATEWAY_TEST_CHAOS"
 
 // processSettings describe a gateway, or an upstream if File is set.
@@ -27,8 +27,8 @@ type processSettings struct {
 	Name     string            // of the gateway
 	Gateways map[string]string // URLs by name
 	Upstream map[string]string // URLs by name
-	File     string            // an upstream's notes
-	Address  string            // of a gateway
+	File     string            // file of an upstream's notes
+	Address  string            // listen address of a gateway
 }
 
 var upstreamEras = map[string]protocol.Era{"old": protocol.Legacy, "new": protocol.Modern}
@@ -112,7 +112,7 @@ func unlimited() roundtrip.Options {
 // A job is the argument of the tool of an upstream.
 type job struct {
 	Name string        `json:"name"`
-	Work time.Duration `json:"work"` // after the last answer
+	Work time.Duration `json:"work"` // how long it works after the last answer
 }
 
 // newUpstream serves a tool that asks twice. It notes each request, answer and end.
@@ -145,7 +145,7 @@ func (s *processSettings) newUpstream() (http.Handler, error) {
 	return serverhttp.New(srv, &serverhttp.Options{Limits: manySessions()})
 }
 
-// askTwice returns a tool that asks twice. It notes each answer and its end.
+// askTwice returns a tool that asks twice. The tool notes each answer and its own end.
 func askTwice(note func(what, name string)) func(
 	context.Context, *server.ToolCall, job) (outcome, error) {
 	return func(ctx context.Context, _ *server.ToolCall, in job) (outcome, error) {

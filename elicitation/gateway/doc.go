@@ -37,43 +37,43 @@
 //
 // Upstreams get the name and arguments of a call, its client's declared capabilities as far as
 // [Upstream.Refuse] allows, and the wanted log level: no metadata, header or token.
-// [Upstream.Credential] decides as whom the gateway speaks. Callers with one credential share lists
-// and announced changes.
+// [Upstream.Credential] decides which identity the gateway uses. Callers with one credential share
+// lists and announced changes.
 //
 // # Logins
 //
 // If an upstream requires a login, the call asks its user to visit a link, and continues
 // afterwards: see [Logins]. The link leads to the gateway, which lets only that user go on to the
 // authorization server. A client without URL elicitation gets an error that says what to do. A
-// login counts in all clients of the user. Until then they see the lists of the zero principal,
-// with the gateway's own credential; so do anonymous callers, unless Credential refuses them. A
-// subscription (subscriptions/listen) opened before a login follows these lists until the client
-// reopens it.
+// login is valid for all clients of the user. Before it they see the lists of the zero principal,
+// read with the gateway's own credential; so do anonymous callers, unless Credential refuses them.
+// A subscription (subscriptions/listen) opened before a login follows these lists until it is
+// reopened.
 //
 // # Questions
 //
 // Questions of upstreams go through the router of package elicitation, with its events, metrics and
 // texts; [Options.Elicitation] configures it. A question pushed by an older upstream waits in the
 // process that runs the call. One returned by an upstream of 2026-07-28 waits in no process: the
-// process that gets the answer ends it, and counts a timeout if it is late; a client that does not
-// return is not counted, see [elicitation.Relayed].
+// process that gets the answer ends the question, and counts a timeout if the answer is late; a
+// question whose client does not return is not counted, see [elicitation.Relayed].
 //
-// Answers count until Elicitation.Timeout. Then a waiting upstream gets "Elicitation timed out", as
-// does a client that answers later. A client's error to a returned question ends the call. A form
-// that cannot be checked is refused.
+// Answers are accepted until Elicitation.Timeout. Then a waiting upstream gets "Elicitation timed
+// out", as does a client that answers later. A client's error to a returned question ends the call.
+// A form that cannot be checked is refused.
 //
 // # What is not passed on
 //
-// Instructions of an upstream, which would address the model in the gateway's name, also about
-// other upstreams' tools: write your own in [Options.Server]. Extensions other than MCP Apps.
-// Changes of roots. A visit's completion (notifications/elicitation/complete) goes only to the
-// session that was asked; revision 2026-07-28 does not have it.
+// Instructions of an upstream are not passed on, because they would address the model in the
+// gateway's name, even about other upstreams' tools: write your own in [Options.Server]. Nor are
+// extensions other than MCP Apps, and changes of roots. A visit's completion
+// (notifications/elicitation/complete) goes only to the session that was asked; revision 2026-07-28
+// does not have it.
 //
 // Sessions: a call to an older upstream has a session of its own, which has served only this
 // caller. Successive calls mostly share one, concurrent calls never; all clients of a user share
 // sessions, as do all anonymous callers. A session ends after five idle minutes. The upstream may
-// lose session state between calls: have it key state by the caller, whom [Upstream.Credential]
-// names.
+// lose session state between calls: have it key state by the caller ([Upstream.Credential]).
 //
 // # Limits
 //

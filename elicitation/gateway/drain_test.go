@@ -80,7 +80,7 @@ func (c ignoredDeclines) Observe(_ context.Context, e event.Event) {
 	}
 }
 
-// A refusal that is passed on does not count as ignored.
+// A decline that the gateway passes on is not reported as ignored.
 func TestADeclineIsNoFalseAlarm(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		upstream := serveTool(t, "x", func(
@@ -107,7 +107,7 @@ func TestADeclineIsNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// A session is not cut off between successive calls.
+// A drain does not cut a session off between successive calls.
 func TestADrainWaitsForTheNextCallOfASession(t *testing.T) {
 	t.Parallel()
 	g, url := serveGateway(t, before(ops(startUpstream(t).url, 0)), nil)

@@ -32,7 +32,7 @@ func ExampleNew() {
 	log.Fatal(http.ListenAndServe("localhost:8080", handler))
 }
 
-// accounts are users' accounts at one upstream.
+// The type accounts holds users' accounts at one upstream.
 type accounts struct {
 	store   oauth.TokenStore // FileStore shares them between replicas
 	machine gateway.Credential
@@ -82,7 +82,7 @@ func ExampleLogins() {
 	log.Fatal(http.ListenAndServe("localhost:8080", mux))
 }
 
-// whoseBrowser stands for the host's login.
+// whoseBrowser stands in for the host's login.
 func whoseBrowser(w http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 	name, password, _ := r.BasicAuth()
 	if name != "alice" || password != "a password of hers" {

@@ -25,7 +25,7 @@ const (
 	whyStatus      failureKind = "http_status"  // an HTTP status without a message
 	whyMalformed   failureKind = "malformed"    // invalid answer
 	whySessionLost failureKind = "session_lost" // the upstream no longer knows the session
-	whyCredentials failureKind = "credentials"  // 401 or 403, or none for the caller
+	whyCredentials failureKind = "credentials"  // 401 or 403, or no credentials for the caller
 	whyQuestion    failureKind = "question"     // a question that must not be passed on
 	whyCapability  failureKind = "capability"   // the client lacks a required capability
 	whyError       failureKind = "error"        // the upstream answered with an error
@@ -47,7 +47,7 @@ type failure struct {
 	at     int   // offset of malformed JSON, else negative
 }
 
-// Interfaces of errors of packages client and clienthttp.
+// Interfaces that errors of packages client and clienthttp implement.
 type (
 	undeclared interface {
 		error

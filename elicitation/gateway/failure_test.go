@@ -52,7 +52,7 @@ func writeEvents(w http.ResponseWriter, texts ...string) {
 const aliveEvent = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"," +
 	"\"params\":{\"level\":\"debug\",\"data\":\"hunter2\"}}\n\n"
 
-// writeJSON writes a response; ID in it is the id of the request.
+// writeJSON writes a response in which the word ID is replaced by the request's id.
 func writeJSON(text string) func(http.ResponseWriter, *http.Request, json.RawMessage) {
 	return func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
@@ -228,7 +228,7 @@ func TestAClientThatCannotBeAskedIsToldWhatItLacks(t *testing.T) {
 	}
 }
 
-// A call cancelled by its client is no failure of the upstream.
+// A call cancelled by its client is not counted as a failure of the upstream.
 func TestACallThatIsGivenUpIsNoFault(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		running, ended := make(chan struct{}, 1), make(chan struct{}, 1)

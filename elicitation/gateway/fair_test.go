@@ -52,7 +52,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 		_, err := victim.CallTool(t.Context(), "ops_plain", nil)
 		return err
 	}
-	if err := plain(); err != nil { // now it is known that callers authenticate
+	if err := plain(); err != nil { // from now on it is known that callers authenticate
 		t.Fatal(err)
 	}
 	type open struct {
@@ -74,7 +74,7 @@ func testSchedule(t *testing.T, era protocol.Era, greedy string, seed uint64) {
 			_, _, _ = c.Begin(ctx, deployCall)
 		case n < 8:
 			_, _ = c.CallTool(t.Context(), "ops_plain", nil)
-		case len(questions) > 0: // answer one, of two
+		case len(questions) > 0: // answer one question, of two
 			i := random.IntN(len(questions))
 			q := questions[i]
 			questions = slices.Delete(questions, i, i+1)
@@ -140,7 +140,7 @@ func TestSubscriptionsHaveShares(t *testing.T) {
 	})
 }
 
-// A subscription that ends frees its share; one that several hold keeps it.
+// An ended subscription frees its share; one held by several clients keeps it for the next holder.
 func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "z")
@@ -152,12 +152,12 @@ func TestSubscriptionsGiveTheirRoomBack(t *testing.T) {
 		send        func(string) string
 		method, uri string
 	}{
-		{ann, protocol.MethodSubscribe, "ops+file:///a"}, // ann's share is one
+		{ann, protocol.MethodSubscribe, "ops+file:///a"}, // ann may hold one subscription
 		{ann, protocol.MethodSubscribe, "ops+file:///a"},
 		{bob, protocol.MethodSubscribe, "ops+file:///a"},
 		{ann, protocol.MethodSubscribe, "ops+file:///b"},
 		{bob, protocol.MethodSubscribe, "ops+file:///b"},
-		{ann, protocol.MethodUnsubscribe, "ops+file:///a"}, // bob has two now
+		{ann, protocol.MethodUnsubscribe, "ops+file:///a"}, // bob holds two now
 		{ann, protocol.MethodSubscribe, "ops+file:///c"},
 		{bob, protocol.MethodUnsubscribe, "ops+file:///b"},
 		{bob, protocol.MethodSubscribe, "ops+file:///b"},

@@ -34,21 +34,21 @@ type Gateway struct {
 	tracer    roundtrip.Tracer // nil: no tracing
 	logins    *logins
 	requests  atomic.Int64 // running, and may call upstreams
-	lastEnded atomic.Int64 // end of the last one in a session, in Unix nanoseconds
+	lastEnded atomic.Int64 // end of the last request in a session, in Unix nanoseconds
 	handler   atomic.Pointer[serverhttp.Handler]
 
-	life context.Context // of all upstream work
+	life context.Context // context of all upstream work
 	end  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that follow the lists
 }
 
 type limits struct {
-	entries     int // tools, prompts, resources and templates, each
-	connections int // for calls; 0: as many as calls, over HTTP
+	entries     int // limit for each of tools, prompts, resources and templates
+	connections int // limit for calls, see Options.MaxConnections
 	calls       int
 }
 
-// listTTL is how long clients may reuse lists: an upstream that was down may be back.
+// listTTL is how long clients may reuse lists. It is short: an upstream that was down may be back.
 const listTTL = 5 * time.Second
 
 // New returns a gateway and connects to its upstreams in the background, retrying those that are
@@ -153,7 +153,7 @@ func (g *Gateway) Shutdown(ctx context.Context) error {
 	if cut == nil {
 		cut = g.awaitRequests(ctx)
 	}
-	if h := g.handler.Load(); h != nil { // later legs are for another replica
+	if h := g.handler.Load(); h != nil { // later legs go to another replica
 		if err := h.Shutdown(ctx); cut == nil {
 			cut = err
 		}
@@ -212,7 +212,7 @@ func (g *Gateway) carrySpan(request context.Context) context.Context {
 	return g.tracer.CarrySpan(g.life, request)
 }
 
-// log writes an entry with the fields that fill adds, which may be called later.
+// log writes an entry with the fields that fill adds; fill may be called later.
 func (g *Gateway) log(level event.Level, name string, fill event.EntryFunc) {
 	if g.sink != nil && g.sink.Enabled(g.life, level) {
 		g.sink.Write(g.life, level, name, fill)

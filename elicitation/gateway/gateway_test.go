@@ -163,7 +163,7 @@ func TestKeysOfQuestionsAreNewInEachRound(t *testing.T) {
 	}
 }
 
-// A starting gateway makes first requests wait for the lists, also resumed ones.
+// A starting gateway makes first requests wait for the lists, including resumed requests.
 func TestTheFirstRequestsWaitForTheLists(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int64

@@ -70,7 +70,7 @@ func (u *upstreamServer) want(t *testing.T, calls, commits int64) {
 	}
 }
 
-// watch returns options of a server that shows f its requests.
+// watch returns options of a server that passes each of its requests to f, too.
 func watch(f func(req *server.Request)) *server.Options {
 	return &server.Options{Middleware: []server.Middleware{
 		func(next server.Handler) server.Handler {
@@ -142,7 +142,7 @@ func addResource(srv *server.Server, uri string) {
 	})
 }
 
-// addEcho registers a tool and a resource that name their reader.
+// addEcho registers a tool and a resource that return the caller's name.
 func addEcho(srv *server.Server, name string) {
 	addTool(srv, name, func(_ context.Context, call *server.ToolCall) (outcome, error) {
 		return server.Text("for " + call.Principal.Subject), nil
@@ -174,7 +174,7 @@ func serveHTTPWith(t testing.TB, srv *server.Server, opts *serverhttp.Options) s
 	return l.URL
 }
 
-// serve serves a handler until the end of a test, whatever it does then.
+// serve serves a handler until the test ends, and then cuts off its connections.
 func serve(t testing.TB, handler http.Handler) *httptest.Server {
 	t.Helper()
 	l := httptest.NewServer(handler)
@@ -186,7 +186,7 @@ func ops(url string, era protocol.Era) gateway.Upstream {
 	return gateway.Upstream{Name: "ops", Connect: gateway.HTTP(url, nil), Era: era}
 }
 
-// beforeConnect is u, with f before each connection to it.
+// beforeConnect returns u with f called before each connection to it.
 func beforeConnect(u gateway.Upstream, f func(c gateway.Credential) error) gateway.Upstream {
 	dial := u.Connect
 	u.Connect = func(ctx context.Context, c gateway.Credential) (protocol.Peer, error) {
@@ -206,7 +206,7 @@ func before(upstreams ...gateway.Upstream) *gateway.Options {
 	return &gateway.Options{Upstreams: upstreams}
 }
 
-// front serves a gateway before upstreams.
+// front serves a gateway in front of upstreams.
 func front(t testing.TB, upstreams ...gateway.Upstream) (url string) {
 	t.Helper()
 	return startGateway(t, before(upstreams...))
@@ -244,7 +244,7 @@ func serveGateway(
 func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 	t.Helper()
 	err := g.Close()
-	if err != nil && !strings.Contains(err.Error(), "process has ended") { // as a test wants it
+	if err != nil && !strings.Contains(err.Error(), "process has ended") { // a test may want it
 		t.Error(err)
 	}
 	listener.CloseClientConnections()
@@ -254,7 +254,7 @@ func stopGateway(t testing.TB, g *gateway.Gateway, listener *httptest.Server) {
 // byUser authenticates the user that a header names.
 var byUser = &serverhttp.Options{Authenticate: subjectOf}
 
-// An authorizer returns the credentials of a message, and has no others.
+// An authorizer is a function that returns a message's credentials; it has no others if refused.
 type authorizer func(clienthttp.Outgoing) (http.Header, error)
 
 func (f authorizer) Credentials(_ context.Context, o clienthttp.Outgoing) (http.Header, error) {
@@ -278,7 +278,7 @@ func logged(opts *gateway.Options, level zapcore.Level) *observer.ObservedLogs {
 type person struct {
 	mu     sync.Mutex
 	shown  []string
-	answer func(ctx context.Context, message string) *protocol.ElicitResult // nil: accepts
+	answer func(ctx context.Context, message string) *protocol.ElicitResult // nil means accept
 }
 
 func accepting(content any) *person {
@@ -288,7 +288,7 @@ func accepting(content any) *person {
 	}}
 }
 
-// silent is a person who calls asked, and waits until the one question is withdrawn.
+// silent returns a person who calls asked, and waits until the one question is withdrawn.
 func silent(asked func()) (p *person, withdrawn chan struct{}) {
 	withdrawn = make(chan struct{})
 	return &person{answer: func(ctx context.Context, _ string) *protocol.ElicitResult {
@@ -321,7 +321,7 @@ func agreeToVisit(context.Context, *client.URLQuestion) (*protocol.ElicitResult,
 	return client.Accept(nil)
 }
 
-// connect returns a person's client once it lists these tools.
+// connect returns a person's client once it sees these tools.
 func connect(
 	t testing.TB, url string, era protocol.Era, p *person, tools ...string,
 ) *client.Client {
@@ -358,7 +358,7 @@ func byHandAs(
 		Era: protocol.Modern}, tools...)
 }
 
-// connectUser returns a client of a user, "": anonymous.
+// connectUser returns a client of a user; an empty user is anonymous.
 func connectUser(
 	t testing.TB, url, user string, opts client.Options, tools ...string,
 ) *client.Client {
@@ -501,7 +501,7 @@ func answered(t *testing.T, p *client.Pending, content any) *client.Pending {
 	return &clone
 }
 
-// listen subscribes until the test ends. It returns the acknowledgment or refusal, and changes.
+// listen subscribes until the test ends. It returns the acknowledgment or refusal, and the changes.
 func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string, <-chan string) {
 	t.Helper()
 	acknowledged, changed := make(chan string, 10), make(chan string, 1000)
@@ -530,7 +530,7 @@ func listen(t *testing.T, c *client.Client, lists bool, uris ...string) (string,
 	return <-acknowledged, changed
 }
 
-// wantUpdate changes an upstream resource until that is announced.
+// wantUpdate changes an upstream resource until the change is announced.
 func wantUpdate(t *testing.T, srv *server.Server, uri string, updated <-chan string) {
 	t.Helper()
 	for deadline := time.After(10 * time.Second); ; {
@@ -597,7 +597,7 @@ type message struct {
 	}
 }
 
-// readMessage leaves the body to be read again.
+// readMessage decodes the body, and leaves it to be read again.
 func readMessage(r *http.Request) (m message) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))

@@ -45,7 +45,7 @@ func TestAnUpstreamThatOffersTooMuchIsCut(t *testing.T) {
 	opts := before(ops(serveHTTP(t, srv), 0))
 	logs := logged(opts, zap.WarnLevel)
 	c := connect(t, startGateway(t, opts), 0, &person{}, "ops_tool-999")
-	eventually(func() bool { // it is read again
+	eventually(func() bool { // the list is read again
 		addTool(srv, "x", done)
 		srv.RemoveTool("x")
 		return lists.Load() > 1
@@ -154,7 +154,7 @@ func TestAnUpstreamThatDiesInMidQuestionEndsTheCall(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	await(t, withdrawn, "the question of the session is still asked")
-	time.Sleep(time.Second) // the other call's has died, too
+	time.Sleep(time.Second) // the other call's process has died, too
 	result, next, err := c.Resume(t.Context(), answered(t, pending, target{"production"}))
 	if err != nil || next != nil {
 		t.Fatalf("got %v, %v", next, err)

@@ -70,7 +70,7 @@ func (l *ledger) series(t *testing.T) map[string]float64 {
 	return all
 }
 
-// wantSums checks that all questions have ended or are pending.
+// wantSums checks that every question is counted as ended or pending.
 func wantSums(t *testing.T, series map[string]float64) {
 	t.Helper()
 	var requests, accounted float64
@@ -89,7 +89,7 @@ func wantSums(t *testing.T, series map[string]float64) {
 	}
 }
 
-// events takes the entries about questions, without variable parts.
+// events takes the entries about questions out of the log, without variable parts.
 func (l *ledger) events() (lines []string) {
 	for _, e := range l.logs.TakeAll() {
 		if !strings.HasPrefix(e.Message, "elicitation.") {
@@ -129,7 +129,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 			name   string
 			answer formFunc // nil: the client cannot be asked
 			want   string
-			text   string // that the client gets
+			text   string // text that the client gets
 		}{
 			{"accept", fillAfter(0), "created|delivered|completed action=accept", `"ann"`},
 			{"decline", answers(client.Decline(), nil),
@@ -152,7 +152,7 @@ func TestEveryQuestionIsInOneLedger(t *testing.T) {
 				"ops_x")
 			var got string
 			want := c.want
-			if c.name == "error" && modern { // which cannot send one
+			if c.name == "error" && modern { // a modern client cannot send an error
 				content := `"` + strings.Repeat("x", 1<<20) + `"` // over the limit
 				if relayed {
 					content = "5" // invalid
@@ -214,7 +214,7 @@ func askedBy(t *testing.T, response string) (key, state string) {
 	return key, r.Result.RequestState
 }
 
-// Only the process that gets an answer counts it: as completed, or if late as timed out.
+// Only the process that gets an answer counts it: as completed, or as timed out if it is late.
 func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestNoQuestionIsBothCompletedAndTimedOut(t *testing.T) {
 					t.Errorf("got %s", got)
 				}
 			}
-			time.Sleep(1200 * time.Millisecond) // no process still knows it
+			time.Sleep(1200 * time.Millisecond) // no process still knows the question
 			asked, answered := books[0].series(t), books[1].series(t)
 			t.Log(asked, answered)
 			if len(asked) != 1 || asked["elicitation_requests_total"] != 1 {

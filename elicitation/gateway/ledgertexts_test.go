@@ -33,14 +33,14 @@ func fillAfter(wait time.Duration) formFunc {
 	}
 }
 
-// Failed pushed questions get the specification's code, which is also logged, and text.
+// Upstreams get the specification's code and text for failed pushed questions. The code is logged.
 func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	ask, form := fmt.Sprintf(rawAsk, "8", "Who?"), fillAfter(0)
 	for _, c := range []struct {
 		name, ask string
 		client    client.Options
 		asks      elicitation.Options
-		error     string // for the upstream
+		error     string // for the upstream, as text
 		events    string
 	}{
 		{"timeout", ask, client.Options{ElicitForm: fillAfter(700 * time.Millisecond)},
@@ -78,7 +78,7 @@ func TestUpstreamsReadTheTextsOfTheSpecification(t *testing.T) {
 	}
 }
 
-// A question without an open call is rejected: no client is asked, and it is no request.
+// A question without an open call is rejected: no client is asked, and no request is counted.
 func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		u := newRaw(nil)
@@ -110,7 +110,7 @@ func TestAQuestionWithoutACallReachesNobody(t *testing.T) {
 	})
 }
 
-// A question's entries have its id, connection, client, and at the end action and duration.
+// Entries of a question have its id, connection and client, and at the end action and duration.
 func TestEntriesOfAQuestionSayWhoWasAskedAndHowLong(t *testing.T) {
 	const thinks = 200 * time.Millisecond
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
@@ -158,7 +158,7 @@ func TestAQuestionThatIsWithdrawnIsCounted(t *testing.T) {
 		c.ask(8, "Who?")
 		<-withdrawn
 		c.event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}`)
-		time.Sleep(100 * time.Millisecond) // so that its end is not that of the call
+		time.Sleep(100 * time.Millisecond) // so that the question does not end with the call
 	})
 	for _, c := range []struct {
 		name, upstream, by string

@@ -26,21 +26,21 @@ import (
 )
 
 // Logins let users log in at upstreams with their browsers (client/elicitation, "URL Mode
-// Elicitation for OAuth Flows"). This applies to upstreams whose credential has as Authorizer an
-// [oauth.Source] without Interaction, whose RedirectURI is URL or below it. For the same caller
-// Credential must return the same Source, or one with the same store and Account.
+// Elicitation for OAuth Flows"). This applies to upstreams whose credential's Authorizer is an
+// [oauth.Source] that has no Interaction and whose RedirectURI is URL or a path below it. For the
+// same caller Credential must return the same Source, or one with the same store and Account.
 type Logins struct {
-	// URL reaches [Gateway.LoginHandler]: https, or http to this machine, no query or fragment.
+	// URL is where [Gateway.LoginHandler] is: https, or http to this machine, no query or fragment.
 	URL string
 	// Visitor identifies the user of a browser by the host's own login, such as a cookie. Only the
-	// principal whose call led to the login may go on, so that nobody logs in for another. For an
-	// unknown browser Visitor responds itself, for example with a login page, and returns false.
-	// Calls may overlap.
+	// principal whose call led to the login may go on, so that nobody logs in for somebody else.
+	// For an unknown browser Visitor responds itself, for example with a login page, and returns
+	// false. Calls may overlap.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
 }
 
 const (
-	// linkTime is the lifetime of a login link, as of an [oauth.Login].
+	// linkTime is the lifetime of a login link, and of an [oauth.Login].
 	linkTime = 15 * time.Minute
 	// maxLinkBytes bounds a link, which becomes a cookie: browsers take 4096 bytes.
 	maxLinkBytes = 3800
@@ -49,9 +49,9 @@ const (
 	cookiePrefix = "rondo_login_"
 )
 
-// logins are failed logins. The rest is sealed in links and cookies, for use at any replica.
+// The type logins has the failed logins. The rest is sealed in links and cookies, for any replica.
 type logins struct {
-	config *Logins // nil: no logins
+	config *Logins // nil: logins are disabled
 	sealer keys.Sealer
 
 	mu     sync.Mutex
@@ -81,7 +81,7 @@ func newLogins(opts *Options) (*logins, error) {
 	return l, nil
 }
 
-// A loginLink is a login that a user was asked for. It holds secrets of the login.
+// A loginLink is the content of a link to a login, with secrets of the login.
 type loginLink struct {
 	Purpose  string       `json:"purpose"`
 	ID       string       `json:"id"`
@@ -90,7 +90,7 @@ type loginLink struct {
 	Login    *oauth.Login `json:"login"`
 	Ends     time.Time    `json:"ends"`
 
-	upstream *upstream // of the browser that presented it
+	upstream *upstream // set when a browser presents the link
 	caller   protocol.Principal
 }
 
@@ -122,13 +122,13 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is a request that an upstream refused for its credentials.
+// An unhandled is the error for a request that an upstream refused for its credentials.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }
 func (e *unhandled) Unwrap() error { return e.cause }
 
-// A loginNeeded is an unhandled request whose user has to log in.
+// A loginNeeded is the error for an unhandled request whose user has to log in.
 type loginNeeded struct {
 	source *oauth.Source
 	cause  *oauth.LoginRequiredError
@@ -248,7 +248,7 @@ func (g *Gateway) beginLogin(ctx context.Context, u *upstream, caller protocol.P
 	return &loginState{LinkID: v.ID, Link: link, Before: before}, nil
 }
 
-// awaitLogin waits for the login of a call. The result asks for it again; nil: go on.
+// awaitLogin waits for the login of a call. A result asks for the login again; nil means go on.
 func (g *Gateway) awaitLogin(
 	ctx context.Context, u *upstream, call *server.Call, state flowState,
 ) (protocol.Result, error) {

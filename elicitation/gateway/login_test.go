@@ -29,7 +29,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A loginSite is a gateway before an upstream that requires a login of each user.
+// A loginSite is a gateway in front of an upstream that requires a login of each user.
 type loginSite struct {
 	url      string // of the gateway
 	host     string // of the login pages
@@ -41,7 +41,7 @@ type loginSite struct {
 	commits []string // subjects of the calls that were confirmed
 }
 
-// tokenOf is a gateway client's token.
+// tokenOf returns a user's token at the gateway.
 func tokenOf(name string) string { return "token-of-" + name + "-at-the-gateway" }
 
 func whoIs(r *http.Request) (protocol.Principal, error) {
@@ -88,7 +88,7 @@ func (s *loginSite) serve(
 	s.url = s.startGateway(t, era, change)
 }
 
-// startGateway serves a gateway. The login pages are the first one's.
+// startGateway serves a gateway. All gateways share the first gateway's login pages.
 func (s *loginSite) startGateway(
 	t *testing.T, era protocol.Era, change func(*gateway.Options),
 ) (endpoint string) {
@@ -115,7 +115,7 @@ func (s *loginSite) startGateway(
 	return listener.URL + "/mcp"
 }
 
-// credentials are the users' at the upstream, each with its own Source.
+// credentials returns the users' credentials at the upstream, each with its own Source.
 func (s *loginSite) credentials() func(
 	context.Context, protocol.Principal) (gateway.Credential, error) {
 	var mu sync.Mutex
@@ -156,7 +156,7 @@ type visitingPerson struct {
 	person
 	name  string
 	site  *loginSite
-	links []string // that were shown
+	links []string // links that were shown
 	visit func(link string)
 }
 
@@ -297,7 +297,7 @@ func TestALinkToALoginIsForOnePersonAndOneBrowser(t *testing.T) {
 		t.Errorf("%d visits came to the authorization server", n)
 	}
 
-	// Alice consents in her browser, and the response is opened in others.
+	// Alice consents in her browser, and the response is opened in other browsers.
 	browser := newBrowser(t, s.url, "alice")
 	var callback string
 	browser.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
@@ -396,7 +396,7 @@ func TestALoginThatDoesNotHappenEndsTheCall(t *testing.T) {
 	}
 }
 
-// TestALoginThatEndsWithinACall: the user answers, and must log in again before the answer counts.
+// In TestALoginThatEndsWithinACall a user's answer counts only after another login.
 func TestALoginThatEndsWithinACall(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		s := startLoginSite(t, upstreamEra, nil)
@@ -421,20 +421,20 @@ func TestALoginThatEndsWithinACall(t *testing.T) {
 	})
 }
 
-// TestALoginIsFinishedByAnotherReplica: the call waits at one, the browser comes to the other.
+// In this test the call waits at one replica, and the browser comes to the other.
 func TestALoginIsFinishedByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	ring := keys.EphemeralKeyring()
 	share := func(o *gateway.Options) { o.Server.Roundtrip.Sealer = ring }
 	s := startLoginSite(t, 0, share)
-	p := s.newPerson(t, "alice") // whose browser comes to the first
+	p := s.newPerson(t, "alice") // her browser comes to the first gateway
 	s.url = s.startGateway(t, 0, share)
 	wantText(t, p.connect(t, 0, nil), "docs_whoami", "at the upstream you are alice-at-docs")
 	p.wantShown(t, 1, 1)
 	s.wantCommits(t, "alice-at-docs")
 }
 
-// If an upstream refuses the result's stream, the call may have run.
+// If an upstream refuses the result's stream, the call may have run, and is not made again.
 func TestACallWhoseStreamIsRefusedIsNotMadeAgain(t *testing.T) {
 	forEachEra(t, func(t *testing.T, era protocol.Era) {
 		s := newLoginSite(t)

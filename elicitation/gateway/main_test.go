@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// serveStdio makes this program a stdio server.
+// serveStdio is the environment variable that makes this program a stdio server.
 const serveStdio = "GATEWAY_TEST_SERVE_STDIO"
 
 func TestMain(m *testing.M) {

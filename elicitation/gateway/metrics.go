@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// metrics of parked calls and upstream failures, which neither server nor router sees.
+// The type metrics covers parked calls and upstream failures, which server and router do not see.
 type metrics struct {
 	parked   event.Instrument
 	resumes  func(outcome string) event.Instrument

@@ -34,7 +34,7 @@ func TestASecondClaimIsRefused(t *testing.T) {
 			t.Errorf("%q with %q: got %v, want %s", c.upstream, c.unprefixed, err, c.want)
 		}
 	}
-	if _, err := claims.Add("other", []string{"_x", "x"}); err != nil { // claimed nothing
+	if _, err := claims.Add("other", []string{"_x", "x"}); err != nil { // the failed Add had no effect
 		t.Error(err)
 	}
 }

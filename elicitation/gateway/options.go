@@ -22,37 +22,38 @@ import (
 // Options configure a [Gateway].
 type Options struct {
 	// Server configures the client side: name, keys, middleware, limits. The gateway declares what
-	// it publishes. Zero values are the server's defaults, except Roundtrip.Limits.Rounds, 32, and
-	// ListTTL, 5 s. Roundtrip.RestartExpired is refused.
+	// it publishes. Zero values are the server's defaults, except that Roundtrip.Limits.Rounds is
+	// 32 and ListTTL 5 s. Roundtrip.RestartExpired is refused.
 	Server    server.Options
 	Upstreams []Upstream // at least one, with different names
 	Logins    *Logins    // nil: calls that need a login fail
 	// MaxCalls limits running calls to upstreams that push questions, including those that wait for
-	// a person. 0: 1,000, negative: no limit. A call over the limit is refused with
-	// [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes longer than one
-	// question, including people's time.
+	// a person. 0 means 1,000; a negative value means no limit. A call over the limit is refused
+	// with [protocol.CodeBusy] before the upstream is called. A call may take 5 minutes longer than
+	// one question, including people's time.
 	MaxCalls int
-	// MaxCallsPerPrincipal limits them per authenticated principal. 0: 64, negative: no limit. If
-	// some callers authenticate, anonymous ones share three quarters of MaxCalls.
+	// MaxCallsPerPrincipal limits these per authenticated principal. 0 means 64; negative means no
+	// limit. If some callers authenticate, anonymous ones share three quarters of MaxCalls.
 	MaxCallsPerPrincipal int
-	// MaxConnections limits the call connections to one upstream. 0: MaxCalls over HTTP, 64 where
-	// each is a process. An authenticated principal may use a quarter of them; if some callers
-	// authenticate, anonymous ones share three quarters. A call over the limit is refused with
-	// [protocol.CodeBusy]. It also limits the credentials whose lists are kept on a connection,
-	// evicting the least recently used. Set it above the number of users with own credentials
-	// within five minutes: beyond it, lists are read and processes started in each call.
+	// MaxConnections limits the call connections to one upstream. 0 means MaxCalls over HTTP, and
+	// 64 where each connection is a process. An authenticated principal may use a quarter of them;
+	// if some callers authenticate, anonymous ones share three quarters. A call over the limit is
+	// refused with [protocol.CodeBusy]. MaxConnections also limits how many credentials have a
+	// connection that keeps their lists; the least recently used loses it. Set it above the number
+	// of users with own credentials in five minutes: beyond it, calls read lists and start
+	// processes.
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
 	// Zero values are the router's defaults, except: Timeout is Server.Roundtrip.HumanTimeout, or
-	// 10 minutes, and replaces it; MinHumanTime is that of Server.Roundtrip; MaxPending is
-	// MaxCalls, MaxPerPrincipal MaxCallsPerPrincipal; Log and Metrics are the gateway's.
+	// 10 minutes, and replaces HumanTimeout; MinHumanTime is that of Server.Roundtrip; MaxPending
+	// is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log and Metrics are the gateway's.
 	// AllowSecrets adds to [Upstream].Secrets. Validation is always [elicitation.ValidateEnforce],
 	// because the gateway's server checks what it asks.
 	Elicitation elicitation.Options
 	Log         event.LogSink // entries about upstreams and what they publish; nil: none
 	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and
 	// elicitation_parked, elicitation_resumes_total by outcome, and
-	// elicitation_upstream_failures_total by upstream and why. Nil: none.
+	// elicitation_upstream_failures_total by upstream and why. Nil disables metrics.
 	Metrics event.MetricSink
 
 	// Set by tests only. 0: see maxEntries and answerTime.
@@ -73,10 +74,10 @@ type Upstream struct {
 	// connections, lists and subscriptions, so a key must cover everything that the credential
 	// admits. It is called for lists too, and must be quick. The zero principal is the gateway
 	// itself. An error refuses the call; a [*protocol.Error] goes to the client unchanged. Callers
-	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil: all
-	// share one connection without credentials.
+	// whose credentials are missing or cannot read the lists see the gateway's own lists. Nil means
+	// that all callers share one connection without credentials.
 	Credential func(ctx context.Context, caller protocol.Principal) (Credential, error)
-	// Unprefixed tools and prompts keep their names, which are reserved even while it is down.
+	// Unprefixed tools and prompts keep their names, reserved even while the upstream is down.
 	Unprefixed []string
 	// Refuse lists the kinds of questions that the upstream may not ask. Others are declared to it
 	// if the client of the call has declared them.
@@ -93,7 +94,7 @@ type Credential struct {
 }
 
 // HTTP returns the Connect function of an upstream at a URL (basic/transports/streamable-http). A
-// credential's Authorizer replaces that in opts, which may be nil.
+// credential's Authorizer replaces the one in opts; opts may be nil.
 func HTTP(
 	url string, opts *clienthttp.Options,
 ) func(context.Context, Credential) (protocol.Peer, error) {
@@ -110,7 +111,7 @@ func HTTP(
 }
 
 const (
-	// answerTime is a call's limit beyond one question: the upstream works, too.
+	// answerTime is a call's limit in addition to one question's: the upstream works, too.
 	answerTime = 5 * time.Minute
 	// maxEntries bounds each kind of an upstream's entries. More are left out and logged once.
 	maxEntries = 1000
@@ -173,14 +174,14 @@ func claimNames(opts *Options) ([]*upstreamNames, error) {
 // one more per concurrent call. Idle processes end after five to six minutes, with their children
 // where there are process groups.
 //
-// Its environment has basics such as PATH and HOME, and no secrets of the gateway. To change it,
-// write a function that calls [client.Command].
+// The program's environment has basics such as PATH and HOME, and no secrets of the gateway. To
+// change it, write a function that calls [client.Command].
 func Command(
 	name string, args ...string,
 ) func(context.Context, Credential) (protocol.Peer, error) {
 	return func(context.Context, Credential) (protocol.Peer, error) {
 		cmd := exec.Command(name, args...)
-		cmd.Env = []string{} // not nil, which means everything
+		cmd.Env = []string{} // not nil, which would mean the whole environment
 		for _, variable := range []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM",
 			"LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE",
 			"COMSPEC", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PATHEXT",

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// startParking serves a gateway before a legacy upstream and returns a client that answers by hand.
+// startParking serves a gateway for a legacy upstream. Its client answers by hand.
 func startParking(t *testing.T, change func(*gateway.Options)) (*upstreamServer, *client.Client) {
 	t.Helper()
 	u := startUpstream(t)
@@ -49,7 +49,7 @@ func startForTwo(t *testing.T, era protocol.Era, upstream string) (url string) {
 	return url
 }
 
-// TestFlowsAreNotCrossed: two users, many concurrent calls (clients take 100 questions).
+// In TestFlowsAreNotCrossed two users make many concurrent calls (a client takes 100 questions).
 func TestFlowsAreNotCrossed(t *testing.T) {
 	calls := 20
 	if testkit.Soak {
@@ -164,7 +164,7 @@ func TestACallThatIsGivenUpLeavesItsConnectionToNobody(t *testing.T) {
 	upstream := startRaw(t, func(c *rawCall) {
 		if c.calls.Load() == 1 {
 			begun <- struct{}{}
-			c.takeAnswer() // none comes: the client leaves
+			c.takeAnswer() // no answer comes: the client leaves
 		}
 	})
 	var opened atomic.Int64

@@ -102,7 +102,7 @@ func drain(updates <-chan string) {
 	}
 }
 
-// Clients get changes only of their subscribed resources, also after a stream broke.
+// Clients get changes only of their subscribed resources, even after a stream broke.
 func TestChangesOfAResourceReachWhoSubscribed(t *testing.T) {
 	forEachPairing(t, func(t *testing.T, clientEra, upstreamEra protocol.Era) {
 		srv, l := startChanging(t)
@@ -235,7 +235,7 @@ func TestQuestionsLeftOpenLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// URLs in an upstream's error are subject to the same rules.
+// URLs in an upstream's error are subject to the same rules as those in questions.
 func TestURLsInErrorsOfUpstreamsAreNotPassedOn(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		upstream := ops(startRaw(t, func(c *rawCall) {

@@ -24,7 +24,7 @@ import (
 // A scripted legacy upstream answers each method with a result, or the member "error".
 type scripted struct {
 	mu        sync.Mutex
-	answers   map[string]string // NEXT in them is a new number
+	answers   map[string]string // by method; NEXT in an answer is a new number
 	requests  int
 	sessions  int
 	lost      int  // sessions up to this one are lost
@@ -82,7 +82,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const scriptedInitialize = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` +
 	`"resources":{}},"serverInfo":{"name":"scripted","version":"1"}}`
 
-// startScripted serves a gateway before an upstream u with these answers, and returns its log.
+// startScripted serves a gateway for an upstream u with these answers, and returns its log.
 func startScripted(t *testing.T, answers map[string]string) (
 	s *scripted, url string, log *observer.ObservedLogs) {
 	t.Helper()
@@ -95,7 +95,7 @@ func startScripted(t *testing.T, answers map[string]string) (
 	return s, startGateway(t, opts), log
 }
 
-// rawTools returns the raw definitions that a client sees, once there is one of a name.
+// rawTools returns the raw definitions that a client sees, once a tool of that name is there.
 func rawTools(t *testing.T, url, name string) (tools map[string]map[string]any) {
 	t.Helper()
 	connect(t, url, protocol.Legacy, &person{}, name)
@@ -232,7 +232,7 @@ func TestResultsThatBreakTheirSchemaArePassedOn(t *testing.T) {
 	}
 }
 
-// One bad entry of a list, or a broken end, affects no other entry, and is logged once.
+// One bad entry of a list, or a truncated list, affects no other entry, and is logged once.
 func TestOneBadEntryCostsItself(t *testing.T) {
 	named := func(name string) string {
 		return `{"tools":[{"name":"` + name + `","inputSchema":{}},` + goodTool + `]}`
@@ -335,7 +335,7 @@ func TestAppsAreOfferedWhereTheClientHasThem(t *testing.T) {
 	})
 }
 
-// A lost session is reopened if nothing ran; else the client learns whether the tool may have.
+// A lost session is reopened if nothing ran; else the client learns that the tool may have run.
 func TestALostSessionIsOpenedAnew(t *testing.T) {
 	const unrun, mayHaveRun = "Nothing ran", "What the tool did is not known"
 	for name, test := range map[string]struct {
@@ -378,7 +378,7 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 	for name, test := range map[string]struct {
 		era    protocol.Era
 		limit  time.Duration // of the call
-		leaves bool          // the client, while the call runs
+		leaves bool          // the client leaves while the call runs
 	}{
 		"modern client leaves": {protocol.Modern, 0, true},
 		"legacy client leaves": {protocol.Legacy, 0, true},
@@ -394,11 +394,11 @@ func TestACallThatIsGivenUpIsCancelledUpstream(t *testing.T) {
 				if test.leaves {
 					leave()
 				}
-				<-t.Context().Done() // keeps running
+				<-t.Context().Done() // the tool keeps running
 			})
 			l := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if m := readMessage(r); m.Method == protocol.NotifyCancelled {
-					time.Sleep(100 * time.Millisecond) // else the next message overtakes it
+					time.Sleep(100 * time.Millisecond) // otherwise the next message overtakes it
 					heard <- "cancelled " + string(m.Params.RequestID)
 				}
 				if r.Method == http.MethodDelete {

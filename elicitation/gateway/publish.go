@@ -26,7 +26,7 @@ const (
 	rereadTime   = time.Minute // between readings, if the upstream announces no changes
 )
 
-// published has a view's definitions, and those left out, as digests. Used by its goroutine only.
+// A published has digests of a view's definitions, including omitted ones. Its goroutine owns it.
 type published struct{ tools, prompts, resources, templates digests }
 
 type digests struct {
@@ -63,7 +63,7 @@ func (v *view) keepPublished(ctx context.Context) {
 			cause = e.cause // more detailed than the client's error
 		}
 		failed := u.gateway.countFailure(ctx, u, err)
-		if v != u.own { // perhaps a user's credentials
+		if v != u.own { // the credentials may be a user's
 			level = event.LevelInfo
 		}
 		v.log(level, "gateway.upstream_down", func(out event.Encoder) {
@@ -100,7 +100,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	if err != nil {
 		return err
 	}
-	// Some servers list asking tools only for such clients. Without calls, questions are refused.
+	// Some servers list asking tools only for such clients. Without a call, questions are refused.
 	key := connectionKey{credential.Key, u.capabilities(protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true, Context: true},
@@ -317,7 +317,7 @@ func (v *view) addTool(name string, t *protocol.Tool) {
 	}
 	if json.Unmarshal(t.Extra["execution"], &execution) == nil &&
 		execution.TaskSupport == "required" { // tasks are not relayed
-		panic("it can only be called as a task") // as the server panics
+		panic("it can only be called as a task") // like the server for invalid definitions
 	}
 	u, upstreamName, definition := v.upstream, t.Name, *t
 	definition.Name = name

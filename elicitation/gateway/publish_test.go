@@ -65,7 +65,7 @@ func TestAGatewayThatFailsLeavesNoMetricsBehind(t *testing.T) {
 		t.Fatal("no error")
 	}
 	registry.Unregister(taken)
-	opts.Server.Roundtrip.Observer = event.Observers() // is refused
+	opts.Server.Roundtrip.Observer = event.Observers() // New refuses it
 	if _, err := gateway.New(opts); err == nil {
 		t.Fatal("no error")
 	}
@@ -219,7 +219,7 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One for the credential's lists, and one for calls.
+	// One connection is for the credential's lists, the other for calls.
 	want := map[string]int{"key of ": 1, "key of ann": 2, "key of bob": 2}
 	if !maps.Equal(opened, want) {
 		t.Errorf("opened %v, want %v", opened, want)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Frames of an upstream made by hand: a form, a URL, and its tool's result.
+// Hand-made frames of an upstream: a form, a URL, and its tool's result.
 const (
 	rawAsk = `{"jsonrpc":"2.0","id":%v,"method":"elicitation/create","params":{"message":"%v",` +
 		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`
@@ -23,11 +23,11 @@ const (
 )
 
 type rawUpstream struct {
-	call    func(c *rawCall) // of its tool; nil: returns "done"
+	call    func(c *rawCall) // handles calls of the tool; nil returns "done"
 	answers chan string
 	calls   atomic.Int64
 
-	tool   string      // "": x
+	tool   string      // "" means x
 	pushed chan string // events of the sessions' streams, one each; nil: no streams
 }
 

@@ -27,7 +27,7 @@ type replica struct {
 	frozen   atomic.Bool // accepts connections without answering
 }
 
-// startReplicas starts two gateway processes with a legacy upstream and a shared state store.
+// startReplicas starts two gateway processes for a legacy upstream and a shared state store.
 func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 	t.Helper()
 	u = startUpstream(t)
@@ -70,7 +70,7 @@ func startReplicas(t *testing.T) (u *upstreamServer, a, b *replica) {
 	return u, a, b
 }
 
-// wantLost wants a call unknown to its owner to be refused, and not repeated.
+// wantLost checks that a call unknown to its owner is refused, and not repeated.
 func wantLost(t *testing.T, u *upstreamServer, at *replica, pending *client.Pending, busy bool) {
 	t.Helper()
 	result, next, err := byHand(t, at.listener.URL).Resume(t.Context(), pending)

@@ -15,11 +15,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// memoryVariable has [TestMemoryOfParkedCalls] measure one case, in its own process.
+// memoryVariable makes [TestMemoryOfParkedCalls] measure one case, in its own process.
 const memoryVariable = "GATEWAY_TEST_MEMORY"
 
-// TestMemoryOfParkedCalls compares the memory of a parked call, with upstream and server, and an
-// open call without a gateway. Each has its own process, so that freed memory is not reused.
+// TestMemoryOfParkedCalls compares the memory of a parked call, including upstream and server, with
+// that of an open call without a gateway. Each case has its own process, to reuse no freed memory.
 func TestMemoryOfParkedCalls(t *testing.T) {
 	const calls = 2000
 	switch os.Getenv(memoryVariable) {
@@ -43,7 +43,7 @@ func TestMemoryOfParkedCalls(t *testing.T) {
 	}
 }
 
-// beginAtOnce limits concurrent starts: the freed stacks of more would count.
+// beginAtOnce limits concurrent starts: with more, freed stacks would be measured, too.
 const beginAtOnce = 20
 
 func memoryOfParkedCalls(t *testing.T, calls int) int {
@@ -98,7 +98,7 @@ func memoryOfOpenCalls(t *testing.T, upstream string, calls int) int {
 }
 
 func readMemory() int {
-	for range 8 { // each halves mostly empty stacks
+	for range 8 { // each collection halves mostly empty stacks
 		runtime.GC()
 	}
 	var m runtime.MemStats

@@ -12,10 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// resubscribePause batches subscriptions before the upstream one is renewed.
+// resubscribePause batches subscriptions before the subscription at the upstream is renewed.
 const resubscribePause = 100 * time.Millisecond
 
-// subscribed are a view's subscribed resources, limited, each counted for its first holder.
+// A subscribed has a view's subscribed resources, up to a limit, each counted for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 
@@ -26,7 +26,7 @@ type subscribed struct {
 type holder struct {
 	principal protocol.Principal
 	by        any
-	stop      func() bool // stops waiting for its end
+	stop      func() bool // stops waiting for the holder's end
 }
 
 func newSubscribed(most int) *subscribed {
@@ -35,7 +35,7 @@ func newSubscribed(most int) *subscribed {
 			Share: quota.ShareOf(int64(most)), Local: protocol.LocalPrincipal()})}
 }
 
-// add subscribes until life ends, or returns the limit reached; added is false for repetitions.
+// add subscribes until life ends, or returns the limit reached; added is false if by had it.
 func (s *subscribed) add(life context.Context, uri string, principal protocol.Principal, by any,
 ) (added bool, limit quota.Limit) {
 	s.mu.Lock()
@@ -149,7 +149,7 @@ func (v *view) subscribedURIs() (uris []string) {
 // listen follows upstream changes until ctx ends: of lists (to changed) and of resources.
 func (v *view) listen(ctx context.Context, c *client.Client, changed chan<- struct{}) {
 	var before []string
-	missed := true // list changes, perhaps
+	missed := true // perhaps changes of lists were missed
 	for failures := 0; ctx.Err() == nil; {
 		began, reread := time.Now(), missed
 		uris := v.subscribedURIs()
@@ -198,7 +198,7 @@ func (v *view) awaitOtherSubscriptions(
 	}
 }
 
-// passOn announces a change, and after a resubscription of all resources in before.
+// passOn announces a change; after a resubscription, all resources in before count as changed.
 func (v *view) passOn(
 	event client.ListenEvent, before []string, reread bool, changed chan<- struct{},
 ) {

@@ -57,7 +57,7 @@ func TestTasksAreNotPassedOn(t *testing.T) {
 		}
 		result, handle, err = c.BeginTask(t.Context(),
 			&protocol.CallToolParams{Name: "ops_must", Arguments: json.RawMessage("{}")})
-		if upstreamEra == protocol.Legacy { // which has no tasks
+		if upstreamEra == protocol.Legacy { // legacy upstreams have no tasks
 			if err != nil || textOf(result) != "worked" {
 				t.Errorf("must: %q, %v", textOf(result), err)
 			}

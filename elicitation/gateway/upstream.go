@@ -26,8 +26,8 @@ const (
 )
 
 // An upstream is one server behind the gateway, with its connections. A connection serves callers
-// with one key and one set of capabilities. A modern upstream gets any number of calls on it, a
-// legacy upstream one at a time, so that its questions belong to that call.
+// with one key and one set of capabilities. A modern upstream gets any number of calls on a
+// connection, a legacy upstream one at a time, so that its questions belong to that call.
 type upstream struct {
 	config  Upstream
 	gateway *Gateway
@@ -40,7 +40,7 @@ type upstream struct {
 	views       map[string]*view // as others see it, by credential key
 	connections []*connection
 	opening     int
-	openings    map[connectionKey]*opening      // others wait for these
+	openings    map[connectionKey]*opening      // connections being opened, for which others wait
 	legacy      bool                            // a connection serves one call
 	program     bool                            // a connection is a process
 	room        *quota.Pool[protocol.Principal] // for connections in use; nil before the first
@@ -52,11 +52,11 @@ type upstream struct {
 type connection struct {
 	key        connectionKey
 	client     *client.Client
-	ended      <-chan struct{} // when the process or stream ends; nil over HTTP
+	ended      <-chan struct{} // closed when the process or stream ends; nil over HTTP
 	version    protocol.Version
 	negotiated atomic.Bool
-	parked     atomic.Pointer[relay.Parked] // the call of a legacy connection
-	caller     protocol.Principal           // of the calls of a legacy connection
+	parked     atomic.Pointer[relay.Parked] // the running call of a legacy connection
+	caller     protocol.Principal           // whose calls a legacy connection serves
 	name       elicitation.UpstreamKey      // at the router
 	router     *elicitation.Router
 	account    protocol.Principal // whose share is used, while in use
@@ -66,7 +66,7 @@ type connection struct {
 
 // An opening is a connection that is being opened, for all calls that may share it.
 type opening struct {
-	done chan struct{} // when open, or failed
+	done chan struct{} // closed when opened, or failed
 	err  error         // nil also if its opener has left
 }
 
@@ -75,10 +75,10 @@ type connectionKey struct {
 	declared   declared
 }
 
-// declared are the client's capabilities that the gateway declares upstream.
+// A declared holds the client's capabilities that the gateway declares upstream.
 type declared struct {
 	forms, urls, sampling, samplingTools, samplingContext, roots bool
-	apps                                                         string // JSON; empty: none
+	apps                                                         string // JSON; empty: not declared
 }
 
 const (
@@ -90,7 +90,7 @@ func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 	u := &upstream{config: config, gateway: g, names: names,
 		openings: map[connectionKey]*opening{}, views: map[string]*view{},
 		reported: map[string]bool{}}
-	u.mu.Lock() // its goroutine compares it
+	u.mu.Lock() // the view's goroutine compares u.own
 	defer u.mu.Unlock()
 	u.own = u.startView(protocol.Principal{})
 	return u
@@ -217,7 +217,7 @@ func (u *upstream) takeConnection(
 		return nil, nil, err
 	}
 	if _, total := u.room.Usage(); total >= 0 && int64(len(u.connections)+u.opening) >= total {
-		oldest := u.oldestIdleLocked() // exists: the limit allowed a connection in use
+		oldest := u.oldestIdleLocked() // never nil: the limit allowed one more in use
 		u.dropLocked(func(c *connection) bool { return c == oldest })
 	}
 	u.opening++
@@ -248,7 +248,7 @@ func (u *upstream) takeRoomLocked(caller protocol.Principal) error {
 		u.config.Name)
 }
 
-// maxConnectionsLocked returns the limit, negative: none. Over HTTP it is that of calls.
+// maxConnectionsLocked returns the limit, negative if none. Over HTTP it is the limit of calls.
 func (u *upstream) maxConnectionsLocked() int64 {
 	limits := u.gateway.limits
 	switch {
@@ -309,7 +309,7 @@ func (u *upstream) giveBack(conn *connection, reuse bool) {
 	}
 }
 
-// openConnection opens and takes a connection, and wakes those who wait for it.
+// openConnection opens and takes a connection, and wakes the callers that wait for it.
 func (u *upstream) openConnection(
 	ctx context.Context, key connectionKey, credential Credential, caller protocol.Principal,
 ) (conn *connection, err error) {
@@ -385,7 +385,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 			if isA[*elicitation.Error](err) {
 				return // logged by the router
 			}
-			if conn.negotiated.Load() { // earlier faults concern eras
+			if conn.negotiated.Load() { // earlier faults belong to the choice of an era
 				u.reportOnce("gateway.upstream_fault", "", err)
 			}
 		},
@@ -419,7 +419,7 @@ func (u *upstream) clientOptions(conn *connection) *client.Options {
 
 type callKey struct{} // in the contexts of calls to modern upstreams
 
-// listener returns the request that upstream logs are for, nil if there is none.
+// listener returns the request that gets an upstream's logs, or nil.
 func (c *connection) listener(ctx context.Context) *server.Call {
 	if parked := c.parked.Load(); parked != nil {
 		return parked.WaitingCaller()
@@ -449,7 +449,7 @@ func relayPushed[R any](ctx context.Context, c *connection, q protocol.InputRequ
 
 const maxReported = 1000
 
-// reportOnce logs a fault of the upstream only once: it would recur in each list and call.
+// reportOnce logs a fault of the upstream only once, because it recurs in each list and call.
 func (u *upstream) reportOnce(entry, name string, err error) {
 	fault := entry + " " + name
 	if name == "" {

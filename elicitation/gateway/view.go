@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// viewWait limits how long a credential's first request waits for its lists. Later lists are
-	// announced, except on a subscription opened before: it follows the gateway's own view until
-	// reopened.
+	// viewWait limits how long a credential's first request waits for its lists. Lists that come
+	// later are announced, except on a subscription opened before: it follows the gateway's own
+	// view until reopened.
 	viewWait  = 5 * time.Second
 	startWait = 2 * time.Second // after the gateway's start, requests wait for lists
 )
@@ -125,9 +125,9 @@ func (g *Gateway) closeIdle() {
 	}
 }
 
-// chooseCatalogs gives a request its catalogs, and returns their views; nil: none needed.
+// chooseCatalogs gives a request its catalogs, and returns their views; nil if not needed.
 func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (views []*view) {
-	all := false // lists are asked for
+	all := false // the request is for lists
 	switch req.Message.Method {
 	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources,
 		protocol.MethodListResourceTemplates, protocol.MethodListen, protocol.MethodSubscribe,
@@ -156,8 +156,8 @@ func (g *Gateway) chooseCatalogs(ctx context.Context, req *server.Request) (view
 	return views
 }
 
-// awaitLists waits until the lists have been read, or reading failed; for the gateway's own lists
-// only during the start, when a balancer may already send requests.
+// awaitLists waits until the lists have been read, or reading failed. For the gateway's own lists
+// it waits only during the start, when a balancer may already send requests.
 func (v *view) awaitLists(ctx context.Context) {
 	select {
 	case <-v.read:

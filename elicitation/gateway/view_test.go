@@ -29,7 +29,7 @@ func ownCredentials(
 	return gateway.Credential{Key: caller.Subject, Authorizer: asUser(caller.Subject)}, nil
 }
 
-// startByUser serves a gateway and an upstream whose entries only the user in their name sees.
+// startByUser serves a gateway and an upstream; only the user in an entry's name sees the entry.
 func startByUser(t *testing.T, era protocol.Era) (*server.Server, string) {
 	t.Helper()
 	srv := newServer(t, &server.Options{Visible: func(
@@ -130,7 +130,7 @@ func TestListsOutliveTheCallerWhoCameFirst(t *testing.T) {
 	awaitTool(t, bob, "ops_two")
 }
 
-// As many credentials have lists as there may be connections.
+// Lists are kept for as many credentials as there may be connections.
 func TestListsOfTooManyCredentialsEnd(t *testing.T) {
 	srv := newServer(t, nil)
 	addEcho(srv, "one")
@@ -170,7 +170,7 @@ func TestListsOfManyPeopleStay(t *testing.T) {
 			wantText(t, connectAs(t, url, protocol.Modern, user), "ops_one", "for "+user)
 		}
 	}
-	// The gateway has its own lists. All are read again when following begins.
+	// The gateway has its own lists. All lists are read again when it subscribes to changes.
 	if n := read.Load(); n > 2*(people+1) {
 		t.Errorf("lists were read %d times", n)
 	}

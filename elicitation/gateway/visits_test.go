@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Visits outlive their calls but not the calls' arguments; a late completion is still announced.
+// Visits outlive their calls but do not keep the calls' arguments; a late completion is announced.
 func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 	const calls, size = 24, 1 << 20
 	later := make(chan *server.Call, calls)
@@ -62,7 +62,7 @@ func TestVisitsKeepNothingOfTheirCalls(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if held > calls*size/4 && !testkit.Race { // its pools keep more
+	if held > calls*size/4 && !testkit.Race { // the race detector's pools keep more
 		t.Errorf("%d bytes are held after %d calls", held, calls)
 	}
 	call("last       ")

@@ -9,8 +9,7 @@
 //	defer call.End()
 //	result, err := upstream.CallTool(streamhttp.WithCall(ctx, call), params)
 //
-// The SDK's function passes the parameters to [elicitation.Router.ElicitFrom], which finds the
-// call.
+// The SDK's function passes the parameters to [elicitation.Router.ElicitFrom], to find the call.
 package streamhttp
 
 import (
@@ -35,11 +34,11 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call.Origin().CallID)
 }
 
-// TagStreams returns a transport that sends requests by base, nil: [http.DefaultTransport]. In
-// event streams that respond to a request with a context of [WithCall] it adds the call's id to
-// each question, as [elicitation.MetaCall]. Everything else passes unchanged: other messages,
-// events over 256 KiB, which no router would ask, and other streams, such as the session's.
-// Requests may overlap, as base allows.
+// TagStreams returns a transport that sends requests through base; nil means
+// [http.DefaultTransport]. In event streams that respond to a request whose context is from
+// [WithCall] it adds the call's id to each question, as [elicitation.MetaCall]. Everything else
+// passes unchanged: other messages, events over 256 KiB, which no router would accept as questions,
+// and other streams, such as the session's. Requests may overlap, as base allows.
 func TagStreams(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -81,11 +80,11 @@ type taggedStream struct {
 	id    string
 
 	event  []byte // lines of the current event
-	other  []byte // its lines other than data
-	data   []byte // its data, joined by LF
+	other  []byte // the event's lines other than data
+	data   []byte // the event's data, joined by LF
 	passes bool   // the rest of the event passes unchanged
-	ready  []byte // to be read
-	err    error  // after ready
+	ready  []byte // output to be read
+	err    error  // returned after ready
 }
 
 // Read implements [io.Reader].
@@ -152,7 +151,7 @@ func (s *taggedStream) endEvent() {
 	s.ready = append(append(s.ready, '\n'), s.other...)
 }
 
-// tagQuestion returns a question with its call's id, nil if message is no question.
+// tagQuestion returns a question with its call's id, or nil if message is no question.
 func tagQuestion(message []byte, id string) []byte {
 	if !bytes.Contains(message, []byte(`"method"`)) {
 		return nil // a response, which may be large
@@ -182,8 +181,8 @@ func tagQuestion(message []byte, id string) []byte {
 	return tagged
 }
 
-// setMember returns a copy of object (nil: {}) with change(value) as the member name; value is nil
-// if there is none.
+// setMember returns a copy of object, or of {} if nil, whose member name is change(value). value is
+// the old member, or nil.
 func setMember(object []byte, name string,
 	change func(value []byte) ([]byte, error)) ([]byte, error) {
 	if object == nil {

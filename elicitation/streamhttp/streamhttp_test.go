@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// upstream is a transport that responds to every request with one body.
+// An upstream is a transport that responds to every request with one body.
 type upstream struct {
 	kind string
 	body io.Reader
@@ -69,7 +69,7 @@ func noError(t testing.TB, err error) {
 
 const events = "text/event-stream; charset=utf-8"
 
-// Questions get the id in any spelling; all else passes unchanged.
+// Questions get the id however their JSON is spelled; everything else passes unchanged.
 func TestQuestionsOnTheStreamOfACallNameIt(t *testing.T) {
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
 	question := `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m"}}`
@@ -137,7 +137,7 @@ func TestEventsPassWhenTheyAreComplete(t *testing.T) {
 	}
 }
 
-// FuzzStream: a stream of any bytes passes unchanged, except for the tags of questions.
+// FuzzStream checks that any stream passes unchanged, except for the tags of questions.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("data: {\"method\":\"elicitation/create\",\"params\":{}}\n\n"))
 	f.Add([]byte("id: 1\ndata: {}\n\n: ping\n\n"))

@@ -106,7 +106,7 @@ func asking(effects *atomic.Int32) *fake {
 			asking := make(chan struct{})
 			go func() { close(asking); _, _ = c.ask(ctx, "Sure?") }()
 			<-asking
-			time.Sleep(5 * time.Millisecond) // it is being asked
+			time.Sleep(5 * time.Millisecond) // the question is being asked
 			return textResult("DELETED"), nil
 		},
 		"no call": func(ctx context.Context, c *fakeCall) (string, error) {
@@ -170,7 +170,7 @@ func TestARefusalThatTheHandlerPassesOnTellsTheModelWhatItMeans(t *testing.T) {
 	})
 }
 
-// The user never answers, and handlers go on.
+// The user never answers, and the handlers continue.
 func TestNothingLeavesAHandlerWhoseQuestionHasNoAnswer(t *testing.T) {
 	tools := []string{"unknown mode", "own timeout", "ended context", "not waited", "no call"}
 	for _, park := range [][]string{nil, tools} {

@@ -75,7 +75,7 @@ func TestHostedServersThatMisbehave(t *testing.T) {
 		wantText(t, c, "asks late", "left")
 		released <- struct{}{}
 		<-released
-		// The rounds of a flow are bounded; a session asks until they are.
+		// The rounds of a flow are limited; a session asks up to that limit.
 		got := hostedtest.CallTool(t, c, "asks often")
 		if era == protocol.Modern && !failed(got) {
 			t.Errorf("200 rounds: got %q", got)
@@ -142,7 +142,7 @@ func TestALongListIsPassedOn(t *testing.T) {
 	}}
 	eachWay(t, func(t *testing.T, r route, era protocol.Era) {
 		if r.name == "stdio" {
-			return // a line of 16 MiB at most
+			return // a line has at most 16 MiB
 		}
 		h := host(t, f, nil)
 		c := open(t, r.open(t, h), era, client.Options{})

@@ -7,15 +7,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Caller is who a hosted server works for, as its handlers see it. It must not be changed.
+// A Caller describes the caller of a hosted server to its handlers. It must not be changed.
 type Caller struct {
-	Principal protocol.Principal // of the caller; zero: anonymous
-	// Header holds the headers in [KeepHeaders] of the request, or of the session's first one.
+	Principal protocol.Principal // zero: anonymous
+	// Header has the headers named in [KeepHeaders], of the request or of the session's first one.
 	Header http.Header
-	// SessionID is the hosted server's session: one for each session of an older revision, and in
-	// 2026-07-28 for each principal and client, or each anonymous request. Callers never share it.
+	// SessionID identifies the hosted server's session: one for each session of an older revision;
+	// in 2026-07-28 one for each principal and client, or anonymous request. Callers never share.
 	SessionID string
-	Version   protocol.Version // of the handled request
+	Version   protocol.Version // revision of the handled request
 	// Client is self-reported; Capabilities are as in [server.Request.Capabilities].
 	Client       protocol.Implementation
 	Capabilities protocol.ClientCapabilities
@@ -28,7 +28,7 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller of the handler of ctx, nil outside hosted servers.
+// CallerFrom returns the caller of the handler of ctx, or nil outside hosted servers.
 func CallerFrom(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

@@ -31,7 +31,7 @@
 // its keys, and gets the round's answers and its own state.
 //
 // A handler cannot complete by dropping the error of its question: its result is withheld, and the
-// client is asked, or the call refused. [Options].Optional names handlers without that need.
+// client is asked, or the call refused. [Options].Optional names exceptions.
 //
 // # Who calls
 //

@@ -25,7 +25,7 @@ type fake struct {
 	sessions []*fakeSession
 	open     int
 	closed   atomic.Int32
-	refuses  atomic.Bool   // sessions: they are over when they begin
+	refuses  atomic.Bool   // sessions end as soon as they begin
 	changed  chan struct{} // closed when a session is closed
 }
 

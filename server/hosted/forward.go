@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// answerHosted is the innermost middleware: the hosted server answers what it offers.
+// answerHosted is the innermost middleware: requests for offered features go to the hosted server.
 func (h *Server) answerHosted(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		if req.Refusal() != nil {
@@ -57,7 +57,7 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 	if err != nil {
 		return nil, err
 	}
-	kept := false // by a handler that goes on after this request
+	kept := false // a handler that goes on after this request keeps the session
 	defer func() {
 		if !kept {
 			giveBack()
@@ -110,8 +110,8 @@ func (s *session) noteLists(result protocol.Result, hints protocol.CacheHints) {
 	}
 }
 
-// annotatedTools are the listed tools, with schemas that mirror arguments into headers: over HTTP
-// calls of revision 2026-07-28 are checked against them.
+// An annotatedTools has the listed tools, with schemas that mirror arguments into headers: over
+// HTTP calls of revision 2026-07-28 are checked against them.
 type annotatedTools struct {
 	mu      sync.Mutex
 	schemas map[string]json.RawMessage // nil: the tool mirrors none
@@ -139,7 +139,7 @@ func (a *annotatedTools) forget() {
 	a.schemas, a.whole = nil, false
 }
 
-// schemaOf returns the schema of a tool that mirrors arguments, else nil. It lists the session's
+// schemaOf returns the schema of a tool that mirrors arguments, or nil. It lists the session's
 // tools unless the tool is known: callers may see different tools.
 func (a *annotatedTools) schemaOf(
 	ctx context.Context, s *session, name string,
@@ -151,7 +151,7 @@ func (a *annotatedTools) schemaOf(
 	for range maxPages {
 		result, err := s.list(ctx, cursor)
 		if err != nil {
-			return nil // the call will tell
+			return nil // the call will report the error
 		}
 		a.note(result.Tools)
 		if result.NextCursor == "" || result.NextCursor == cursor {
@@ -161,11 +161,11 @@ func (a *annotatedTools) schemaOf(
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.whole = a == &s.tools // a shared server may list others to the next caller
+	a.whole = a == &s.tools // a shared server may list other tools to the next caller
 	return a.schemas[name]
 }
 
-const maxPages = 1000 // of a list that are read
+const maxPages = 1000 // pages of a list that are read
 
 func (a *annotatedTools) find(name string) (schema json.RawMessage, listed bool) {
 	a.mu.Lock()

@@ -47,7 +47,7 @@ func TestMirroredHeadersAreCheckedForEachCaller(t *testing.T) {
 	}
 }
 
-// post calls a tool of revision 2026-07-28 for ann, with the header of an owner.
+// post calls a tool of revision 2026-07-28 as the user ann, with owner in the owner header.
 func post(handler http.Handler, tool, owner string) string {
 	r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+

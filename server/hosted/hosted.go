@@ -27,10 +27,10 @@ type Peer interface {
 	Close() error // closes all sessions
 }
 
-// A Source returns the peer for a session of the hosted server. [One] returns one for all. Other
-// sources are called when a session is opened, with the context of the request that needs it; the
-// peer is closed with the session. An error refuses the request, a [*protocol.Error] unchanged.
-// Calls may overlap.
+// A Source returns the peer for a session of the hosted server. [One] makes a source of one peer
+// for all. Other sources are called when a session is opened, with the context of the request that
+// needs it; the peer is closed with the session. An error refuses the request, a [*protocol.Error]
+// unchanged. Calls may overlap.
 type Source func(ctx context.Context, caller *Caller) (Peer, error)
 
 type sharedPeer struct{ Peer }
@@ -60,7 +60,7 @@ type Options struct {
 	// PerRequest opens a hosted session for each request, for sources that depend on the request.
 	PerRequest bool
 	// MaxSessions limits the sessions kept for callers of revision 2026-07-28, for 5 minutes after
-	// their last request. 0: 1,000; negative: none. Above it each request has its own session.
+	// their last request. 0 means 1,000; negative means none. Above it each request has its own.
 	MaxSessions int
 }
 
@@ -72,14 +72,14 @@ type Server struct {
 	sessions *sessionTable
 	tools    annotatedTools
 	park     *relay.Park
-	shared   atomic.Pointer[sharedPeer] // of [One], once a session is open
-	life     context.Context            // of handlers that run once
+	shared   atomic.Pointer[sharedPeer] // peer of [One], once a session is open
+	life     context.Context            // context of handlers that run once
 	end      context.CancelFunc
 }
 
-// New returns a server in front of those of source. It opens and closes an anonymous session to
+// New returns a server in front of the peers of source. It opens and closes an anonymous session to
 // learn what the hosted server offers. If that fails, because a source needs a caller,
-// Options.Server.Info must name the server; it then declares tools, prompts, resources and
+// Options.Server.Info must name the server; New then declares tools, prompts, resources and
 // completions unless Options.Server.Capabilities says otherwise.
 func New(source Source, opts *Options) (*Server, error) {
 	if source == nil {
@@ -137,8 +137,8 @@ func offerAll(info protocol.Implementation) *protocol.InitializeResult {
 // Server returns the front, for [server.Server.ServeStdio] and other transports.
 func (h *Server) Server() *server.Server { return h.front }
 
-// Shutdown waits for calls of Options.Park until ctx ends, then is [server.Server.Shutdown], and
-// closes the hosted server's sessions.
+// Shutdown waits for calls of Options.Park until ctx ends, then acts as [server.Server.Shutdown],
+// and closes the hosted server's sessions.
 func (h *Server) Shutdown(ctx context.Context) error {
 	var cut error
 	select {
@@ -150,10 +150,10 @@ func (h *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, err, h.closeHosted())
 }
 
-// Close is [server.Server.Close], and closes the hosted server's sessions.
+// Close acts as [server.Server.Close], and closes the hosted server's sessions.
 func (h *Server) Close() error {
 	h.park.Drain()
-	h.end() // requests may wait for what it ends
+	h.end() // requests may wait for handlers that this ends
 	err := h.front.Close()
 	return errors.Join(err, h.closeHosted())
 }
@@ -167,7 +167,7 @@ func (h *Server) closeHosted() error {
 	return nil
 }
 
-// reportPanic is for handlers without a waiting request.
+// reportPanic reports panics of handlers without a waiting request.
 func (h *Server) reportPanic(ctx context.Context, method string, v any) {
 	if o := h.opts.Server.Observer; o != nil {
 		o.Observe(ctx, event.HandlerPanicked{Where: event.Where{Method: method}, Value: v,

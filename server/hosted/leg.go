@@ -20,25 +20,25 @@ import (
 // A leg is one run of a handler of the hosted server. In revision 2026-07-28 it runs in each round,
 // and the funnel answers its questions or defers them to the next round.
 type leg struct {
-	ctx      context.Context // of the handler of the server in front
+	ctx      context.Context // context of the front's handler
 	session  *session
-	call     *server.Call  // nil: parked
-	extra    protocol.Meta // of the request
-	token    protocol.ID   // of its progress; zero: not wanted
+	call     *server.Call  // nil if parked
+	extra    protocol.Meta // of the request's _meta
+	token    protocol.ID   // progress token; zero: no progress is wanted
 	optional bool
 	lenient  bool                        // unsolicited answers are passed on
 	parked   *relay.Parked               // the handler runs once; nil: in each round
-	askable  protocol.ClientCapabilities // of the client of a parked handler
+	askable  protocol.ClientCapabilities // capabilities of a parked handler's client
 	asked    atomic.Bool
 	over     atomic.Bool
 	open     openQuestions
 }
 
-// openQuestions are unanswered. If the handler completes nonetheless, its result is withheld.
+// An openQuestions tracks unanswered questions. A handler's result is withheld while any are open.
 type openQuestions struct {
 	mu    sync.Mutex
 	count int
-	why   error // the last that failed
+	why   error // why the last one failed
 }
 
 func (o *openQuestions) add(n int) {
@@ -53,7 +53,7 @@ func (o *openQuestions) fail(err error) {
 	o.why = err
 }
 
-// check returns an error if any are open.
+// check returns an error if any question is open.
 func (o *openQuestions) check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *leg) refusalIn(text string) error {
 	return passedOn{text, no}
 }
 
-// finish drops the hosted server's name, and cache hints of a resource that depends on answers.
+// finish drops the hosted server's name, and the cache hints if a resource depends on answers.
 func (l *leg) finish(result protocol.Result) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -149,7 +149,7 @@ func (l *leg) finish(result protocol.Result) {
 	}
 }
 
-// runRecovering is for separate goroutines: a panic must not end the process.
+// runRecovering is called on separate goroutines, where a panic must not end the process.
 func (l *leg) runRecovering(method string, params protocol.Params) (
 	result protocol.Result, err error) {
 	defer func() {

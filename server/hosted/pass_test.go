@@ -143,7 +143,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 		protocol.MethodSubscribe: always("{}"), protocol.MethodUnsubscribe: always("{}"),
 		"changes": func(ctx context.Context, c *fakeCall) (string, error) {
 			ctx, cancel := context.WithCancel(ctx)
-			cancel() // which is no matter of those who listen
+			cancel() // does not matter to subscribers
 			return textResult("done"), c.notify(ctx, protocol.NotifyResourceUpdated,
 				`{"uri":"a:b"}`)
 		},
@@ -184,7 +184,7 @@ func TestChangesReachThoseWhoListen(t *testing.T) {
 				Params: json.RawMessage(`{"uri":"` + uri + `"}`)})
 		}
 		wait("ResourceUpdated")
-		if era == protocol.Legacy || r.name == "stdio" { // else the call has another session
+		if era == protocol.Legacy || r.name == "stdio" { // otherwise the call has another session
 			wantText(t, c, "changes", "done")
 			wait("ResourceUpdated")
 		}

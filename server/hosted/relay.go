@@ -13,14 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// askReturned asks a handler's returned questions, under its own keys.
+// askReturned asks a handler's returned questions, under the handler's keys.
 func askReturned(asks *protocol.InputRequiredResult) protocol.Result {
 	questions, next := relay.NoteReturned(asks.InputRequests, asks.RequestState,
 		func(_ int, key string) string { return key })
 	return relay.Ask(questions, next)
 }
 
-// retryOf returns the answers to returned questions, and the handler's state, or the client's.
+// retryOf returns the answers to returned questions, and the handler's state or the client's.
 func (l *leg) retryOf(given protocol.Retry) (retry protocol.Retry, err error) {
 	state, resumed := roundtrip.State[relay.State](l.ctx)
 	switch {
@@ -49,7 +49,7 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 		l.ctx, l.call, l.parked = ctx, nil, parked
 		return l.runRecovering(method, params)
 	}
-	// Its own round ends with the first question.
+	// The call's own round ends with the first question.
 	life, cancel := context.WithCancelCause(roundtrip.WithoutRound(context.WithoutCancel(ctx)))
 	stop := context.AfterFunc(h.life, func() { cancel(errClosed) })
 	return h.park.Run(ctx, life, call, run,
@@ -57,7 +57,7 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 			stop()
 			cancel(nil)
 			giveBack()
-			if relay.IsAbandoned(err) || errors.Is(err, errClosed) { // for the model
+			if relay.IsAbandoned(err) || errors.Is(err, errClosed) { // this text is for the model
 				err = fmt.Errorf("the call was given up: %w. %s", err, relay.UnknownEffect)
 			}
 			return result, err

@@ -21,10 +21,10 @@ type session struct {
 	legacy  protocol.LegacySession
 	offers  *protocol.InitializeResult
 	catalog *server.Catalog // its subscribers see changes; nil before there is a front
-	front   *server.Session // the client's session, nil: of revision 2026-07-28
+	front   *server.Session // the client's session; nil in revision 2026-07-28
 	ids     atomic.Int64
 	uris    subscriptions
-	tools   annotatedTools // of a server for this session only
+	tools   annotatedTools // tools of a server for this session only
 
 	mu   sync.Mutex
 	legs map[*leg]struct{} // running
@@ -183,7 +183,7 @@ func (s *session) handle(ctx context.Context, method string, params protocol.Par
 // sessionBack receives messages of the hosted server unrelated to requests.
 type sessionBack struct{ *session }
 
-// Call refuses a question. It may belong to any running request: none completes without an answer.
+// Call refuses a question of any running request: no request then completes without an answer.
 func (s sessionBack) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	if req.Method == protocol.MethodPing {
 		return answerPing(req), nil

@@ -64,9 +64,9 @@ func TestHandlersSeeTheirCaller(t *testing.T) {
 				}
 			}
 		}
-		want := 6 // a session each
+		want := 6 // one for each session
 		if era == protocol.Modern {
-			want = 2 + 4 // one for each principal, one for each request of nobody
+			want = 2 + 4 // one for each principal, and for each anonymous request
 		}
 		if len(ids) != want {
 			t.Errorf("%v: %d sessions, want %d: %v", era, len(ids), want, ids)
@@ -225,13 +225,13 @@ func TestASourceThatHangsEndsWithItsRequest(t *testing.T) {
 	if _, err := c.CallTool(ctx, "whoami", nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	for _, p := range []protocol.Principal{{}, {Subject: "ann"}} { // not kept, and kept
+	for _, p := range []protocol.Principal{{}, {Subject: "ann"}} { // both kept and not kept
 		go func() { _, _ = c.CallTool(server.WithPrincipal(context.Background(), p), "a", nil) }()
 	}
 	for calls.Load() < 4 {
 		time.Sleep(time.Millisecond)
 	}
-	_ = h.Close() // does not wait for them
+	_ = h.Close() // does not wait for the handlers
 }
 
 type tokenKey struct{}
@@ -253,7 +253,7 @@ func TestASessionBeginsWithTheValuesOfItsRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []any{nil, "ann", "bob"}; !slices.Equal(tokens, want) { // the first describes it
+	if want := []any{nil, "ann", "bob"}; !slices.Equal(tokens, want) { // nil describes the server
 		t.Errorf("got %v, want %v", tokens, want)
 	}
 }

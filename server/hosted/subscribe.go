@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// subscriptions count the subscribers of resources on a session of the hosted server.
+// A subscriptions counts the subscribers of resources on a session of the hosted server.
 type subscriptions struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -65,7 +65,7 @@ func (h *Server) answerSubscribe(ctx context.Context, req *server.Request,
 	return next(ctx, req)
 }
 
-// answerListen subscribes a client of revision 2026-07-28, and uses the session, while it listens.
+// answerListen subscribes a client of revision 2026-07-28; meanwhile the session stays in use.
 func (h *Server) answerListen(ctx context.Context, req *server.Request, p *protocol.ListenParams,
 	next server.Handler) (protocol.Result, error) {
 	s, giveBack, err := h.sessions.sessionFor(ctx, req)

@@ -20,7 +20,7 @@ const (
 	// maxClients limits a principal's 2026-07-28 sessions, by client name and capabilities.
 	maxClients   = 8
 	idleTime     = 5 * time.Minute // of an unused session of revision 2026-07-28
-	closeTimeout = 5 * time.Second // of a closing server, for sessions that are being opened
+	closeTimeout = 5 * time.Second // for sessions that are being opened, when a server closes
 )
 
 type sessionTable struct {
@@ -52,7 +52,7 @@ type keptSession struct {
 	lastUsed time.Time
 	idle     *time.Timer
 	dropped  bool        // to be closed by the last user
-	unwatch  func() bool // from the client's session, with which it ends; may be nil
+	unwatch  func() bool // stops watching the client's session, with which it ends; may be nil
 }
 
 func newSessionTable(h *Server) *sessionTable {
@@ -99,7 +99,7 @@ func (t *sessionTable) sessionFor(
 	}
 }
 
-// keyFor returns the key of a request's session; nil: not kept.
+// keyFor returns the table key of a request's session, or nil if the session is not kept.
 func (t *sessionTable) keyFor(req *server.Request, caller *Caller) (any, error) {
 	switch front := req.Session(); {
 	case t.host.opts.PerRequest:
@@ -144,7 +144,8 @@ func (t *sessionTable) take(key any) (k *keptSession, opens bool, err error) {
 	return k, opens, nil
 }
 
-// makeRoomLocked makes room for a session of p: it closes the longest idle (at maxClients: of p).
+// makeRoomLocked makes room for a session of p by closing the longest idle session, or p's longest
+// idle session if p has maxClients.
 func (t *sessionTable) makeRoomLocked(p protocol.Principal) bool {
 	total, own := 0, 0
 	var oldest, oldestOwn *keptSession

@@ -39,7 +39,7 @@ func BenchmarkFlow(b *testing.B) {
 	}
 }
 
-// counting is an observer, so that both servers make the events.
+// The type counting is an observer, so that both servers make the events.
 type counting struct{}
 
 func (counting) Observe(context.Context, event.Event) {}
@@ -66,7 +66,7 @@ func benchClient(b *testing.B, opts *server.Options) *client.Client {
 	return c
 }
 
-// BenchmarkObserve is one event, of many flows and of one.
+// BenchmarkObserve observes one event, of many flows and of one flow.
 func BenchmarkObserve(b *testing.B) {
 	page, err := inspect.New(nil)
 	if err != nil {

@@ -16,7 +16,7 @@
 //
 // # What it never shows
 //
-// A flow consists of the log entries of package middleware at all levels: a question is its key,
+// A flow is shown as the log entries of package middleware at all levels: a question as its key,
 // its kind and a digest. The page never shows answers, arguments, memos, handler state, session
 // ids, or results. Like the log it names tools, keys, principals and error texts. The tab Try is
 // different: it shows the messages of calls that were made on it.
@@ -37,7 +37,7 @@
 // # Cost
 //
 // The page keeps at most 1,000 flows of 16 entries of 512 bytes, 10 MB; 100 refusals; and 8 trials
-// for each browser, 64 in all, of 256 KiB in each era. A ninth ends the browser's own oldest. Only
-// trials start goroutines and timers. All methods may be called concurrently. Observe holds its
-// lock while it stores an entry, not while it encodes one.
+// for each browser, 64 in all, of 256 KiB in each era. A ninth trial ends the browser's own oldest
+// one. Only trials start goroutines and timers. All methods may be called concurrently. Observe
+// holds its lock while it stores an entry, not while it encodes one.
 package inspect

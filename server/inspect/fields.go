@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// readFields returns a schema's form fields, filled in; false: the schema is not a flat form.
+// readFields returns a schema's form fields, filled in, or false if it is no flat form.
 func readFields(schema json.RawMessage, given url.Values) (fields []htmlform.Field, ok bool) {
 	parsed, err := form.ParsePeer(schema)
 	if err != nil {

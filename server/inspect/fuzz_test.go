@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/inspect"
 )
 
-// For any schema and input the content fits the schema or is an error.
+// For any schema and input the content fits the schema, or there is an error.
 func FuzzForm(f *testing.F) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"type":"string","default":"x"},"b":{"type":"integer"}}}`,

@@ -30,14 +30,14 @@ var pageHTML string
 //go:embed style.css
 var styleCSS string
 
-// Options configure [New]. Zero: only browsers on this machine, without Try.
+// Options configure [New]. The zero value admits only browsers on this machine, without Try.
 type Options struct {
-	// Admit reports whether to serve a request that does not come from this machine, or not to a
-	// loopback address, or through a proxy. Authenticate with something that other origins' pages
-	// cannot send. Calls overlap. Nil: all such requests are refused.
+	// Admit reports whether to serve a request from another machine, to an address other than
+	// loopback, or through a proxy. Authenticate with something that other origins' pages cannot
+	// send. Calls overlap. Nil refuses all such requests.
 	Admit func(r *http.Request) bool
 	// Try enables the tab Try, which calls tools with the returned Principal and Access. A zero
-	// Principal is [protocol.LocalPrincipal], which may do all. Calls overlap. Nil: no such tab.
+	// Principal is [protocol.LocalPrincipal], which may do all. Calls overlap. Nil: no tab.
 	Try func(r *http.Request) (*server.StreamOptions, error)
 }
 
@@ -87,10 +87,10 @@ type view struct {
 	Tab      string
 	Tabs     []tab
 	Token    string
-	Refresh  int // seconds, 0: not by itself
+	Refresh  int // seconds; 0: the page does not reload
 	Report   *inspection.Report
 	Waiting  []*flow
-	Full     []inspection.Limit // over a tenth, and the others
+	Full     []inspection.Limit // limits more than a tenth full, and the others
 	Rest     []inspection.Limit
 	Flows    []*flow
 	Filter   filter
@@ -110,7 +110,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; "+
 		"base-uri 'none'; frame-ancestors 'none'")
-	h.Set("Referrer-Policy", "same-origin") // no-referrer has browsers hide the origin of forms
+	h.Set("Referrer-Policy", "same-origin") // no-referrer would hide the origin of forms
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -142,7 +142,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serveTab(w, r, token)
 }
 
-// refuse returns why a request is refused, or "". Other origins are refused whoever is admitted.
+// refuse returns why a request is refused, or "". Other origins are always refused.
 func (p *Page) refuse(r *http.Request) string {
 	if r.Header["Origin"] != nil && !sharesOrigin(r) {
 		return "this page serves no other origin"

@@ -257,7 +257,7 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 	if strings.Index(page, "mcp.state_rejected") > strings.Index(page, "mcp.request_refused") {
 		t.Error("the oldest is the first")
 	}
-	want(t, s.get(t, "flows"), "No flows yet") // what is refused is no flow
+	want(t, s.get(t, "flows"), "No flows yet") // a refused request is not a flow
 	wantNone(t, page, secret)
 }
 
@@ -318,7 +318,7 @@ func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
 	}
 }
 
-// With other contexts the methods do nothing.
+// With other contexts the Inspect methods do nothing.
 func TestNobodyElseCanInspect(t *testing.T) {
 	s := newSite(t, nil)
 	s.server.Inspect(context.Background()) // nothing to find out, and no panic

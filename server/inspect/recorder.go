@@ -30,19 +30,19 @@ type recorder struct {
 	mu       sync.Mutex // not held while an entry is encoded
 	byID     map[string]*flow
 	ring     [maxFlows]*flow
-	next     int // of the ring: the oldest
+	next     int // index of the oldest in the ring
 	refusals [maxRefusals]entry
-	refused  int // in all
+	refused  int // refusals in all
 }
 
-// A flow is what is known of one flow. The template reads copies.
+// A flow has the recorded data of one flow. The template reads copies.
 type flow struct {
 	ID, Method, Target, Version, State string
-	Who, Client, Keys                  string    // of the last questions
-	Asked                              time.Time // when they were put
-	Late                               bool      // they may not be answered any more
+	Who, Client, Keys                  string    // Keys are those of the last questions
+	Asked                              time.Time // when these were put
+	Late                               bool      // these can no longer be answered
 	Began, Changed                     time.Time
-	Round, Count                       int // Count is of entries: those that are gone included
+	Round, Count                       int // Count is the number of entries, including dropped ones
 	ring                               [maxEntries]entry
 }
 
@@ -56,7 +56,7 @@ type entry struct {
 // The states of an unfinished flow.
 const stateAsks, stateWaits, stateRuns = "asks", "waits", "runs"
 
-const lateTime = 10 * time.Minute // for which an expired question is still listed
+const lateTime = 10 * time.Minute // how long an expired question is still listed
 
 // Waits reports whether the flow waits for a user.
 func (f *flow) Waits() bool { return f.State == stateAsks || f.State == stateWaits }
@@ -103,7 +103,7 @@ func (p *Page) Observe(_ context.Context, e event.Event) {
 			f.State = stateWaits
 		case event.Resumed, event.WaitEnded:
 			f.State = stateRuns
-		case event.Answered: // in a session the last that is heard of most flows
+		case event.Answered: // in a session this is the last event of most flows
 			f.State = string(e.Decision)
 		case event.FlowEnded:
 			f.State = string(e.How)
@@ -156,7 +156,7 @@ func flowID(where *event.Where) string {
 	return where.Request
 }
 
-// flowLocked returns the flow of an event, nil if none. A new one replaces the oldest.
+// flowLocked returns the flow of an event, or nil. A new flow replaces the oldest.
 func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *flow {
 	if f := r.byID[added.Flow]; f != nil {
 		return f
@@ -226,7 +226,7 @@ func (r *recorder) listRefusals() []entry {
 // An encoder writes fields as text and truncates them.
 type encoder struct {
 	text, items []byte
-	options     event.FieldOptions // none
+	options     event.FieldOptions // the zero value
 }
 
 func (e *encoder) AddString(name, value string) {

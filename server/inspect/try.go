@@ -30,7 +30,7 @@ const (
 	trialLife, listTime     = 30 * time.Minute, 10 * time.Second
 	maxShown                = 4 << 10  // bytes shown of a text
 	maxTrialLine            = 16 << 20 // bytes of a message to a trial
-	trialRounds             = 100      // of one call: a visit that hangs is shown many times
+	trialRounds             = 100      // rounds of one call: a visit that hangs is shown many times
 )
 
 type trials struct {
@@ -42,10 +42,10 @@ type trials struct {
 type trial struct {
 	ID, Tool, Arguments string
 	Began               time.Time
-	owner               protocol.Principal // in whose name it calls
+	owner               protocol.Principal // principal of the calls
 	browser             string             // the token of the browser that made it
 	sides               []*side
-	running             atomic.Int32 // sides
+	running             atomic.Int32 // number of running sides
 	end                 context.CancelFunc
 }
 
@@ -69,7 +69,7 @@ type sideView struct {
 	Wire          []wireLine
 }
 
-// An asked is an unanswered question.
+// The type asked is an unanswered question.
 type asked struct {
 	Number             int
 	Kind, Message, URL string
@@ -140,7 +140,7 @@ func (p *Page) serveTry(w http.ResponseWriter, r *http.Request, v *view) bool {
 			waits, asks = waits || !seen.Done, asks || len(seen.Questions) > 0
 			v.Try.Sides = append(v.Try.Sides, seen)
 		}
-		if waits && !asks { // a page that reloads loses what was typed
+		if waits && !asks { // a page that reloads itself loses what was typed
 			v.Refresh = 1
 		}
 		return false
@@ -249,7 +249,7 @@ func (p *Page) connect(ctx context.Context, caller *server.StreamOptions, wire *
 }
 
 // makeRoomLocked ends a browser's oldest trial at its limit, or forgets the oldest ended trial at
-// the common limit. It reports false if there is none.
+// the common limit. It reports false if there is no such trial.
 func (p *trials) makeRoomLocked(browser string) bool {
 	own := 0
 	for _, t := range p.list {
@@ -449,7 +449,7 @@ func (t *trial) answerQuestion(r *http.Request) {
 		}
 		select {
 		case a.answer <- got:
-		default: // it has an answer
+		default: // the question already has an answer
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestAToolIsTriedInBothEras(t *testing.T) {
 	s.eventually(t, trial, "Question 2 in 2026-07-28")
 	s.answer(t, trial, 0, 2, "accept", url.Values{"json": {`{"name":"x"}`}})
 	s.eventually(t, trial, "It is done.")
-	for side := -1; side < 3; side++ { // no other side or question than its own
+	for side := -1; side < 3; side++ { // sides and questions that do not exist
 		s.answer(t, trial, side, 9, "cancel", url.Values{})
 	}
 	s.answer(t, trial, -1, 1, "cancel", url.Values{})

@@ -24,7 +24,7 @@ type wireLine struct {
 	At         time.Time
 	FromServer bool
 	Text       string
-	Size       int // of the whole
+	Size       int // of the whole message
 }
 
 // add appends bytes of one direction.

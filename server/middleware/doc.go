@@ -18,7 +18,7 @@
 //
 //   - Log sees everything, refusals and busy errors included.
 //   - Metrics counts the same; its durations exclude the writing of logs.
-//   - Recover turns panics into internal errors, which both then see.
+//   - Recover turns panics into internal errors, which Log and Metrics then see.
 //   - Payload looks at sizes only, and refuses before a slot is taken.
 //   - Limit holds a slot until the handler returns, except while the call
 //     waits for a user.
@@ -34,9 +34,9 @@
 // session waits within one request: that time uses neither as well, and Log and Metrics report it
 // separately. Your own middleware observes it with [roundtrip.WatchWaiting]; package roundtrip
 // lists all timeouts of questions. Facts about a whole flow, such as its rounds, come from events
-// of the round-trip funnel. [Log] and [Metrics] observe them; name them as the server's Observer as
-// well as among its Middleware. Requests that a transport refuses before there is a leg are events,
-// too ([event.RequestRefused]): a foreign origin, a bad token, a lost session.
+// of the round-trip funnel. [Log] and [Metrics] observe these events; name both as the server's
+// Observer as well as among its Middleware. Requests that a transport refuses before there is a leg
+// are reported as events, too ([event.RequestRefused]): foreign origins, bad tokens, lost sessions.
 //
 // # Log entries
 //

@@ -10,7 +10,7 @@ import (
 // request; an error's entry holds the request, to mask its secrets.
 type entry struct {
 	opts  *event.FieldOptions
-	event event.Event // of a leg: what it asked, unless in an entry of its own
+	event event.Event // in a leg's entry: its question, unless logged separately
 	write func(event.Fields)
 	where event.Where
 	outcome,
@@ -19,9 +19,9 @@ type entry struct {
 	work, waited time.Duration
 	code         int64         // of an error
 	wanted       *wantedFields // nil: none
-	located      bool          // the event is about where
+	located      bool          // where describes the event
 	inLeg        bool          // method and version stand in the entry of the leg
-	failed       bool          // the leg, with code and message
+	failed       bool          // the leg failed, with code and message
 }
 
 type wantedFields struct{ subject, remoteAddr, traceID string }

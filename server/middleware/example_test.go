@@ -24,8 +24,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// A server that logs, counts, survives panics and enforces limits. It records a call that asks for
-// consent, and one that panics:
+// This server logs, counts, survives panics and enforces limits. The output shows the records of a
+// call that asks for consent, and of one that panics.
 func Example() {
 	core, logs := observer.New(zapcore.InfoLevel) // a program has zap.NewProduction
 	registry := prometheus.NewRegistry()          // and prometheus.DefaultRegisterer

@@ -12,7 +12,7 @@ import (
 )
 
 // A host declares elicitation but shows nothing. It answers each question with the result or error,
-// or not at all; one that leaves closes the connection.
+// or does not answer; a host that leaves closes the connection.
 type host struct {
 	name   string
 	result string
@@ -70,8 +70,8 @@ func (h host) runInSession(w *wire, tool string) string {
 }
 
 // Seven kinds of host that declare elicitation but show no question, over HTTP in both eras and
-// with both styles, match testdata/hosts.md. None counts as declined by a user, and nothing is
-// paid.
+// with both styles, match testdata/hosts.md. No question counts as declined by a user, and nothing
+// is paid.
 func TestHostsThatShowNothing(t *testing.T) {
 	s := newTranscript(introOfHosts)
 	for _, h := range hosts() {

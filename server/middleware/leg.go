@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is what this package knows of a running request. The context carries it.
+// A leg has this package's data about a running request. The context carries it.
 type leg struct {
 	request *server.Request
 	started time.Time
@@ -28,7 +28,7 @@ type leg struct {
 	round      int
 	asked      event.Event   // its question, unless logged separately
 	waitsSince time.Time     // start of the wait for a user, zero: not waiting
-	waited     time.Duration // before that
+	waited     time.Duration // time waited before that
 	ended      bool
 
 	timedOut atomic.Bool
@@ -123,7 +123,7 @@ func (l *leg) requestIDLocked() string {
 
 // noteEvent records an event's flow and round, and returns the level of its entry: debug for facts
 // that the leg's entry repeats. A leg of revision 2026-07-28 ends with its questions, fields of its
-// entry, unless few rounds are left. In a session a call may ask several times. l may be nil.
+// entry unless few rounds are left. In a session a call may ask several times. l may be nil.
 func (l *leg) noteEvent(happened event.Event, where event.Where, level event.Level) event.Level {
 	if l == nil {
 		return level

@@ -46,7 +46,7 @@ func seriesOfLegs(o Options) []event.Series {
 	}
 }
 
-// legSeries are the series of legs by labels, copied on write because the sink's look-up is slow.
+// A legSeries has the series of legs by labels, copied on write as the sink's look-up is slow.
 type legSeries struct {
 	requests, durations, waits event.Vector
 	targets                    map[string]bool // nil: no label

@@ -34,7 +34,7 @@ const (
 //
 // While a call waits for a user, see [roundtrip.WatchWaiting], its slot is free for others;
 // [roundtrip.Options].Limits.Waiting bounds such calls. After the answer it takes a slot again, or
-// waits for one of its principal, within its own context and timeout; until then new requests of
+// waits for one of its principal's, within its own context and timeout; until then new requests of
 // this principal are refused, but not those of others.
 //
 // Servers that share the value share its limits. Place it above [Timeout], below authentication.
@@ -43,7 +43,7 @@ func Limit(opts *Options) server.Middleware {
 	total := cmp.Or(o.Calls, defaultMaxCalls)
 	share := cmp.Or(o.CallsPerPrincipal, defaultMaxCallsPerPrincipal)
 	calls := newSlots(total, share)
-	// Rounded up: a share of 1 is one subscription. Negative stays negative.
+	// This rounds up: a share of 1 is one subscription. A negative number stays negative.
 	listens := newSlots(total*listensPerCall, share-share/callsPerListen)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, request *server.Request) (protocol.Result, error) {

@@ -94,7 +94,7 @@ func TestLimitOfOneCaller(t *testing.T) {
 		opts  *middleware.Options
 		who   protocol.Principal
 		calls int
-		limit string // of the next one; empty: none
+		limit string // that refuses the next one; empty: none
 	}{
 		"strangers": {few, protocol.Principal{}, 3, "server"}, // nobody tells them apart
 		"local":     {few, protocol.LocalPrincipal(), 3, "server"},

@@ -20,13 +20,13 @@ import (
 //
 // The entry of a leg holds method, target, era, version, principal ("local", "anonymous" or
 // "authenticated"), outcome, duration_ms and, if any, waited_ms, code, error message, flow and
-// round. duration_ms excludes the waits for users, waited_ms. Outcomes are "complete",
+// round. duration_ms excludes the waits for users, which waited_ms has. Outcomes are "complete",
 // "input_required", "tool_error", "timeout", "cancelled", "panic" or the name of an error code,
 // such as "invalid_params". All entries of a request have the same "request",
 // [roundtrip.RequestID]; all of a flow have the same "flow" from its first question on. Entries of
-// events omit method and version, which the leg's entry has. Events that it repeats are at debug
-// level: completed flows, and in revision 2026-07-28 questions, unless few rounds are left. Where
-// no leg is logged events have all fields.
+// events omit method and version, which the leg's entry has. Events that the leg's entry repeats
+// are at debug level: completed flows, and in revision 2026-07-28 questions, unless few rounds are
+// left. Where no leg is logged events have all fields.
 //
 // The text of a handler's plain error ("mcp.handler_failed") or panic is logged: escaped, truncated
 // at 512 bytes, and with credentials and strings of the call's arguments, answers and state masked.
@@ -79,7 +79,7 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 	case outcome == outcomeInternalError || outcome == outcomePanic:
 		level = max(level, event.LevelWarn)
 	case outcome == outcomeComplete && leg.request.Message.Method == protocol.MethodGetTask:
-		level = min(level, event.LevelDebug) // what changes is told by events
+		level = min(level, event.LevelDebug) // events report changes
 	}
 	if !l.sink.Enabled(ctx, level) {
 		return
@@ -98,15 +98,15 @@ func (l *Log) logRequest(ctx context.Context, leg *leg, outcome string, err erro
 		if !l.opts.OmitErrors && failure.Code != protocol.CodeHandlerError {
 			e.message = redact.HideURLSecrets(failure.Message)
 			if request.Message.Method == protocol.MethodReadResource {
-				e.message = event.EscapeTarget(failure.Message) // which is likely to quote the URI
+				e.message = event.EscapeTarget(failure.Message) // it is likely to quote the URI
 			}
 		}
 	}
 	l.sink.Write(ctx, level, "mcp.request", e)
 }
 
-// Observe logs an event of the funnel or the server. Large frames are not inlined: it runs on the
-// goroutine of the call, whose stack keeps its size during a wait.
+// Observe logs an event of the funnel or the server. Functions with large frames are not inlined:
+// Observe runs on the goroutine of the call, whose stack keeps its size during a wait.
 func (l *Log) Observe(ctx context.Context, e event.Event) {
 	if l.sink == nil {
 		return

@@ -174,7 +174,7 @@ func TestLogOfEvents(t *testing.T) {
 	}
 }
 
-// Both would be of this package.
+// Caller and stack would both be this package's.
 func TestEntriesHaveNeitherCallerNorStack(t *testing.T) {
 	log, logs := newLog(nil, zap.AddCaller(), zap.AddStacktrace(zap.DebugLevel))
 	log.Observe(t.Context(), event.ServerBug{Err: errors.New("a rule")})
@@ -207,7 +207,7 @@ func TestLogNearLimit(t *testing.T) {
 	}
 }
 
-// Texts that break out of a line, hide in one or fill a disk.
+// Texts cannot break out of a line, hide in one or fill a disk.
 func TestLogIsNotForged(t *testing.T) {
 	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
 	long := strings.Repeat("é", 100_000)
@@ -346,7 +346,7 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 	}
 }
 
-// At 512 characters, with escapes and the ellipsis.
+// Errors are cut at 512 characters, with escapes and the ellipsis.
 func TestLongErrorsAreCut(t *testing.T) {
 	log, logs := newLog(nil)
 	for text, want := range map[string]string{

@@ -13,16 +13,16 @@ import (
 
 const (
 	maxRefusalLines = 10          // a second: enough to diagnose, too few to fill a disk
-	refusalWindow   = time.Second //
+	refusalWindow   = time.Second // of maxRefusalLines
 )
 
 // A refusalLog limits the rate of entries about refused requests.
 type refusalLog struct {
 	mu      sync.Mutex
 	last    [maxRefusalLines]time.Time // times of the last entries, a ring
-	oldest  int                        // of them
+	oldest  int                        // index of the oldest
 	omitted map[string]int             // entries since the last summary, by reason
-	summary *time.Timer                // writes it; nil: none omitted
+	summary *time.Timer                // writes the summary; nil if nothing was omitted
 }
 
 // admitRefusal returns the refusal to log, or counts it and returns nil if there are too many.

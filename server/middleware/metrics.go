@@ -25,7 +25,7 @@ import (
 //	rondo_requests_in_flight
 //	rondo_requests_waiting
 //
-// Durations exclude waits for users, as in calls of legacy sessions, which are observed separately
+// Durations exclude waits for users, as in calls of legacy sessions; these are observed separately,
 // for calls that waited. Waiting requests are also in flight. Without Wrap the metrics of waiting
 // requests come from events, and each wait is observed.
 //
@@ -77,7 +77,7 @@ type Metrics struct {
 	legs          legSeries
 	inFlight      event.Instrument
 	waiting       event.Instrument
-	wrapsRequests atomic.Bool // it is a middleware, which observes waits
+	wrapsRequests atomic.Bool // Wrap is used, and observes waits
 	events        *event.Counters
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
-// Calls of every outcome, some concurrent, add up.
+// The metrics of calls with every outcome, some concurrent, add up.
 func TestMetricsReconcile(t *testing.T) {
 	r := newRig(t)
 	want := map[string]float64{}

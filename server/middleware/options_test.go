@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// 0 is the default, a negative number disables a feature.
+// 0 is the default, and a negative number disables a feature.
 func TestNumbersOfOptions(t *testing.T) {
 	servertest.CheckNumberFields(t, map[string]bool{
 		"Calls": false, "CallsPerPrincipal": false, "ArgumentBytes": false, "ResultBytes": false,
@@ -33,7 +33,7 @@ func TestNumbersOfOptions(t *testing.T) {
 	})
 }
 
-// 0 is the default, a negative limit disables it. Streams have none.
+// 0 is the default, and a negative limit disables the timeout. Streams have no timeout.
 func TestTimeoutCanBeOff(t *testing.T) {
 	for _, tt := range []struct {
 		name, method string

@@ -38,7 +38,7 @@ func outcomeOfAnswer(result protocol.Result, err error) string {
 	if err != nil {
 		e, ok := protocol.AsError(err)
 		if !ok {
-			return outcomeInternalError // which is the response
+			return outcomeInternalError // the response is an internal error
 		}
 		return codeName(e.Code)
 	}

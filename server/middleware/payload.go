@@ -17,11 +17,11 @@ const (
 )
 
 // Payload returns a middleware that bounds sizes within requests and results. Its limits are
-// tighter than those of transports and name the part. There may be 64 inputResponses. opts may be
-// nil.
+// tighter than those of transports, and its errors name the part. There may be 64 inputResponses.
+// opts may be nil.
 //
 // A request over a limit is refused with invalid params (-32602) before the handler; its answers
-// and state are not used up. A large result becomes an internal error (-32603): return less.
+// and state are not used up. A large result becomes an internal error (-32603).
 //
 // Place it above [Limit], so that refused requests take no slot.
 func Payload(opts *Options) server.Middleware {

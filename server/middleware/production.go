@@ -12,7 +12,7 @@ import (
 //	…
 //	srv, err := server.New(&server.Options{Observer: observer, Middleware: chain})
 //
-// A nil log is silent, nil metrics are disabled, and opts may be nil. The error is that of
+// A nil log is silent, nil metrics are disabled, and opts may be nil. The error is from
 // [NewMetrics]. Put your own middleware before, after or into the chain, see the package comment.
 func Production(log event.LogSink, metrics event.MetricSink, opts *Options) (
 	event.Observer, []server.Middleware, error) {

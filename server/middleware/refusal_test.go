@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Log and Metrics as observers report what no middleware has seen, without secrets.
+// As observers, Log and Metrics report refusals that never reach middleware, without secrets.
 func TestRefusalsOverHTTP(t *testing.T) {
 	r := newRig(t)
 	ts := httptest.NewServer(servertest.NewHandler(t, r.Server, &serverhttp.Options{
@@ -150,7 +150,7 @@ func TestFloodOfRefusals(t *testing.T) {
 			fmt.Sprint(s[0].ContextMap()["reasons"]) != "[origin 3 other 2 unauthenticated 1]" {
 			t.Errorf("got %v", s)
 		}
-		// The bound holds for any second, and all are counted in the end.
+		// The limit holds for any second, and all refusals are counted in the end.
 		logs.TakeAll()
 		const sent = 5000
 		for range sent {
@@ -203,7 +203,7 @@ func TestRefusalMetricsAreBounded(t *testing.T) {
 func TestRefusalLevels(t *testing.T) {
 	for reason, want := range map[event.RefusalReason]zapcore.Level{
 		words.RefusedHost:            zap.WarnLevel,
-		words.RefusedUnverified:      zap.WarnLevel, // callers are right, and cannot be served
+		words.RefusedUnverified:      zap.WarnLevel, // the callers did nothing wrong
 		words.RefusedUnreachable:     zap.WarnLevel,
 		words.RefusedUnauthenticated: zap.InfoLevel,
 		words.RefusedMalformed:       zap.InfoLevel,

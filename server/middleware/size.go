@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// resultSize adds up the large parts of a result. Others hold only the server's own data.
+// resultSize adds up the large parts of a result. Other parts hold only the server's own data.
 func resultSize(result protocol.Result) int {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:

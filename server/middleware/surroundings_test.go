@@ -62,7 +62,7 @@ func TestWhatHappensToFlowsFromOutsideIsRecorded(t *testing.T) {
 		e := w.entry(c.entry)
 		wantEqual(t, "entries", w.logs.Len(), 1)
 		wantFields(t, e, c.fields)
-		if c.entry != "mcp.session_evicted" { // which is about no flow
+		if c.entry != "mcp.session_evicted" { // an eviction is about no flow
 			wantFields(t, e, map[string]any{"target": "deploy", "flow": "f", "round": 2})
 		}
 		wantEqual(t, fmt.Sprintf("%s is at level", c.entry), e.Level, c.level)
@@ -76,7 +76,7 @@ func (downGuard) Claim(context.Context, string, string, [32]byte, time.Time) (st
 	return nil, errors.New("dial db.internal: connection refused")
 }
 
-// A failing guard is no bug: clients are told to retry, and operators what failed.
+// A failing guard is not a bug: clients are told to retry, and operators see what failed.
 func TestAGuardThatIsDownIsNoBug(t *testing.T) {
 	r := newWatch(t, nil, nil).newRig(roundtrip.Options{Guard: downGuard{store.NewMemoryGuard(0)}})
 	asked := r.call("deploy", "prod")

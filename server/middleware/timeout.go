@@ -19,10 +19,10 @@ const defaultTimeout = 60 * time.Second
 var errTimedOut = fmt.Errorf("middleware: the server's time limit was exceeded: %w",
 	context.DeadlineExceeded)
 
-// Timeout returns middleware that ends a request's context after limit, 0: a minute, negative:
-// never.
+// Timeout returns middleware that ends a request's context after limit. 0 means a minute; a
+// negative limit means never.
 //
-// The limit is for work. The clock stops while the call waits for a user, see
+// The limit applies to work. The clock stops while the call waits for a user, see
 // [roundtrip.WatchWaiting]; in modern revisions that time lies between legs and does not count
 // anyway. subscriptions/listen has no limit. Package roundtrip lists the timeouts of questions.
 //
@@ -96,11 +96,11 @@ func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Resu
 	return &late, nil
 }
 
-// timeoutError returns the error that replaces err, nil if the time limit does not explain err.
+// timeoutError returns the error that replaces err, or nil if the time limit does not explain err.
 func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	data := struct {
 		TimeoutMs int64  `json:"timeoutMs"`
-		Error     string `json:"error,omitzero"` // of the handler
+		Error     string `json:"error,omitzero"` // error of the handler
 	}{TimeoutMs: limit.Milliseconds()}
 	switch e, ok := protocol.AsError(err); {
 	case ok && e.Code == protocol.CodeHandlerError:
@@ -114,7 +114,7 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	return protocol.Errorf(protocol.CodeTimeout, "%s", text).WithData(data)
 }
 
-// noteTimeout marks the leg for [Log] and [Metrics], which cannot tell it from a tool error.
+// noteTimeout marks the leg for [Log] and [Metrics], which cannot tell a timeout from a tool error.
 func noteTimeout(ctx context.Context) {
 	if l := legFrom(ctx); l != nil {
 		l.timedOut.Store(true)

@@ -131,8 +131,8 @@ func (s *transcript) name(kind, id string) string {
 	return s.names[id]
 }
 
-// What an operator sees is as in testdata/operator.md, which the documentation cites. Use -update
-// to rewrite the file, and review the difference.
+// An operator's view matches testdata/operator.md, which the documentation cites. Use -update to
+// rewrite the file, and review the difference.
 func TestOperatorTranscript(t *testing.T) {
 	names := func(id string) roundtrip.Options {
 		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 16))

@@ -37,7 +37,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		handler func(ctx context.Context) error
-		took    time.Duration // 0: as long as the handler wants
+		took    time.Duration // 0: the handler decides
 	}{
 		{"one long question", func(ctx context.Context) error { return asks(ctx, time.Hour) }, 0},
 		{"work on both sides of it", func(ctx context.Context) error {
@@ -86,7 +86,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// answered waits d for a user, and then for a slot.
+// answered waits for a user for d, and then for a slot.
 func answered(ctx context.Context, d time.Duration) error {
 	var w waiting.Wait
 	w.Begin(ctx, nil)
@@ -157,7 +157,7 @@ func TestLimitDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// A call that ends while it waits for a slot takes none; its time limit runs meanwhile.
+// A call that ends while it waits for a slot takes none; its time limit includes that wait.
 func TestLimitEndsWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann := protocol.Principal{Subject: "ann"}
@@ -179,7 +179,7 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 		synctest.Wait()
 		go func() { results <- call(t.Context(), protocol.MethodCallTool) }()
 		synctest.Wait()
-		// Both are answered while the only slot is taken for longer than they may run.
+		// Both calls are answered while the only slot is taken for longer than they may run.
 		time.Sleep(time.Minute - time.Second)
 		hold, release := context.WithCancel(t.Context())
 		blocked := make(chan struct{})
@@ -204,8 +204,8 @@ func TestLimitEndsWithTheCall(t *testing.T) {
 	})
 }
 
-// Whatever one principal and all anonymous callers do, none exceeds its share, and calls of another
-// principal run at once.
+// Whatever one principal and the anonymous callers do, neither exceeds its share, and calls of
+// another principal run at once.
 func TestLimitIsFair(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,7 @@ func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
 	w.watch = newWatch(t, &opts.log, &opts.metrics, zap.Hooks(func(zapcore.Entry) error {
 		select {
 		case w.logged <- struct{}{}:
-		default: // the signal before has not been seen yet
+		default: // the previous signal has not been seen yet
 		}
 		return nil
 	}))
@@ -355,7 +355,7 @@ func TestWireIgnoredDecline(t *testing.T) {
 	})
 }
 
-// The log has the text without the caller's strings, and the client the text or a reference.
+// The log has the text without the caller's strings; the client gets the text or a reference.
 func TestWireHandlerFailed(t *testing.T) {
 	const logged = `charging "[redacted]" for [redacted]: bank at 10.0.0.7 says 401 to Bearer [redacted]: no [redacted]\n\x1b[2J`
 	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
@@ -491,7 +491,7 @@ func (w *wire) leaveSlow() {
 	}
 }
 
-// await returns the latest entry with the name, waiting for one.
+// await waits for an entry with the name, and returns the latest.
 func (w *wire) await(name string) observer.LoggedEntry {
 	w.Helper()
 	for {

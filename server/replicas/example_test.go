@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A replica of a Kubernetes StatefulSet, whose pods have DNS names.
+// This is a replica of a Kubernetes StatefulSet, whose pods have DNS names.
 func Example() {
 	// The keys are the fleet's, the name is this replica's.
 	os.Setenv("RONDO_KEYS", "2026-07:c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==")
@@ -36,7 +36,7 @@ func Example() {
 	}
 	opts := &serverhttp.Options{
 		Replicas: &replicas.Options{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}}
-	_ = srv // is served with opts
+	_ = srv // srv is served with opts
 
 	other, err := opts.Replicas.Locate(context.Background(), "deploys-1")
 	if err != nil {

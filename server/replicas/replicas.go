@@ -5,8 +5,9 @@
 // caller and forwards the request once, and the owner authenticates the caller again. Requests of
 // revision 2026-07-28 have no session and are never forwarded.
 //
-// Options go into those of serverhttp. Middleware around its handler must let challenges of other
-// replicas through, POSTs without credentials: put AnswerChallenges of the handler around it.
+// Options go into those of serverhttp. Middleware around serverhttp's handler must let through
+// challenges of other replicas, which are POSTs without credentials: put the handler's
+// AnswerChallenges around that middleware.
 //
 // Use https between replicas unless nobody can read their network: an attacker gets bearer tokens.
 package replicas
@@ -26,16 +27,16 @@ type Options struct {
 	// hyphens, unique among running replicas. A restart makes a new owner, without old sessions.
 	Name string
 	// Keys is the keyring shared by all replicas, usually the Sealer of the server; hops use keys
-	// derived from it. Keep old keys until the sessions with ids sealed under them have ended. Nil,
-	// or an ephemeral keyring: nothing is forwarded, and session ids are as without Options.
+	// derived from it. Keep old keys until the sessions with ids sealed under them have ended. With
+	// a nil or ephemeral keyring nothing is forwarded, and session ids are as without Options.
 	Keys *keys.Keyring
-	// Locate returns the endpoint's URL of the replica with a name, http or https. Its error wraps
+	// Locate returns the endpoint's URL, http or https, at the replica with a name. Its error wraps
 	// [ErrUnknown] if no replica has the name: requests for its sessions then get 404, so it must
 	// know all running replicas. [LocateByList] and [LocateByPattern] make such functions. No part
 	// of the URL comes from a client. It is called if a replica has been silent for a minute, calls
-	// may overlap, and its context ends after three seconds. Nil: as with Keys.
+	// may overlap, and its context ends after three seconds. Nil has the effect of nil Keys.
 	Locate func(ctx context.Context, name string) (*url.URL, error)
-	// TLS configures connections to https URLs. Nil: the system's certificates.
+	// TLS configures connections to https URLs. Nil means the system's certificates.
 	TLS *tls.Config
 }
 

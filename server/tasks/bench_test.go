@@ -94,7 +94,7 @@ func BenchmarkReplay(b *testing.B) {
 					`{"action":"accept","content":{"name":"B"}}}`, id, i))
 				<-s.given
 				if i%9 == 8 {
-					time.Sleep(1100 * time.Millisecond) // updates are counted
+					time.Sleep(1100 * time.Millisecond) // the rate of updates is limited
 				}
 			}
 			b.ResetTimer()

@@ -49,7 +49,7 @@ func restore(t *testing.T, task store.Task) *copyingStore {
 	task.Holder = ""
 	number, times := task.Number, store.TaskTimes{Due: -1, Keep: time.Hour}
 	err := s.CreateTask(context.Background(), &task, times, store.TaskRoom{})
-	for err == nil && task.Number < number { // which the record names, too
+	for err == nil && task.Number < number { // the record also has its number
 		err = s.PutTask(context.Background(), &task, times)
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func restore(t *testing.T, task store.Task) *copyingStore {
 	return s
 }
 
-// effects are those of the tool "work", by idempotency key, and its memos.
+// An effects has the effects of the tool "work", by idempotency key, and its memos.
 type effects struct {
 	byKey map[string]int
 	memos map[string]bool
@@ -85,7 +85,7 @@ func newEffectWorld(t *testing.T, s store.TaskStore, ring *keys.Keyring, made *e
 			if err != nil {
 				return nil, err
 			}
-			made.byKey[unique+answer.Name] = 1 // as an insert that does nothing on a conflict
+			made.byKey[unique+answer.Name] = 1 // like an insert that does nothing on a conflict
 		}
 		return server.Text("done"), nil
 	})
@@ -131,8 +131,8 @@ func TestStoreRestoredFromAnHourAgo(t *testing.T) {
 	})
 }
 
-// A task continues on a replica whose clock is two minutes behind, and then on the first again. Its
-// times never go back.
+// A task continues on a replica whose clock is two minutes behind, and then on the first replica
+// again. Its times never go back.
 func TestReplicasWhoseClocksDiffer(t *testing.T) {
 	ring, made, id := testRing(t), newEffects(), ""
 	var kept store.Task

@@ -29,9 +29,9 @@ type faultyStore struct {
 	n       int
 	failAt  int           // the call that fails, 0: none
 	applied bool          // it fails after it was carried out
-	outage  time.Duration // and all calls for this time
+	outage  time.Duration // for this time all calls fail, too
 	until   time.Time
-	dead    bool   // the process is
+	dead    bool   // the process is dead
 	broken  string // calls of this name fail
 }
 
@@ -68,7 +68,7 @@ func (s *faultyStore) kill(dead bool) {
 	s.dead = dead
 }
 
-// breakCalls makes all calls of that name fail; empty: none.
+// breakCalls makes all calls of that name fail; if name is empty, none fail.
 func (s *faultyStore) breakCalls(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func newRing(t testing.TB, ids ...string) *keys.Keyring {
 	return ring
 }
 
-// replicas returns two servers over two ways to one store.
+// replicas returns two servers with separate access to one store.
 func replicas(t *testing.T, opts tasks.Options, tool server.Tool,
 	handler func(context.Context, *server.ToolCall) (outcome, error)) (
 	[2]*world, [2]*faultyStore) {
@@ -311,7 +311,7 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 // Each run's process dies: five deaths without progress end the task, whatever it reports, but
 // queued runs do not count. Only a new memo is progress.
 func TestDeaths(t *testing.T) {
-	scripts := []string{"......", "tttttt", "qqqqqq"} // nothing, talks, queued
+	scripts := []string{"......", "tttttt", "qqqqqq"} // does nothing, reports, is queued
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
 		script := ""
@@ -363,7 +363,7 @@ func testDeaths(t *testing.T, script string) {
 		}
 		synctest.Wait()
 		s.kill(true)
-		time.Sleep(41 * time.Second) // the lease, and the renewal that finds it over
+		time.Sleep(41 * time.Second) // past the lease, and the renewal that notices
 		s.kill(false)
 		w.tasks.Shutdown(canceled())
 	}
@@ -446,8 +446,8 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// The next poll, on another replica, continues the task. A cancelled one ends at once, and a new
-// one never runs here.
+// The next poll, on another replica, continues the task. A cancelled task ends at once, and a new
+// task never runs here.
 func TestShutdownHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs, stays := 0, true
@@ -482,7 +482,7 @@ func TestShutdownHandsOver(t *testing.T) {
 	})
 }
 
-// The store is read as often for unknown, foreign and expired ids.
+// The store is read the same number of times for unknown, foreign and expired ids.
 func TestUnknownLooksForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
@@ -547,19 +547,19 @@ func TestUpdatesAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			w[0].update(id, `{"a":{"action":"decline"}}`) // spent
+			w[0].update(id, `{"a":{"action":"decline"}}`) // the question is answered
 			synctest.Wait()
 			done, ok := w[0].get(id).State.(protocol.TaskCompleted)
 			if !ok || done.Result.IsError {
 				t.Fatalf("%+v", done)
 			}
-			w[1].update(id, `{"a":{"action":"decline"}}`) // over
+			w[1].update(id, `{"a":{"action":"decline"}}`) // the task is over
 			w[1].want(id, "completed")
 		})
 	}
 }
 
-// Cancelling here and elsewhere around the end of the handler keeps the first final status, and a
+// Cancellations here and elsewhere around the end of the handler keep the first final status, and a
 // completed handler is not cancelled after its commits.
 func TestCancelAgainstCompletion(t *testing.T) {
 	for _, at := range []time.Duration{0, 4900, 4999, 5000, 5001, 6000, 20_000} {

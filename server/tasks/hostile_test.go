@@ -44,7 +44,7 @@ func askThenTask(ctx context.Context, c *server.ToolCall) (outcome, error) {
 
 var taskTool = server.Tool{Name: "work", Task: server.TaskCan}
 
-// A misbehaving handler's task ends as listed, and its run holds nothing.
+// A misbehaving handler's task ends as listed, and its run keeps no resources.
 func TestHandlersThatMisbehave(t *testing.T) {
 	var spent error
 	cases := map[string]struct {
@@ -167,7 +167,7 @@ func TestStrayStatus(t *testing.T) {
 	})
 }
 
-// Repeated keys, beside the author's own "a.2" and under another version of the flow, stay unique.
+// Repeated keys stay unique, even beside the author's "a.2" and under another version of the flow.
 func TestWireKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		version, asked := "1", map[string]int{}
@@ -241,7 +241,7 @@ func TestQuestionsThatWaitTogether(t *testing.T) {
 	})
 }
 
-// Undeclared clients are refused before the store is read, for any id and parameters.
+// Clients without the extension are refused before the store is read, for any id and parameters.
 func TestUndeclaredComesFirst(t *testing.T) {
 	old := strings.Replace(undeclared, `"elicitation":{}`, `"elicitation":{},"tasks":{}`, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,7 @@ func TestWrongParameters(t *testing.T) {
 	})
 }
 
-// The task expires while a handler ignores it: once a client saw the failure, it is final on every
-// replica.
+// A task expires while its handler runs on: once a client saw that, it is final on every replica.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := replicas(t, tasks.Options{TTL: func(string, protocol.Principal) time.Duration {
@@ -323,7 +322,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// A call above the limit is refused before anything exists, and succeeds later, also with a guard.
+// A call above the limit is refused before anything exists, and succeeds later, even with a guard.
 func TestNoRoom(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -406,7 +405,7 @@ func TestDeathAfterTheTaskBegan(t *testing.T) {
 	}
 }
 
-// It is refused, unlike a failed store.
+// A round whose task is gone is refused, unlike one whose store failed.
 func TestRoundOfATaskThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, &tasks.Options{Sweep: 100 * time.Hour,
@@ -447,7 +446,7 @@ func TestPollsInALoop(t *testing.T) {
 	})
 }
 
-// It waits without a question, checks rarely, and at once when woken on another replica.
+// AwaitEvent waits without a question, checks rarely, and at once when woken on another replica.
 func TestAwaitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks, come := 0, false
@@ -492,7 +491,7 @@ func TestInline(t *testing.T) {
 			})
 			server.AddRawTool(w.srv, taskTool, work)
 			server.AddRawTool(w.srv, server.Tool{Name: "must", Task: server.TaskMust}, work)
-			w.call("must", "") // is a task however soon it is over
+			w.call("must", "") // becomes a task, however soon it is over
 			time.Sleep(2 * time.Minute)
 			resp := w.ask("tools/call", `"name":"work",`+declared)
 			if inline := bytes.Contains(resp.Result, []byte("done")); inline !=
@@ -525,7 +524,7 @@ func TestForgedHandle(t *testing.T) {
 	}
 }
 
-// The table in the package's documentation.
+// The table in the package's documentation is true.
 func TestMiddlewareOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type seen struct {

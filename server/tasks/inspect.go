@@ -43,7 +43,7 @@ func (t *Tasks) Inspect(ctx context.Context) {
 	report.AddLimit("runs of tasks", "tasks.Options.Runs", used, total)
 }
 
-// describe reports false while the run is being stored.
+// describe describes the run; it reports false while the run is being stored.
 func (r *run) describe(runs bool) (seenTask, bool) {
 	if !r.mu.TryLock() {
 		return seenTask{}, false

@@ -177,7 +177,7 @@ func (t *Tasks) show(r *record, c protocol.ClientCapabilities) (*protocol.Task, 
 
 const maxConflicts = 10 // retries of a change after conflicts
 
-// change applies f to a task until it is stored. f reports a change, and whether to run it now.
+// change applies f to a task, again after conflicts. f reports a change, and whether to run it now.
 func (t *Tasks) change(ctx context.Context, call *server.ExtensionCall,
 	f func(task *store.Task, r *record, now time.Time) (changed, due bool)) error {
 	if err := t.countPoll(protocol.MethodUpdateTask, call); err != nil {
@@ -239,7 +239,7 @@ func lookAfter(looks int) time.Duration {
 }
 
 // claim makes a run of this process the holder of a task, if there is room; else others may take
-// it. Each run has a unique name, so that an expired one loses to the next in its own process.
+// it. Each run has a unique name, so that an expired run loses to the next one in its own process.
 func (t *Tasks) claim(task *store.Task, times *store.TaskTimes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,18 +34,18 @@ type record struct {
 	Failure *failure        `json:"failure,omitempty"`
 
 	Journal   []byte     `json:"journal"`
-	Asked     []asked    `json:"asked,omitempty"`   // and not answered
+	Asked     []asked    `json:"asked,omitempty"`   // and not answered yet
 	Answers   []answered `json:"answers,omitempty"` // for the next run
 	Used      []string   `json:"used,omitempty"`    // all wire keys so far
 	WaitsFor  []string   `json:"waitsFor,omitempty"`
-	Looks     int        `json:"looks,omitempty"` // in a row that found nothing
+	Looks     int        `json:"looks,omitempty"` // checks in a row that found nothing
 	Deaths    int        `json:"deaths,omitempty"`
-	Attempts  int        `json:"attempts,omitempty"`  // in a row that did not reach the handler
-	Cancelled bool       `json:"cancelled,omitempty"` // while it ran
+	Attempts  int        `json:"attempts,omitempty"`  // runs in a row without the handler
+	Cancelled bool       `json:"cancelled,omitempty"` // while the task ran
 	Read      bool       `json:"read,omitempty"`      // the client was sent how it ended
 	Queued    bool       `json:"queued,omitempty"`    // held, and its run has not begun
 
-	how string // it ended, where its status does not say that, while it is stored
+	how string // how it ended, unless its status says so; set only while it is stored
 }
 
 // An owner is a principal that survives JSON.
@@ -81,7 +81,7 @@ type failure struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// asked is a question: Wire is its key for the client, Key its key for the handler and journal.
+// The type asked is a question: Wire is its key for the client, Key for handler and journal.
 type asked struct {
 	Wire   string          `json:"wire"`
 	Key    string          `json:"key"`
@@ -90,7 +90,7 @@ type asked struct {
 	At     time.Time       `json:"at"`
 }
 
-// answered is an answer that no completed run has used.
+// The type answered is an answer that no completed run has used.
 type answered struct {
 	Key    string          `json:"key"`
 	Result json.RawMessage `json:"result"`
@@ -205,7 +205,7 @@ func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
 	for _, key := range r.Used {
 		taken[key] = true
 	}
-	own := map[string]bool{} // keys of the author's, which must not be taken for a second "a"
+	own := map[string]bool{} // the author's own keys, which are no repetitions
 	for _, q := range requests {
 		own[q.Key] = true
 	}
@@ -241,7 +241,7 @@ func splitRequest(raw []byte) (string, json.RawMessage, error) {
 	return q.Method, q.Params, err
 }
 
-// answer stores the answers to outstanding questions and returns the keys of the others.
+// answer stores the answers to outstanding questions and returns the keys of the other answers.
 func (r *record) answer(responses protocol.InputResponses, now time.Time) (unused []string) {
 	for _, response := range responses {
 		i := r.findAsked(response.Key)

@@ -25,23 +25,23 @@ import (
 type run struct {
 	tasks     *Tasks
 	id        [32]byte
-	owner     [32]byte // as the store knows it
-	name      string   // the holder of the task, while it is this run's
+	owner     [32]byte // digest of the owner, as in the store
+	name      string   // holder of the task, while this run holds it
 	stop      context.CancelCauseFunc
 	round     roundtrip.TaskRun
 	takenOver bool        // the previous holder has ended
-	spent     atomic.Bool // the handler's call has been entered; calls that it makes are others
+	spent     atomic.Bool // the handler's call has begun; calls that it makes are others
 
 	mu   sync.Mutex
 	task *store.Task
 	rec  *record
-	lost bool // the task is not this run's any more: given up, or taken over by another
+	lost bool // this run no longer holds the task: given up, or taken over by another
 	said time.Time
 }
 
 type runKey struct{}
 
-// runTool handles each tools/call: it may begin a task, or be a run of one.
+// runTool handles each tools/call: it may begin a task, or be a task's run.
 func (t *Tasks) runTool(ctx context.Context, tool *server.ToolRun, next server.ToolRunner) (
 	protocol.Result, error) {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && tool.Request.InTask() &&
@@ -110,7 +110,7 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	switch full, isFull := errors.AsType[*store.QuotaError](err); {
 	case errors.Is(err, store.ErrTaskExists):
 		begun, err := t.begunBefore(ctx, task.Flow, tool.Request.Principal)
-		if errors.Is(err, store.ErrNoTask) { // not kept any longer
+		if errors.Is(err, store.ErrNoTask) { // the task is no longer kept
 			return nil, errUnknown()
 		}
 		return begun, err
@@ -132,13 +132,13 @@ func (t *Tasks) begin(ctx context.Context, tool *server.ToolRun, flow [16]byte, 
 	}
 	w, stop := t.watch(task.ID)
 	defer stop()
-	defer waiting.Begin(ctx)() // limits are for the run, which has its own
+	defer waiting.Begin(ctx)() // limits of the request do not apply to the run, which has its own
 	t.start(task, r, false)
 	return t.awaitInline(ctx, tool.Request.Principal, handle, w)
 }
 
-// awaitInline returns the result if the task ends soon, else the handle. If the client disconnects
-// first the task is cancelled: the client has no handle.
+// awaitInline returns the result if the task ends soon, otherwise the handle. If the client
+// disconnects first the task is cancelled: the client has no handle.
 func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
 	handle *protocol.CreateTaskResult, w *watcher) (protocol.CallToolOutcome, error) {
 	id := digestID(handle.Task.ID)
@@ -152,13 +152,13 @@ func (t *Tasks) awaitInline(ctx context.Context, p protocol.Principal,
 			_, _ = t.cancel(context.WithoutCancel(ctx), &server.ExtensionCall{
 				Call:   server.Call{Principal: p},
 				Params: &protocol.TaskParams{TaskID: handle.Task.ID}, Target: handle.Task.ID})
-			t.cancelRun(id, errCancelled) // also where the store cannot be asked
+			t.cancelRun(id, errCancelled) // even if the store is unavailable
 			return nil, context.Cause(ctx)
 		case <-w.wake:
 		}
 		rec := t.take(w)[id]
 		if rec == nil || rec.Status == statusWorking {
-			continue // the handle is good all the same
+			continue // the handle is valid nevertheless
 		}
 		shown, err := rec.toTask(time.Now())
 		if err != nil {
@@ -225,13 +225,13 @@ func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing {
-		t.mu.Unlock() // not under the lock: it asks the store
+		t.mu.Unlock() // giveBack asks the store, so not under the lock
 		r.giveBack(ctx, 0)
 		t.mu.Lock()
 		stop(nil)
 		return
 	}
-	if old := t.running[task.ID]; old != nil { // it has given the task up, or lost it
+	if old := t.running[task.ID]; old != nil { // the old run has given up or lost the task
 		old.stop(errLost)
 	}
 	t.running[task.ID] = r
@@ -285,7 +285,7 @@ func (r *run) execute(ctx context.Context) {
 	r.settle(ctx, response, err)
 }
 
-// takeSlot waits until the handler may run. The end of the process in the meantime is no death.
+// takeSlot waits until the handler may run. Ending meanwhile is not a death.
 func (r *run) takeSlot(ctx context.Context) bool {
 	slots, owner := r.tasks.slots, r.owner
 	if slots.Take(owner, 1) == quota.None {
@@ -360,7 +360,7 @@ func (r *run) call(ctx context.Context) (*protocol.Response, error) {
 			ID: params.ProgressToken}, r)
 }
 
-// callPrepare returns a panic as an error: no request recovers it.
+// callPrepare returns a panic as an error: it runs outside any request, which would recover it.
 func callPrepare(ctx context.Context, prepare func(context.Context, RunInfo) (context.Context,
 	*server.Access, error), info RunInfo) (_ context.Context, _ *server.Access, err error) {
 	defer func() {
@@ -457,7 +457,7 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	r.finish(ctx, func(rec *record) {
 		rec.keepJournal(r.round.Next)
 		rec.Answers, rec.Status, rec.WaitsFor = nil, statusWorking, r.round.WaitsFor
-		rec.Message = cleanMessage(r.round.Message) // instead of that of the run that is over
+		rec.Message = cleanMessage(r.round.Message) // replaces the message of the finished run
 		if len(asks.InputRequests) == 0 {           // it waits, or has only a state for its next round
 			rec.Looks++
 			return
@@ -472,7 +472,7 @@ func (r *run) settleResult(ctx context.Context, raw []byte, now time.Time) {
 	})
 }
 
-// finish applies f to the latest record, maybe cancelled by another replica, and gives up the task.
+// finish applies f to the latest record, which may be cancelled by now, and gives up the task.
 func (r *run) finish(ctx context.Context, f func(*record)) {
 	r.store(ctx, func(rec *record) {
 		f(rec)
@@ -521,7 +521,7 @@ func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.
 			}
 			continue
 		}
-		r.mu.Unlock() // the lease goes on meanwhile
+		r.mu.Unlock() // so that the lease can be renewed meanwhile
 		r.tasks.reportStore(ctx, "put", err)
 		select {
 		case <-ctx.Done():

@@ -24,7 +24,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A gauge counts runs by principal, and their maximum at once.
+// A gauge counts runs by principal, and the most concurrent ones.
 type gauge struct {
 	mu        sync.Mutex
 	now, most map[string]int
@@ -61,7 +61,7 @@ func newGauge(w *world) *gauge {
 	return g
 }
 
-// read returns the finished runs, and the maximum at once by principal.
+// read returns the finished runs, and the most concurrent ones by principal.
 func (g *gauge) read() (done int, most map[string]int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,8 +187,8 @@ func TestTasksBeyondTheRoomAreNotForgotten(t *testing.T) {
 	}
 }
 
-// 45 long tasks each of two principals delay no others, neither where they began nor in a process
-// that takes over, and neither new tasks nor those waiting for an event.
+// Two principals with 45 long tasks each do not delay others' tasks, whether new or waiting for an
+// event, where they began or in a process that takes over.
 func TestLongTasksHoldUpNobodyElse(t *testing.T) {
 	for runs := 2; runs <= 5; runs++ {
 		synctest.Test(t, func(t *testing.T) { testLongTasks(t, runs) })
@@ -276,7 +276,7 @@ func TestAClientThatLeavesInline(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			want := map[string]int{"cancelled": 1}
 			if how == "queued" {
-				want["runs"] = 1 // that of the other
+				want["runs"] = 1 // the other task's run
 			}
 			told.want(t, want)
 		})
@@ -322,8 +322,8 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 		opened := s.count("get") - before
 		time.Sleep(10 * time.Second)
 		later := s.count("get") - before - opened
-		// Each subscription reads each task once, a reader each task; running ones check for
-		// cancellation each second.
+		// Each subscription reads each task once, and a reader reads each task; running tasks check
+		// for cancellation each second.
 		if opened > n*n+n || later > 10*n+10*n+n || told.Load() != n*n+n {
 			t.Errorf("%d reads at first, %d in ten seconds, %d notices", opened, later, told.Load())
 		}
@@ -349,7 +349,7 @@ func TestAWeekOfSmallTasks(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		result := server.Text(strings.Repeat("x", 100<<10)) // 64 MiB of them are 640
+		result := server.Text(strings.Repeat("x", 100<<10)) // 640 of them make 64 MiB
 		server.AddRawTool(w.srv, server.Tool{Name: "small", Task: server.TaskMust},
 			inTask(func(context.Context, *server.ToolCall) (outcome, error) {
 				return result, nil

@@ -94,7 +94,7 @@ func (t *Tasks) awaitSweep(timer *time.Timer) bool {
 	return true
 }
 
-// sweepDue takes over due tasks while there is room. Unusable ones, as with lost keys, block none.
+// sweepDue takes over due tasks while there is room. Unusable ones do not block it.
 func (t *Tasks) sweepDue() {
 	tried := map[[32]byte]bool{}
 	for limit := sweepBatch; ; limit *= 2 {
@@ -117,7 +117,7 @@ func (t *Tasks) sweepDue() {
 	}
 }
 
-// isFullLocked reports whether this process takes no further tasks. If full, it looks again later.
+// isFullLocked reports whether this process takes no more tasks, and if full notes to look again.
 func (t *Tasks) isFullLocked() bool {
 	full := len(t.running) >= queued*t.opts.Runs
 	t.behind = t.behind || full

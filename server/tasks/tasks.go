@@ -29,7 +29,7 @@ const (
 	// keepAfterEnd is the minimum time for which ended and expired tasks are kept.
 	keepAfterEnd = 10 * time.Minute
 	// A delivered result, which may have been lost, is kept for keepAfterRead. A task is known for
-	// keepAtLeast, so that a copy of its request does not begin another.
+	// keepAtLeast, so that a copy of its request does not begin another task.
 	keepAfterRead = 6 * time.Hour
 	keepAtLeast   = 24 * time.Hour
 	// maxDeaths is how often the process may end in a run; a longer journal resets the count.
@@ -52,35 +52,35 @@ const (
 // Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
 	Store store.TaskStore // keeps the tasks; nil: in memory
-	// Keys seals stored data, with derived keys. A Store requires it, the same in all replicas.
-	// Nil: a random keyring.
+	// Keys seals stored data, with derived keys. A Store requires the same Keys in all replicas.
+	// Nil means a random keyring.
 	Keys *keys.Keyring
-	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or result 0:
-	// 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
+	// TTL limits a call of a tool, including waits for users; then the task fails. If nil or 0, it
+	// is 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
 	// call.
 	TTL func(tool string, p protocol.Principal) time.Duration
-	// RunTimeout limits one run of a handler, 0: 1 hour.
+	// RunTimeout limits one run of a handler; 0 means 1 hour.
 	RunTimeout time.Duration
-	// Runs limits concurrent handlers in this process, 0: 64; others queue. One principal may have
-	// a quarter, the local caller all, anonymous callers together three quarters, or all if no
+	// Runs limits concurrent handlers in this process; others queue. 0 means 64. One principal may
+	// have a quarter, the local caller all, anonymous callers together three quarters, or all if no
 	// caller authenticates.
 	Runs int
-	// TasksPerPrincipal limits the unfinished tasks of one principal, 0: 100; all together may have
-	// 10,000. Above that calls are refused as busy. Anonymous callers share one limit.
+	// TasksPerPrincipal limits the unfinished tasks of one principal; 0 means 100. Together they
+	// may have 10,000. Above that calls are refused as busy. Anonymous callers share one limit.
 	TasksPerPrincipal int
-	// Lease is how long a task belongs to its process, 0: 30 s. It is renewed each Lease/3.
+	// Lease is how long a task belongs to its process; 0 means 30 s. It is renewed each Lease/3.
 	Lease time.Duration
-	// Sweep is the interval of looking for tasks without a process, 0: 60 s, plus up to half.
+	// Sweep is how often to look for tasks without a process, plus up to half; 0 means 60 s.
 	Sweep time.Duration
 	// Inline is how long a request that begins a TaskCan task is held: if the task ends in that
-	// time, the client gets the result instead of a handle. 0: not held.
+	// time, the client gets the result instead of a handle. 0 means not at all.
 	Inline time.Duration
 	// Prepare is called before each run, to supply what a request would have brought: it returns
-	// the context and the access of the run. A nil access is that of the original call, without
+	// the context and the access of the run. A nil access means the original call's, without
 	// Implies. After an error the run is retried later. Nil: no change. Calls overlap.
 	Prepare func(ctx context.Context, info RunInfo) (context.Context, *server.Access, error)
 	// Allowed reports, at each poll, update and cancel, whether a principal may still access its
-	// tasks of a tool; if not, they do not exist for it. Nil: always. Calls overlap.
+	// tasks of a tool; if not, they do not exist for it. Nil means always. Calls overlap.
 	Allowed func(ctx context.Context, p protocol.Principal, tool string) bool
 
 	tasks int // for tests; 0: maxTasks
@@ -101,24 +101,24 @@ type Tasks struct {
 	sealer *keys.Keyring
 	index  []byte // the key of digests in the store
 	decoy  *store.Task
-	local  [32]byte // the owner that the local caller of a pipe is
+	local  [32]byte // owner of the tasks of a pipe's local caller
 
-	base   context.Context // of all runs
+	base   context.Context // context of all runs
 	stop   context.CancelCauseFunc
 	slots  *quota.Pool[[32]byte] // for runs, by owner
-	admits context.Context       // until this process is closing
+	admits context.Context       // ends when this process is closing
 	close  context.CancelFunc
 	again  chan struct{} // there are tasks to take over, and room for them
 
 	mu      sync.Mutex
 	closing bool
-	// Tasks were left to others: all (this process is full), or those of some owners.
+	// Tasks were left to other processes: all (this one is full), or those of some owners.
 	behind  bool
 	left    map[[32]byte]bool
 	running map[[32]byte]*run
-	readers map[[32]byte]*reader // of tasks that are watched here
+	readers map[[32]byte]*reader // readers of tasks that are watched here
 	polls   *recent.Map[[32]byte, *pollCount]
-	seen    *recent.Map[[32]byte, seenTask] // whose runs have ended
+	seen    *recent.Map[[32]byte, seenTask] // tasks whose runs have ended
 	work    sync.WaitGroup
 }
 

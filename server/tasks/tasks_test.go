@@ -142,7 +142,7 @@ type name struct {
 	Name string `json:"name"`
 }
 
-// It has a foreground question, a memo, a task, two questions and a commit.
+// The handler has a foreground question, a memo, a task, two questions and a commit.
 func TestOneHandlerAsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -19,7 +19,7 @@ type reader struct {
 	poke     chan struct{} // the task has changed here
 	stop     context.CancelFunc
 	watchers map[*watcher]bool
-	rec      *record // last read, immutable; nil: nothing
+	rec      *record // the last one read, immutable; nil: none
 	number   int64
 	gone     bool
 }
@@ -27,7 +27,7 @@ type reader struct {
 // A watcher is notified of changes of some tasks.
 type watcher struct {
 	wake    chan struct{}
-	changed map[[32]byte]bool // since it looked, under the lock of the tasks
+	changed map[[32]byte]bool // since take was called, under the lock of the tasks
 }
 
 // watch notifies a watcher of the current state and of changes of some tasks, until stop is called.
@@ -102,7 +102,7 @@ func (t *Tasks) announce(id [32]byte) {
 	}
 }
 
-// read reads a task after local changes, and each second for others, until ctx ends.
+// read reads a task after local changes, and each second for others' changes, until ctx ends.
 func (t *Tasks) read(ctx context.Context, id [32]byte, r *reader) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()

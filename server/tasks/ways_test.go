@@ -33,8 +33,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// In a session, without the extension, a tool that must be a task is listed, asks, and runs in the
-// foreground.
+// In a session a tool that must be a task is listed, asks, and runs in the foreground.
 func TestMustInSession(t *testing.T) {
 	w := newWorld(t, nil)
 	server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askName))
@@ -73,7 +72,7 @@ func TestMustInSession(t *testing.T) {
 	}
 }
 
-// askName returns the name, and whether it runs in a task.
+// askName returns the name that it asks for, and whether it runs in a task.
 func askName(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	who, err := roundtrip.Ask[name](ctx, "who", "Who?")
 	if err != nil {
@@ -82,8 +81,7 @@ func askName(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 	return server.Text(fmt.Sprint(who.Name, " ", roundtrip.InTask(ctx))), nil
 }
 
-// A handler asks and returns the same as a task over all transports, without tasks, and in a
-// session.
+// A handler asks and returns the same as a task over all transports, without tasks and in sessions.
 func TestOneHandlerInAllWays(t *testing.T) {
 	type way struct {
 		name string
@@ -175,7 +173,7 @@ func migrate(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 	return server.Text(again.Name), err
 }
 
-// dialHTTP wants responses to tool calls in a media type; "": any.
+// dialHTTP wants responses to tool calls in a media type; "" means any.
 func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 	return func(t *testing.T, srv *server.Server) protocol.Peer {
 		handler, err := serverhttp.New(srv, nil)
@@ -325,8 +323,8 @@ func TestLogTellsNoAnswers(t *testing.T) {
 
 type tenantKey struct{}
 
-// Prepare precedes each run, which is retried after errors and panics and gets its values; without
-// permission there is no task.
+// Prepare precedes each run, which gets its values and is retried after its errors and panics;
+// without permission there is no task.
 func TestHooksOfTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		prepared, allowed := 0, true
@@ -453,8 +451,8 @@ func TestStatusMessages(t *testing.T) {
 	})
 }
 
-// A cancellation on one replica survives a run on the other that stores all the time, which fails
-// for a while, even if it lacks the newest key to read it.
+// A cancellation on one replica survives a run on the other that stores all the time, even if
+// storing fails for a while and the other lacks the newest key.
 func TestCancelOfABusyRun(t *testing.T) {
 	for _, ring := range []*keys.Keyring{newRing(t, "a"), newRing(t, "b", "a")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -488,7 +486,7 @@ func TestCancelOfABusyRun(t *testing.T) {
 	}
 }
 
-// Checks of an event end with it; a question needs none.
+// Checks of an event end with it; a question needs no checks.
 func TestQuestionAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0

@@ -29,7 +29,7 @@ func visit(id string) *mcp.ElicitParams {
 		ElicitationID: id}
 }
 
-// asks are the ways to push a question, with results as text.
+// asks has the ways to push a question, with results as text.
 var asks = map[string]func(context.Context, *mcp.ServerSession) (string, error){
 	"form": func(ctx context.Context, s *mcp.ServerSession) (string, error) {
 		a, err := s.Elicit(ctx, form("Why?"))
@@ -160,7 +160,7 @@ func TestQuestionsOfOtherGoroutines(t *testing.T) {
 			noCapabilities)
 		for _, test := range []struct {
 			tool, want  string
-			first, then int // runs, where handlers run again
+			first, then int // counts of runs, where handlers run again
 		}{
 			{"own", "accept true", 1, 1},
 			{"other", "accept false", 2, 1},

@@ -21,7 +21,7 @@ type connection struct {
 	in      chan jsonrpc.Message
 }
 
-// connect opens a connection. Its context has no values: all requests would see them.
+// connect opens a connection. Its context has no values, because all requests would see them.
 func (x *session) connect(state *mcp.ServerSessionState) (*connection, error) {
 	c := &connection{of: x, in: make(chan jsonrpc.Message)}
 	var err error
@@ -61,7 +61,7 @@ func (c *connection) shut() <-chan struct{} {
 	return ended
 }
 
-// Write gets the sender's context. An error would end the session.
+// Write gets the sender's context. It returns no error, which would end the session.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch m := m.(type) {
 	case *jsonrpc.Response:
@@ -87,7 +87,7 @@ func (x *session) takeResponse(m *jsonrpc.Response) {
 	}
 	select {
 	case r.answered <- &protocol.Response{Result: m.Result, Error: errorFrom(m.Error)}:
-	default: // twice
+	default: // a second response
 	}
 }
 
@@ -116,7 +116,7 @@ func call(ctx context.Context, back protocol.BackCaller, m *jsonrpc.Request) (
 }
 
 func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
-	if m.Method == protocol.NotifyCancelled { // of a question whose context has ended
+	if m.Method == protocol.NotifyCancelled { // cancels a question whose context has ended
 		return
 	}
 	n := &protocol.Notification{Method: m.Method, Params: m.Params}
@@ -126,7 +126,7 @@ func (x *session) passOn(ctx context.Context, m *jsonrpc.Request) {
 }
 
 // runOf returns the run that sends a message, or nil. It is found by the context (maybe of another
-// session), by the progress token, or as the only one for questions and logs without context.
+// session) or the progress token; without context, questions and logs belong to the only run.
 func (x *session) runOf(ctx context.Context, m *jsonrpc.Request) *run {
 	if r, ok := ctx.Value(runKey{}).(*run); ok && r.session == x {
 		return r
@@ -154,7 +154,7 @@ func progressToken(params json.RawMessage) json.RawMessage {
 	var p struct {
 		Token json.RawMessage `json:"progressToken"`
 	}
-	_ = json.Unmarshal(params, &p) // the SDK has made them
+	_ = json.Unmarshal(params, &p) // the SDK has encoded them
 	return p.Token
 }
 

@@ -91,7 +91,7 @@ func TestHandlersSeeTheirCall(t *testing.T) {
 		c := hostedtest.OpenAs(t, p, caller.Caller, noCapabilities)
 		for _, request := range [][2]string{
 			{"tools/call", `{"name":"see"}`},
-			{"tools/call", `{"name":"see","requestState":"1"}`}, // has a session of its own
+			{"tools/call", `{"name":"see","requestState":"1"}`}, // each has its own session
 			{"prompts/get", `{"name":"see"}`},
 			{"resources/read", `{"uri":"x://y"}`},
 			{"resources/subscribe", `{"uri":"x://y"}`},

@@ -9,8 +9,8 @@
 //
 // See package hosted for what clients and handlers see.
 //
-// Add all middleware to the server before: middleware added later wraps that of this package, so it
-// sees neither the context nor the cancellation of the call, and its panics end the process.
+// Add all middleware to the server before: middleware added later wraps this package's, so it sees
+// neither the context nor the cancellation of the call, and its panics end the process.
 package gosdk
 
 import (
@@ -26,20 +26,20 @@ import (
 // Options configure a hosted server of the SDK. The zero value works.
 type Options struct {
 	hosted.Options
-	// TokenInfo returns RequestExtra.TokenInfo for handlers. Its context is the request's. Calls
-	// may overlap. Nil: the value that the SDK's auth.RequireBearerToken set, if it wraps the HTTP
-	// handler; else the subject of the caller's principal as UserID, or nil without one.
+	// TokenInfo returns RequestExtra.TokenInfo for handlers. ctx is the request's. Calls may
+	// overlap. Nil means the value that the SDK's auth.RequireBearerToken set, if it wraps the HTTP
+	// handler; otherwise the subject of the caller's principal as UserID, or nil without one.
 	TokenInfo func(ctx context.Context, caller *hosted.Caller) *auth.TokenInfo
 	// TrueElicitation shows handlers whether the client supports forms and URLs. By default their
-	// session always declares support: else the SDK itself would refuse to ask, and a handler that
-	// drops that error would act without an answer. So rondo gets the question and refuses the
+	// session always declares support: otherwise the SDK itself would refuse to ask, and a handler
+	// that drops that error would act without an answer. So rondo gets the question and refuses the
 	// call, saying what is missing. Set it for handlers that check. Other capabilities are always
 	// the client's.
 	TrueElicitation bool
-	// TrueRevision makes the SDK serve requests of revision 2026-07-28, lists too, in that
-	// revision: for servers that treat it differently. By default handlers see a session of an
+	// TrueRevision makes the SDK serve requests of revision 2026-07-28, including lists, in that
+	// revision, for servers that treat it differently. By default handlers see a session of an
 	// older revision, in which they can push questions. With it the SDK refuses pushes in revision
-	// 2026-07-28, as it does alone: handlers return their questions, or use roundtrip.Ask.
+	// 2026-07-28, as it does without rondo: handlers return their questions, or use roundtrip.Ask.
 	TrueRevision bool
 }
 
@@ -54,8 +54,8 @@ func New(s *mcp.Server, opts *Options) (*hosted.Server, error) {
 }
 
 // NewEach returns rondo's server in front of servers from makeServer: one for each session of the
-// hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. Its context is that
-// of the request that needs the session. It may return the same server again. Calls may overlap.
+// hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. makeServer gets the
+// context of the request that needs it, and may return the same server again. Calls overlap.
 func NewEach(makeServer func(ctx context.Context, caller *hosted.Caller) (*mcp.Server, error),
 	opts *Options) (*hosted.Server, error) {
 	h := newHost(opts)

@@ -8,13 +8,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A host is shared by the peers of one function.
+// A host has what is shared by the peers that one function of this package made.
 type host struct {
 	opts *Options
 	runs sync.Map // *run by the *mcp.RequestExtra of its request
 
 	mu        sync.Mutex
-	installed map[weak.Pointer[mcp.Server]]struct{} // that have the middleware
+	installed map[weak.Pointer[mcp.Server]]struct{} // servers that have the middleware
 }
 
 func newHost(opts *Options) *host {

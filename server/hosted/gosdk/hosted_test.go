@@ -129,7 +129,7 @@ func TestHandlersAskClientsOfBothEras(t *testing.T) {
 					}
 				}
 			}
-			// A client that cannot be asked: a handler that proceeds without an answer fails.
+			// If a client cannot be asked, a handler that proceeds without an answer fails.
 			if got := hostedtest.CallTool(t, dial(t, h, era, nil), "swallow"); got == "did it" ||
 				!strings.Contains(got, "elicitation") {
 				t.Errorf("%v: got %s", era, got)

@@ -38,7 +38,7 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 		return nil, nil, err
 	}
 	opened := false
-	defer func() { // also where the server's middleware panics
+	defer func() { // runs even if the server's middleware panics
 		if !opened {
 			_ = x.Close()
 		}
@@ -106,12 +106,12 @@ func (p *peer) Close() error {
 type style int
 
 const (
-	pushes     style = iota // on its own goroutine, as far as known
-	pushesElse              // on other goroutines
-	returns                 // its questions, in the result
+	pushes     style = iota // pushes on its own goroutine, as far as known
+	pushesElse              // pushes on other goroutines
+	returns                 // returns its questions in the result
 )
 
-// Bounded because clients choose resource names. A forgotten or longer name costs one extra run.
+// The styles are bounded: clients choose resource names. A forgotten name costs one extra run.
 const (
 	maxStyles    = 10_000
 	maxStyleName = 1 << 10

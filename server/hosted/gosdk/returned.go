@@ -8,10 +8,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The SDK's texts for a handler that returned questions in a session of an older revision: it
-// pushes those of tools and prompts, which fails, and rejects a resource that only asks. A test
-// checks them. With other texts it pushes questions of the first round; those of a resource are
-// lost.
+// These are the SDK's texts for a handler that returned questions in a session of an older
+// revision: the SDK pushes questions of tools and prompts, which fails, and rejects a resource that
+// only asks. A test checks the texts. If they differ, questions of the first round are pushed, and
+// those of a resource are lost.
 
 func hasReturnedQuestions(e *protocol.Error, heldBack bool) bool {
 	return e != nil && heldBack && strings.HasPrefix(e.Message, "multi-round-trip:")
@@ -23,7 +23,7 @@ func mayReturnQuestions(method string, e *protocol.Error) bool {
 }
 
 // publishQuestions turns a result with questions or a state into one that asks in revision
-// 2026-07-28; the SDK does not in older sessions, nor for a state alone.
+// 2026-07-28. The SDK does not do this in older sessions, or for a state alone.
 func publishQuestions(method string, response *protocol.Response) bool {
 	mayAsk := bytes.Contains(response.Result, []byte(`"inputRequests"`)) ||
 		bytes.Contains(response.Result, []byte(`"requestState"`))

@@ -82,7 +82,7 @@ func TestReturnedQuestionsComeOutAsTheyAre(t *testing.T) {
 	for _, test := range []struct {
 		method, name string
 		done         string
-		first        int // runs of the first call: those of older revisions are told apart by one
+		first        int // runs of the first call; older revisions take one more to be told apart
 	}{
 		{"tools/call", `"name":"typed"`, "then it", 2},
 		{"tools/call", `"name":"raw"`, "then it", 2},
@@ -144,7 +144,7 @@ func TestReturnedQuestionsAreAskedByTheSDKWhereItSaysNothingElse(t *testing.T) {
 		version protocol.Version
 		hidden  bool
 		runs    int
-		again   string // once it is known
+		again   string // result once the style is known
 	}{
 		{"in a session of an older revision", protocol.V20251125, false, 2, second},
 		{"where the words are unknown", protocol.V20260728, true, 3, first},

@@ -21,24 +21,24 @@ import (
 // A run is one request or notification while the SDK's server handles it.
 type run struct {
 	session  *session
-	ctx      context.Context // of the caller
+	ctx      context.Context // the caller's context
 	cancel   context.CancelCauseFunc
 	back     protocol.BackCaller
 	caller   *hosted.Caller
 	params   json.RawMessage
 	extra    *mcp.RequestExtra       // identifies the SDK's request
-	answered chan *protocol.Response // has room for the only one
+	answered chan *protocol.Response // has room for the only response
 	left     chan struct{}           // closed when the handler has returned
 	leave    func()
 
-	// notifying is held for reading while a notification is sent: none follows the end.
+	// notifying is held for reading while a notification is sent: no notification follows the end.
 	notifying sync.RWMutex
 	over      bool
 
 	mu        sync.Mutex
-	holdsBack bool // questions from other goroutines than the handler's
-	heldBack  bool // one was
-	asked     bool // one was not
+	holdsBack bool // holds back questions from goroutines other than the handler's
+	heldBack  bool // a question was held back
+	asked     bool // a question was sent
 	panicked  any
 }
 
@@ -55,7 +55,7 @@ func newRun(ctx context.Context, x *session, back protocol.BackCaller) *run {
 	r.extra = &mcp.RequestExtra{TokenInfo: x.tokenInfo(ctx, r.caller),
 		Header: r.caller.Header.Clone(), CloseSSEStream: r.closeStream}
 	if r.extra.Header == nil {
-		r.extra.Header = http.Header{} // handlers read it without looking
+		r.extra.Header = http.Header{} // handlers read it without a check for nil
 	}
 	return r
 }
@@ -102,7 +102,7 @@ func (r *run) progressToken() json.RawMessage {
 	var p struct {
 		Meta json.RawMessage `json:"_meta"`
 	}
-	_ = json.Unmarshal(r.params, &p) // the SDK refuses what cannot be read
+	_ = json.Unmarshal(r.params, &p) // the SDK refuses unreadable parameters
 	return progressToken(p.Meta)
 }
 
@@ -136,7 +136,7 @@ func (h *host) runHandlers(next mcp.MethodHandler) mcp.MethodHandler {
 // A handlerContext ends with the call, and has the values of both the SDK and the call.
 type handlerContext struct {
 	context.Context
-	sdk context.Context // without its end, where package context would look for the cause
+	sdk context.Context // without its cancellation, where package context would look for the cause
 	run *run
 }
 
@@ -196,7 +196,7 @@ func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, err
 		r.cancel(roundtrip.ErrPending)
 		return nil, roundtrip.ErrPending
 	}
-	if ctx.Value(runKey{}) != any(r) { // not the handler's
+	if ctx.Value(runKey{}) != any(r) { // not the handler's goroutine
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -205,7 +205,7 @@ func (r *run) ask(ctx context.Context, m *jsonrpc.Request) (json.RawMessage, err
 	return call(ctx, r.back, m)
 }
 
-// mayAsk reports whether to send a question now. After one, none is held back, or it would repeat.
+// mayAsk reports whether to send a question now: once one was sent, a rerun would repeat it.
 func (r *run) mayAsk() bool {
 	own := !r.holdsBack || roundtrip.CalledByHandler()
 	r.mu.Lock()

@@ -31,7 +31,7 @@ type session struct {
 	mu        sync.Mutex
 	returning *connection // nil: not needed yet
 	lastID    float64
-	waiting   map[any]*run // requests without a response, by id
+	waiting   map[any]*run // requests without a response yet, by id
 }
 
 func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
@@ -50,8 +50,9 @@ func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 	return x, nil
 }
 
-// connectReturning returns the connection for handlers that return questions, of a 2026-07-28
-// client for the SDK. It declares the true capabilities: handlers return only supported questions.
+// connectReturning returns the connection for handlers that return questions. To the SDK, its
+// client has revision 2026-07-28 and the true capabilities: handlers return only supported
+// questions.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -118,7 +119,7 @@ func (x *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	own := &jsonrpc.Request{Method: n.Method, Params: n.Params}
 	switch n.Method {
 	case protocol.NotifyInitialized, notifyRootsChanged:
-	default: // may be of a method that the SDK drops
+	default: // the SDK drops some methods
 		return x.deliver(ctx, x.pushing, own)
 	}
 	r := newRun(ctx, x, x.back)
@@ -156,7 +157,7 @@ func (x *session) send(ctx context.Context, c *connection, req *protocol.Request
 	defer r.begin()()
 	x.mu.Lock()
 	x.lastID++
-	own.ID, _ = jsonrpc.MakeID(x.lastID) // a number always makes one
+	own.ID, _ = jsonrpc.MakeID(x.lastID) // never fails for a number
 	x.waiting[own.ID.Raw()] = r
 	x.mu.Unlock()
 	defer func() {
@@ -175,7 +176,7 @@ func (x *session) send(ctx context.Context, c *connection, req *protocol.Request
 	return response, err
 }
 
-// leaveTimeout is how long an abandoned handler may run that ignores its context: no call may hang.
+// leaveTimeout is how long an abandoned handler that ignores its context may run.
 const leaveTimeout = 5 * time.Second
 
 func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error) {
@@ -187,7 +188,7 @@ func (x *session) await(ctx context.Context, r *run) (*protocol.Response, error)
 			return response, nil
 		case <-x.life.Done():
 			select {
-			case response := <-r.answered: // before the end
+			case response := <-r.answered: // it came before the end
 				return response, nil
 			default:
 				return nil, errGone

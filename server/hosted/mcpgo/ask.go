@@ -15,7 +15,7 @@ import (
 // [server.SessionWithElicitation], [server.SessionWithSampling] and [server.SessionWithRoots].
 type asker struct {
 	of  *session
-	own *run // nil: a session's
+	own *run // nil for a session's asker
 }
 
 func (a asker) RequestElicitation(ctx context.Context, request mcp.ElicitationRequest) (
@@ -41,11 +41,11 @@ func (a asker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (
 	return ask[mcp.ListRootsResult](ctx, a, protocol.MethodListRoots, struct{}{})
 }
 
-// ask sends a question to the client of its request. It ends with ctx and the request.
+// ask sends a question to the client of its request. The question ends with ctx and the request.
 func ask[T any](ctx context.Context, a asker, method string, params any) (*T, error) {
 	r, err := a.findRun(ctx)
 	if errors.Is(err, errUnknown) {
-		// It may belong to any running call, so none completes without an answer.
+		// The question may be any running call's, so no call completes without an answer.
 		_, _ = a.of.back.Call(ctx, &protocol.Request{
 			ID: protocol.IntID(a.of.asked.Add(1)), Method: method})
 	}

@@ -112,7 +112,7 @@ func TestErrorsOfTheClientAreThoseOfMCPGo(t *testing.T) {
 
 type markKey struct{}
 
-// It asks in all ways that do not identify the request by the context.
+// The handler asks in every way that does not identify the request through the context.
 func TestQuestionFindsItsRequest(t *testing.T) {
 	var registered mcpserver.ClientSession
 	hooks := &mcpserver.Hooks{}

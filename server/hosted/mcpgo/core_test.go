@@ -39,7 +39,7 @@ func addTool(s *mcpserver.MCPServer, name string,
 		})
 }
 
-// aroundTools replaces the tools of a name.
+// aroundTools replaces the tools with that name.
 func aroundTools(name string, with mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerMiddleware {
 	return func(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -118,7 +118,7 @@ func TestCasesOfAllSDKs(t *testing.T) {
 				defer counting.Unlock()
 				err := s.SendNotificationToSpecificClient("s1", "x", nil)
 				if registered == 0 && err == nil {
-					return -1 // it is registered all the same
+					return -1 // the session is registered nevertheless
 				}
 				return registered
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// features are session data of mcp-go: server.SessionWithTools to SessionWithResourceSubscriptions.
-// The embedded in-process session may ask in any revision.
+// A features has session data for mcp-go, from server.SessionWithTools to
+// SessionWithResourceSubscriptions. The embedded in-process session may ask in any revision.
 type features struct {
 	*server.InProcessSession
 

@@ -31,8 +31,8 @@ func New(s *server.MCPServer, opts *hosted.Options) (*hosted.Server, error) {
 }
 
 // NewEach returns rondo's server in front of servers from makeServer: one for each session of the
-// hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. It may return the
-// same server again. Its context is that of the request that needs the session. Calls may overlap.
+// hosted server, see [hosted.Caller].SessionID and [hosted.Options].PerRequest. makeServer gets the
+// context of the request that needs it, and may return the same server again. Calls may overlap.
 func NewEach(
 	makeServer func(ctx context.Context, caller *hosted.Caller) (*server.MCPServer, error),
 	opts *hosted.Options,

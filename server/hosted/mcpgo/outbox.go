@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// requestRoom is the queue length of a request's notifications. Its handler blocks at half of
-	// it, so that other goroutines can send.
+	// requestRoom is the queue length of a request's notifications. The handler blocks at half of
+	// that, so that other goroutines can send.
 	requestRoom = 128
 	// sessionRoom is the queue length of a session's notifications. Broadcasts must not wait for
 	// one session, so mcp-go drops the excess, and calls its OnError hooks.
 	sessionRoom = 1024
 )
 
-// An outbox sends notifications in order. mcp-go drops what does not fit into a session's channel.
-// The goroutine that empties the channel starts with the first notification.
+// An outbox sends notifications in order. mcp-go drops those that do not fit into a session's
+// channel. The goroutine that empties the channel starts with the first notification.
 type outbox struct {
 	send func(mcp.JSONRPCNotification)
 	room int
@@ -29,7 +29,7 @@ type outbox struct {
 	closed bool
 }
 
-// open returns the channel for notifications, for a request once there is room.
+// open returns the channel for notifications; for a request it waits until there is room.
 func (o *outbox) open() chan<- mcp.JSONRPCNotification {
 	o.mu.Lock()
 	if o.queue == nil && !o.closed {
@@ -93,7 +93,7 @@ func (o *outbox) abandon() {
 	o.closed = true
 }
 
-// close sends what is queued, and ends the goroutine.
+// close sends the queued notifications, and ends the goroutine.
 func (o *outbox) close() {
 	o.abandon()
 	o.flush()

@@ -33,7 +33,7 @@ func (p *peer) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := newSession(p, hosted.CallerFrom(ctx), back)
 	cleanUp := x.end
-	defer func() { cleanUp() }() // also where a hook of the server panics
+	defer func() { cleanUp() }() // runs even if a hook of the server panics
 	if err := p.server.RegisterSession(ctx, x); err != nil {
 		cleanUp = x.cancel // another session has this id
 		return nil, nil, fmt.Errorf("mcpgo: %w", err)

@@ -15,14 +15,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// leaveTimeout is how long an abandoned handler may run that ignores its context.
+// leaveTimeout is how long an abandoned handler that ignores its context may run.
 const leaveTimeout = 5 * time.Second
 
 // A run is a request while the server handles it, and the session that its handler sees.
 type run struct {
 	*session
 	asker
-	ctx    context.Context // of the handler
+	ctx    context.Context // the handler's context
 	caller *hosted.Caller
 	back   protocol.BackCaller
 	method string
@@ -177,7 +177,7 @@ func findQuestions(result any) any {
 	return result
 }
 
-// ProtocolVersion is 2026-07-28 where questions may be returned: else mcp-go sends them itself.
+// ProtocolVersion is 2026-07-28 where questions may be returned, or mcp-go would send them itself.
 func (r *run) ProtocolVersion() string {
 	switch r.method {
 	case protocol.MethodCallTool, protocol.MethodGetPrompt:

@@ -42,7 +42,7 @@ func TestWhatAHandlerSendsBelongsToItsRequest(t *testing.T) {
 		if err = s.SendNotificationToClient(ctx, "x/custom", nil); err != nil {
 			return "", err
 		}
-		// Unrelated to any request.
+		// This is unrelated to any request.
 		s.SendNotificationToAllClients("x/all", map[string]any{"a": 1})
 		session := mcpserver.ClientSessionFromContext(ctx)
 		err = s.SendNotificationToSpecificClient(session.SessionID(), "x/one", nil)

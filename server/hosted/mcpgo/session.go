@@ -24,7 +24,7 @@ type session struct {
 	life   context.Context
 	cancel context.CancelFunc
 	ended  atomic.Bool
-	asked  atomic.Int64 // questions
+	asked  atomic.Int64 // number of questions
 	outbox outbox       // of messages unrelated to requests
 	back   protocol.BackCaller
 
@@ -49,7 +49,7 @@ func newSession(p *peer, caller *hosted.Caller, back protocol.BackCaller) *sessi
 
 func notify(ctx context.Context, back protocol.Back, n mcp.JSONRPCNotification) {
 	params, err := json.Marshal(n.Params)
-	if err == nil { // else nobody could read it
+	if err == nil { // otherwise nobody could read the message
 		_ = back.Notify(ctx, &protocol.Notification{Method: n.Method, Params: params})
 	}
 }

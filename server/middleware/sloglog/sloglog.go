@@ -24,7 +24,7 @@ type sink struct {
 	encoders sync.Pool // of *encoder
 }
 
-// levelOf returns slog's level: its levels are four apart.
+// levelOf returns slog's level: slog's levels are four apart.
 func levelOf(level event.Level) slog.Level { return slog.Level(level) * 4 }
 
 func (s *sink) Enabled(ctx context.Context, level event.Level) bool {
@@ -42,7 +42,7 @@ func (s *sink) Write(ctx context.Context, level event.Level, name string, entry 
 	clear(e.attrs)
 	e.attrs = e.attrs[:0]
 	s.encoders.Put(e)
-	_ = s.handler.Handle(ctx, record) // as a logger of slog does
+	_ = s.handler.Handle(ctx, record) // like slog.Logger, ignores the error
 }
 
 // An encoder collects the attributes of an entry.
@@ -67,7 +67,7 @@ func (e *encoder) AppendItem(value string) { e.items = append(e.items, value) }
 
 func (e *encoder) AddItems(name string) {
 	if e.items == nil {
-		e.items = []string{} // not null in JSON
+		e.items = []string{} // empty in JSON, not null
 	}
 	e.add(slog.Any(name, e.items))
 	e.items = nil

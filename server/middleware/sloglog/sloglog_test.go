@@ -74,7 +74,7 @@ func happen(t *testing.T, sink event.LogSink) {
 	_, _ = router.ElicitFrom(t.Context(), "up", []byte(`{"message":"Sure?"}`))
 }
 
-// Lines of JSON are equal, apart from times and ids.
+// Both write the same lines of JSON, apart from times and ids.
 func TestEntriesAreThoseOfZap(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
 		viaSlog, viaZap, slogged, zapped := newJSON(level)
@@ -107,7 +107,7 @@ func lines(b *bytes.Buffer) []string {
 	return all
 }
 
-// A picky handler keeps records, only of requests that ask for it.
+// A picky handler keeps only the records of requests that ask for it.
 type picky struct {
 	slog.Handler
 	t    *testing.T

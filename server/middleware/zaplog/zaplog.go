@@ -12,7 +12,7 @@ import (
 )
 
 // New returns a sink that writes to logger; nil is silent. Entries have neither caller nor stack,
-// which would be of these packages; the stack of a panic is a field.
+// which would be these packages'; the stack of a panic is a field.
 func New(logger *zap.Logger) event.LogSink {
 	if logger == nil {
 		return nil
@@ -27,7 +27,7 @@ type sink struct {
 }
 
 func (s *sink) Enabled(_ context.Context, level event.Level) bool {
-	return s.logger.Core().Enabled(zapcore.Level(level)) // the numbers are the same
+	return s.logger.Core().Enabled(zapcore.Level(level)) // zap's numbers are the same
 }
 
 func (s *sink) Write(_ context.Context, level event.Level, name string, entry event.Entry) {
