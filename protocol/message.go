@@ -235,7 +235,7 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 			return nil, err
 		}
 	}
-	// JSON-RPC sends a null id if the request's id was unreadable, the schema omits it.
+	// JSON-RPC sends a null id if the request's id was unreadable; the schema omits the id.
 	if m.id == nil || (r.Error != nil && string(m.id) == "null") {
 		if r.Error == nil {
 			return nil, fmt.Errorf("result without id")
@@ -285,7 +285,7 @@ func growForMessage(dst []byte, n int) []byte {
 	return slices.Grow(dst, envelopeBytes+n)
 }
 
-// appendParams completes the message begun in out; on error it returns before.
+// appendParams completes the message begun in out. On error it returns before unchanged.
 func appendParams(before, out []byte, method string, params json.RawMessage) ([]byte, error) {
 	if params != nil {
 		if jsonx.KindOf(params) != jsonx.Object {

@@ -57,7 +57,7 @@ func (d definitions) check(t *testing.T, name string, raw []byte) {
 	}
 }
 
-// Guards the other tests here.
+// This guards the other tests here.
 func TestSchemaRefuses(t *testing.T) {
 	d := definitionsOf(t, protocol.Latest)
 	for name, raw := range map[string]string{

@@ -18,8 +18,8 @@ type Task struct {
 	Message   string // progress for model and user; may be empty
 	Created   time.Time
 	Updated   time.Time
-	TTL       time.Duration // from Created, milliseconds on the wire; 0: no limit
-	PollAfter time.Duration // poll interval, milliseconds on the wire; 0: unset
+	TTL       time.Duration // from Created, milliseconds on the wire; 0 for no limit
+	PollAfter time.Duration // poll interval, milliseconds on the wire; 0 if unset
 }
 
 // A TaskState is a [TaskWorking], [TaskInputRequired], [TaskCompleted], [TaskFailed] or
@@ -213,7 +213,7 @@ func decodeTask(data []byte, details bool) (*Task, error) {
 	return &c.task, nil
 }
 
-// A taskCodec holds a task's members, in free order, until the state can be read.
+// A taskCodec holds a task's members, in any order, until the state can be read.
 type taskCodec struct {
 	task     Task
 	details  bool
@@ -303,7 +303,7 @@ func (w *objectWriter) codeTime(m member, name string, p *time.Time) error {
 
 const maxTaskMillis = 100 * 366 * 24 * int64(time.Hour/time.Millisecond) // a hundred years
 
-// codeMillis codes a duration in milliseconds. An unset one is written as null or left out.
+// codeMillis codes a duration in milliseconds. An unset duration is written as null or left out.
 func (w *objectWriter) codeMillis(m member, name string, p *time.Duration, null bool) error {
 	switch {
 	case m.reads(name):

@@ -38,7 +38,7 @@ type pkg struct {
 	Export     string // file of compiled types, on request
 	GoFiles    []string
 	Imports    []string
-	Deps       []string // all that it reaches
+	Deps       []string // all its direct and indirect imports
 }
 
 // rel returns the path inside the module, "." for its root, and whether it is in the module.

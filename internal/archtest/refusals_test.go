@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// readsOnlyWhatPeopleRefuse names functions that have Declined and not Unseen, with reasons.
+// readsOnlyWhatPeopleRefuse maps functions that handle Declined and not Unseen to the reasons.
 var readsOnlyWhatPeopleRefuse = map[string]string{
 	"roundtrip/answer.go interpret":                 "it does not know the time; interpretAfter does",
 	"internal/testing/servertest/subject.go deploy": "a handler: what it does not know it asks again",

@@ -120,7 +120,7 @@ func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	}
 }
 
-// textsSaid returns a node's expressions that are sent to others.
+// textsSaid returns the expressions of a node whose text is sent to others.
 func textsSaid(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CallExpr:

@@ -34,7 +34,7 @@ func credentialAt(s string, i int) (start, end int) {
 	for _, scheme := range [...]string{"bearer ", "basic ", "dpop "} {
 		if strings.HasPrefix(s[i:], scheme) {
 			start = i + len(scheme)
-			// Words follow as well: "basic setup", "bearer of news".
+			// Plain words may follow, too: "basic setup", "bearer of news".
 			end = valueEnd(s, start)
 			if strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
 				return start, end
@@ -53,7 +53,7 @@ func credentialAt(s string, i int) (start, end int) {
 	if start = valueStart(s, i+len(name)); start == 0 {
 		return 0, 0
 	}
-	// Form fields may have the last two names, but in errors secrets follow them.
+	// The last two names may be form fields, but in errors secrets follow them.
 	if FindSecretName(name) != "" || strings.HasPrefix(name, "authorization") || name == "session" {
 		return start, valueEnd(s, start)
 	}

@@ -158,7 +158,7 @@ func (c *cluster) kill() {
 		c.t.Error(err)
 		return
 	}
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more of them
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more children
 	task := filepath.Join("/proc", first, "task", first, "children")
 	children, err := os.ReadFile(task)
 	if err != nil {

@@ -165,7 +165,7 @@ func (a *app) importFile(ctx context.Context, _ *server.ToolCall, in File) (outc
 	return server.Text(fmt.Sprintf("%d people of %s are there", len(people), in.Name)), nil
 }
 
-// insertOnce inserts a file's people in one transaction with the key, which marks repetitions.
+// insertOnce inserts a file's people and the key, which marks repetitions, in one transaction.
 func (a *app) insertOnce(ctx context.Context, file, key string, people []string) error {
 	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxTrusted is allocated on the word of Content-Length; more only as the body arrives.
+	// maxTrusted bytes are allocated on the word of Content-Length; more only as the body arrives.
 	maxTrusted = 64 << 10
 	pieceBytes = 64 << 10 // of a longer body, or one of unknown length
 )

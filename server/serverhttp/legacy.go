@@ -22,7 +22,7 @@ type legacyPost struct {
 	others   []protocol.Message   // notifications and responses
 	broken   []*protocol.Response // responses to invalid elements
 	batch    bool
-	fault    *fault // of an unreadable answer, which others has as an error; may be nil
+	fault    *fault // of an unreadable answer, which is an error in others; may be nil
 	body     []byte // for forwarding
 }
 

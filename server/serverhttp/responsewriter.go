@@ -58,7 +58,7 @@ type responseWriter struct {
 	streaming      bool
 	ended          bool
 	err            error       // write error, after which nothing is written
-	onWritten      func()      // called when the response is out; may be nil
+	onWritten      func()      // called when the response is written; may be nil
 	keepAliveTimer *time.Timer // for the next comment on a stream; may be nil
 }
 
@@ -79,7 +79,7 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 	case rw.err != nil:
 		return rw.err
 	case rw.jsonOnly:
-		return nil // like a transport that cannot carry it
+		return nil // as if the transport had no notifications
 	}
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -316,7 +316,7 @@ func (rw *responseWriter) writeFault(f *fault) {
 const maxDropped = 64 << 20
 
 // abandonClient ends the response after a disconnect. The deadline keeps net/http from completing
-// it, because a client that closed only its sending direction would take that for the response.
+// it: a client that closed only its sending direction would take it for complete.
 func (rw *responseWriter) abandonClient() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -367,7 +367,7 @@ var (
 // so that it is copied only once (see [rpc.BufferLender]). One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
-	lent *[]byte     // nil: no loan
+	lent *[]byte     // nil if there is no loan
 	head int         // length before the result
 }
 

@@ -151,7 +151,7 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 	for _, tt := range []struct {
 		name, tool, caps, more string
 		status                 int
-		events                 int // 0: JSON
+		events                 int // 0 for JSON
 		last                   string
 	}{
 		{"questions", "asks", `{"roots":{}}`, "", 200, 2, `"inputRequests":{"q":{"method":"roots/list"`},

@@ -207,7 +207,7 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	}
 }
 
-// An asked is a response that records when a question has been written.
+// The type asked is a response that records when a question has been written.
 type asked struct {
 	header http.Header
 	seen   chan struct{}
@@ -251,7 +251,7 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 	}
 }
 
-// recommendedMiddleware returns options with all of it and a discarded log.
+// recommendedMiddleware returns options with all recommended middleware and a discarded log.
 func recommendedMiddleware(t *testing.T) *server.Options {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
 		zapcore.AddSync(io.Discard), zap.InfoLevel)

@@ -8,7 +8,7 @@ import (
 
 const maxSpent = 1 << 17 // of one generation, some 8 MiB
 
-// spentHops remembers served hops while their tickets are valid, against replays. Zero is ready.
+// spentHops remembers served hops while their tickets are valid, against replays. Zero is empty.
 type spentHops struct {
 	mu          sync.Mutex
 	now, before map[[sha256.Size]byte]struct{} // two generations
@@ -16,8 +16,8 @@ type spentHops struct {
 	floor       time.Duration                  // older tickets are invalid
 }
 
-// takeHop returns VerdictTaken for a new hop, and "" for a served one. age is the owner's time, and
-// issued its ticket's. If there are too many hops, tickets end earlier: the sender gets a new one.
+// takeHop returns VerdictTaken for a new hop, "" for a served one, and VerdictStale if its ticket
+// ended early, as happens with too many hops. issued and age are the owner's time then and now.
 func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
 	key := sha256.Sum256([]byte(token))
 	s.mu.Lock()

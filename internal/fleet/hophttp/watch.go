@@ -14,7 +14,7 @@ const (
 	watchInterval = 10 * time.Second
 	// maxSilence ends requests without a sign of life. Quiet streams send comments more often.
 	maxSilence = 30 * time.Second
-	hastyPart  = 4 // of a patience, after which the owner must prove itself
+	hastyPart  = 4 // the owner must prove itself after this fraction of patience
 )
 
 // A flight is a request to an owner, and the response body. Its owner is watched until Close.
@@ -49,8 +49,8 @@ func (x *flight) end() {
 }
 
 // watchOwner makes a silent owner prove itself, and runs again later. It cuts the request after
-// maxSilence. Only silence does that: an owner that shuts down refuses connections but finishes its
-// requests, and connections to a dead one break.
+// maxSilence. Only silence has this effect: an owner that shuts down refuses connections but
+// finishes its requests, and connections to a dead one break.
 func (x *flight) watchOwner() {
 	f := x.forwarder
 	f.mu.Lock()

@@ -120,7 +120,7 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 	return f, nil
 }
 
-// badInName reports whether encoding/json ignores a tag whose name has r.
+// badInName reports whether encoding/json ignores a tag whose name contains r.
 func badInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
 		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)

@@ -15,8 +15,8 @@ import (
 
 const lookahead = `"^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z.]+$"`
 
-// normalCases are forms as schema generators write them. asked is the normal form, refused the
-// error without exactly one reading.
+// normalCases are forms as schema generators write them. asked is the normal form; refused is the
+// error if there is not exactly one reading.
 var normalCases = []struct {
 	name, schema   string
 	asked, refused string

@@ -242,7 +242,7 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	return s, nil
 }
 
-// setKind sets the kind by type and the presence of choices.
+// setKind sets the kind from the type and the presence of choices.
 func (f *field) setKind(read members) error {
 	name, err := jsonx.Text(read["type"])
 	if err != nil {
@@ -320,8 +320,8 @@ func (p *parser) parseKeywords(f *field, read members) error {
 	return nil
 }
 
-// withKeyword adds the keyword to an error. From an *[Error], which names one, it removes the
-// field, which the caller adds.
+// withKeyword adds the keyword to an error. An *[Error] names a keyword already; only its reason is
+// returned, because the caller adds the field.
 func withKeyword(err error, keyword string) error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// base is the URL that relative references resolve against. It is hierarchical, so that they do not
-// resolve to the schema itself, and are refused.
+// base is the URL that relative references resolve against. It is hierarchical, so that they
+// resolve to other documents than the schema, and are refused.
 const base = "schema:///"
 
 const location = base + "_" // the schema's URL, which no reference names by chance
@@ -83,7 +83,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
-	for _, name := range formatNames { // replaces the compiler's formats by those of forms
+	for _, name := range formatNames { // replaces the compiler's formats with the forms'
 		c.RegisterFormat(newFormat(name))
 	}
 	if err := c.AddResource(location, doc); err != nil {

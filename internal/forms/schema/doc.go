@@ -12,9 +12,8 @@
 //
 // A few hundred bytes of schema can describe 2^30 evaluations, by references that fan out in place
 // (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or by recursion that visits each child twice. So
-// [Schema.Validate] deducts each step from a budget, and refuses the document past
-// [Limits.MaxSteps]. It stops at the first fault, so that a refusal costs little more than
-// decoding.
+// [Schema.Validate] deducts each step from a budget, and refuses documents past [Limits.MaxSteps].
+// It stops at the first fault, so that refusing costs little more than decoding.
 //
 // # Performance
 //

@@ -17,8 +17,8 @@ import (
 
 // Error names the member of a document that breaks a rule, but never a value of the document.
 type Error struct {
-	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; empty for the
-	// document itself.
+	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; "" for the
+	// document.
 	Field  string
 	Reason string // such as "must be an integer, got string"
 }

@@ -1,5 +1,5 @@
-// Package inflight tracks the requests being served: to cancel one by its key, to cancel all, and
-// to drain. A [Request] is started once and may be in several sets, such as the server's and its
+// Package inflight tracks the requests being served, to cancel one by its key, cancel all, and
+// drain. A [Request] is started once and may be in several sets, such as the server's and its
 // connection's.
 package inflight
 
@@ -15,7 +15,7 @@ import (
 // A Request is the context and watch of one request. It must not be copied.
 type Request struct {
 	// DrainCause is the cause with which [Set.Drain] cancels an endless request, such as a
-	// subscription. Nil: Drain waits. Set it before adding the request to a set.
+	// subscription. If nil, Drain waits. Set it before adding the request to a set.
 	DrainCause error
 	// Uncancellable makes [Set.Cancel] skip the request, as for initialize. Set it before Begin.
 	Uncancellable bool
@@ -66,8 +66,8 @@ var (
 )
 
 // A Set holds requests by key: the client's ids, or the requests themselves if they are not
-// cancelled by id. The zero value is empty and ready. All methods may be called concurrently. They
-// call listeners and cancel contexts with the mutex held, so neither may call the set.
+// cancelled by id. The zero value is empty and ready. All methods may be called concurrently.
+// Listeners and functions of [context.AfterFunc] must not call the set, whose mutex is held.
 type Set[K comparable] struct {
 	mu       sync.Mutex
 	requests map[K]*Request // whose key is not freed
@@ -112,7 +112,7 @@ func (s *Set[K]) End(key K, r *Request) {
 	s.closeIfDrainedLocked()
 }
 
-// Cancel cancels a request for its client. It reports whether it exists, even if uncancellable.
+// Cancel cancels a request for its client. It reports whether it exists, cancellable or not.
 func (s *Set[K]) Cancel(key K, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,8 @@ func (s *Set[K]) Cancel(key K, cause error) bool {
 }
 
 // Drain refuses new requests, cancels those that have a DrainCause, and returns a channel that is
-// closed when none is left. Unless waitForPeople, current and later waits for people end with
-// [waiting.ErrClosing].
+// closed when no request is left. Unless waitForPeople is set, current and later waits for people
+// end with [waiting.ErrClosing].
 func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Set[K]) closeIfDrainedLocked() {
 	}
 }
 
-// Abort is [Set.CancelAll] for a closing server: questions under any context end as closing.
+// Abort is [Set.CancelAll] for a closing server: it first ends waits with [waiting.ErrClosing].
 func (s *Set[K]) Abort(cause error) int {
 	s.Drain(false)
 	return s.CancelAll(cause)

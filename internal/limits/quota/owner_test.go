@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// However names split into issuer and subject, encodings differ. Anonymous has no digest.
+// However a name is split into issuer and subject, the encodings differ. Anonymous has no digest.
 func TestPrincipalsAreKeptApart(t *testing.T) {
 	principals := map[string]protocol.Principal{
 		"anonymous":             {},

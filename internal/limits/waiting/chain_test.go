@@ -42,7 +42,7 @@ func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return c, c.Cancel
 }
 
-// TestChainSame compares chains of lazy contexts and of package context.
+// TestChainSame compares chains of lazy contexts with chains of package context.
 func TestChainSame(t *testing.T) {
 	type step struct {
 		name string
@@ -157,7 +157,7 @@ func TestChainMakesOneContext(t *testing.T) {
 	}
 }
 
-// Values between must be found although the last real context derives from above the first.
+// Values of links between must be found although the last real context is derived above the first.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	var links [3]waiting.Context
 	parent := t.Context()

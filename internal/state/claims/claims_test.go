@@ -289,7 +289,7 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes junk, as of a foreign sealer. What it reads it must write identically.
+// FuzzDecode decodes junk, as of a foreign sealer. Whatever it reads must be written identically.
 func FuzzDecode(f *testing.F) {
 	full, flow := vector(f, guardVectors, authenticated.name), vector(f, flowVectors, "flow")
 	for _, seed := range [][]byte{

@@ -24,8 +24,7 @@ func putCanonicalBuffer(buf *[]byte) {
 
 // DigestArguments returns the SHA-256 of a request's canonical arguments: sorted members, minimally
 // escaped strings, numbers as spelled, absent as {}. A state sealed for one set opens for no other.
-// Number spelling counts because a handler may see it, when it decodes into an integer or prints: 1
-// is not 1.0.
+// Number spelling counts because a handler may see it, when it decodes or prints: 1 is not 1.0.
 func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")

@@ -30,8 +30,8 @@
 //
 // # Rotation
 //
-// The first key of a [Keyring] seals and every key opens. To rotate: add the new key to every
-// replica as an older one, then make it the first, and drop the old one when its last token has
+// The first key of a [Keyring] seals and every key opens. To rotate, add the new key to every
+// replica as an older one, then make it the first, and drop the old key when its tokens have
 // expired.
 //
 // # Secrets

@@ -108,7 +108,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEveryTamperedByte puts every other base64url character, and some more, everywhere.
+// TestEveryTamperedByte replaces each byte with every other base64url character, and some more.
 func TestEveryTamperedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 2))
 	for _, plaintext := range []string{"", "a", "ab", "a state of some length"} {

@@ -24,7 +24,7 @@ import (
 type ServerOptions struct {
 	MaxLineBytes int           // per message
 	MaxInFlight  int           // concurrent requests, without those that wait for people
-	Grace        time.Duration // for requests in flight when the input ends; at most 0: none
+	Grace        time.Duration // for requests in flight when the input ends; none if not positive
 	// SubscriptionEnd is the cause with which subscriptions are cancelled at the end of input; the
 	// peer then answers them with a result.
 	SubscriptionEnd error
@@ -37,7 +37,7 @@ type Peer interface {
 	// Admit is called with each request in stream order, so that requests after initialize find the
 	// session open. The returned function serves the request on its own goroutine.
 	Admit(req *protocol.Request, back protocol.Back) ServeFunc
-	// Notify receives notifications, except of cancelled requests.
+	// Notify receives notifications, except those that cancel requests.
 	Notify(ctx context.Context, n *protocol.Notification)
 	// Deliver receives a response of the client. It must ignore one without a matching question.
 	Deliver(r *protocol.Response)

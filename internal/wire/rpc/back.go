@@ -14,7 +14,7 @@ import (
 type BufferLender interface {
 	// Lend returns the buffer to append to. It is called at most once a request, after its handler.
 	Lend() []byte
-	// Return takes the lent buffer, possibly grown, with a result appended, if there is one.
+	// Return takes back the lent buffer, possibly grown, with the result appended if there is one.
 	Return(buf []byte)
 }
 
@@ -27,7 +27,7 @@ type TextSender interface {
 
 // A PushChecker is a server.BackSender that cannot send questions in a JSON response.
 type PushChecker interface {
-	// CannotPush returns the reason why no question can be sent now, for the client; empty: it can.
+	// CannotPush returns the reason, for the client, why no question can be sent now, or "".
 	CannotPush() string
 }
 
