@@ -6,7 +6,7 @@ import "github.com/rondo-mcp/rondo/internal/wire/jsonx"
 const maxBatch = 100
 
 // DecodeBatch splits a batch of revision 2025-03-26 into unchecked slices of data for
-// [DecodeMessage], which refuses an invalid message with its id. batch is false if data is no
+// [DecodeMessage], which refuses an invalid message with its id. It reports false if data is not an
 // array. A nested batch becomes an empty one. Empty batches, more than 100 messages and invalid
 // JSON are an [*Error].
 func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {

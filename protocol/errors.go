@@ -47,7 +47,7 @@ const (
 	CodeInsufficientScope = 23226
 )
 
-// An Error is a JSON-RPC error. Handlers may return one to choose the client's code and data.
+// An Error is a JSON-RPC error. Handlers may return an Error to choose the client's code and data.
 type Error struct {
 	Code    int64
 	Message string

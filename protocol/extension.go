@@ -73,7 +73,7 @@ func (r *ExtensionResult) codeMembers(w *objectWriter, m member) error {
 	return w.codeMeta(m, &r.Meta)
 }
 
-// addMembersOf appends the members of an object except those that this package writes itself.
+// addMembersOf appends the members of an object except members that this package writes itself.
 func (w *objectWriter) addMembersOf(raw json.RawMessage) {
 	if raw == nil {
 		return

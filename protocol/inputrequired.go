@@ -50,8 +50,8 @@ type KeyedRequest struct {
 	Request InputRequest
 }
 
-// InputResponses are the answers in a request, in the order received. Nil means none; an empty list
-// is an empty object on the wire.
+// InputResponses are the answers in a request, in the order received. Nil means no answers; an
+// empty list is an empty object on the wire.
 type InputResponses []KeyedResponse
 
 // A KeyedResponse is one answer as received JSON.

@@ -81,7 +81,7 @@ func TestResultsSatisfySchema(t *testing.T) {
 	}
 }
 
-// Result definitions have the same names in all revisions; results without one are not sent.
+// Result definitions have the same names in all revisions; undefined results are not sent.
 func TestResultsSatisfyLegacySchemas(t *testing.T) {
 	for _, v := range legacyVersions() {
 		d := definitionsOf(t, v)

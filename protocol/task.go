@@ -76,7 +76,7 @@ func (t *Task) IsOver() bool {
 }
 
 // CreateTaskResult answers tools/call with the handle of a new task, instead of the handler's
-// result. Clients that have not declared the extension never get one.
+// result. Clients that have not declared the extension never get it.
 type CreateTaskResult struct {
 	Task Task // without the details of its state
 	Meta Meta
@@ -251,7 +251,7 @@ func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
 }
 
 // readState returns the state. Without details, a completed task has an empty result and a failed
-// one an empty error; only tasks/get has them.
+// task an empty error; only tasks/get has the details.
 func (c *taskCodec) readState() (TaskState, error) {
 	switch c.status {
 	case taskWorking:

@@ -168,7 +168,7 @@ func receiverType(expr ast.Expr) string {
 	return ""
 }
 
-// typeName returns a type's name with its package, "" if it has none.
+// typeName returns a type's name with its package, or "" for types without a name.
 func typeName(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

@@ -13,7 +13,7 @@ var readsOnlyWhatPeopleRefuse = map[string]string{
 }
 
 // TestWhoeverReadsADeclineReadsUnseen: an unseen refusal must act like a decline, so a function
-// that handles one handles both. Handlers of examples and of the official suite's subjects may
+// that handles one must handle both. Handlers of examples and of the official suite's subjects may
 // differ: they ask again or return unknown outcomes.
 func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
 	seen := 0

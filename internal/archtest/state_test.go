@@ -26,8 +26,8 @@ var mayKeepState = map[string]string{
 // subjects is the folder of the official suite's subjects, which keep questions in variables.
 const subjects = "internal/conformance/everything"
 
-// TestNoPackageState refuses func init and mutable package variables: assigned ones, and those of a
-// type that allows changes. Examples, in their own module, may have them.
+// TestNoPackageState refuses func init and mutable package variables: variables that are assigned,
+// or whose type allows changes. Examples, in their own module, may have these.
 func TestNoPackageState(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Dir,Export,GoFiles"})
 	exports := make(map[string]string)

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// troubleshooting pages say what to do.
+// troubleshooting has the pages that say what to do.
 var troubleshooting = []string{"server/TROUBLESHOOTING.md", "server/LOG.md",
 	"server/bearer/TROUBLESHOOTING.md", "elicitation/TROUBLESHOOTING.md"}
 

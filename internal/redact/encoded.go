@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// minBeginning is the shortest cut-off secret that is masked. Shorter ones may be ordinary words.
+// minBeginning is the shortest cut-off secret that is masked. Shorter texts may be ordinary words.
 const minBeginning = 12
 
 // beginnings maps the first minPart bytes of secrets to the sorted secrets.

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// Forbidden names and similar allowed ones.
+// Some names are forbidden, and similar names are allowed.
 func TestSecretNames(t *testing.T) {
 	for _, test := range []struct{ refused, admitted, reason string }{
 		{"pin", "map_pin", "a PIN logs in, a pin is on a map"},

@@ -90,8 +90,8 @@ func wordLength(s string) int {
 }
 
 // mayHoldUser reports whether the text after a URL's scheme may begin with user name and password,
-// ended by an at sign. An at sign in the path belongs to the path, unless another one or a colon
-// precedes the path: then it may end a password that contains a slash.
+// ended by an at sign. An at sign in the path belongs to the path, unless another at sign or a
+// colon precedes the path: then the later one may end a password with a slash.
 func mayHoldUser(s string) bool {
 	authority, _, _ := strings.Cut(s, "/")
 	return strings.ContainsAny(authority, ":@")

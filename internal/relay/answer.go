@@ -83,7 +83,7 @@ func (s *State) Retry(ctx context.Context) (retry protocol.Retry, err error) {
 	return retry, nil
 }
 
-// readAnswers returns the client's answers, without missing and invalid ones.
+// readAnswers returns the client's answers, without missing and invalid answers.
 func readAnswers(ctx context.Context, asked []Asked) map[string]Answer {
 	answers := map[string]Answer{}
 	for _, q := range asked {

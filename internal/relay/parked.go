@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// settleTime is how long a question waits for concurrent ones, which are batched.
+	// settleTime is how long a question waits for concurrent questions, which are batched with it.
 	settleTime = 15 * time.Millisecond
 	// graceTime is how long a call goes on without a request, and how long its result is kept.
 	graceTime = 30 * time.Second
@@ -50,8 +50,8 @@ type Parked struct {
 	open     []*question          // not yet shown to a client
 	shown    map[string]*question // by the last outcome, by key
 	keys     int                  // number of keys given out
-	settling *time.Timer          // shows the open questions, nil when none is due
-	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
+	settling *time.Timer          // shows the open questions, nil if none is due
+	leaving  *time.Timer          // cancels the call unless a leg comes, nil while a leg waits
 	finished *outcome             // how the call ended, nil while it runs
 
 	held int // bytes of the result, under the lock of the park
@@ -115,7 +115,7 @@ func (p *Parked) beginLeg(
 	return l, nil
 }
 
-// takeAnswersLocked delivers the answers to shown questions. Unanswered ones are asked again.
+// takeAnswersLocked delivers the answers to shown questions. Unanswered questions are asked again.
 func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	var again []*question
 	for key, q := range p.shown {
@@ -187,7 +187,7 @@ func (p *Parked) showQuestions() {
 	p.open = p.open[len(shown):] // for the next leg
 }
 
-// maxShown limits the questions of one leg: their state must fit into the client's.
+// maxShown limits the questions of one leg: their state must fit into the client's state.
 const maxShown = 32
 
 // Ask sends a question to the client and waits for the answer until ctx ends, because the question

@@ -55,7 +55,7 @@ func (r *release) writeBills(to string) error {
 	return errors.Join(refused...)
 }
 
-// readLicences returns the dependencies with their licences, and an error for unaccepted ones.
+// readLicences returns the dependencies with their licences, and an error for unaccepted licences.
 func readLicences(bill []byte) (lines []string, err error) {
 	var b struct {
 		Components []struct {

@@ -31,7 +31,7 @@ type cluster struct {
 	bin     string              // program folder
 	env     string              // environment with the programs' libraries
 	dir     string              // data folder
-	user    *syscall.Credential // that runs it; nil: the test's user
+	user    *syscall.Credential // that runs it; nil for the test's user
 	process *servertest.Process
 	next    atomic.Int32 // names databases
 }

@@ -238,7 +238,7 @@ func newApp(t *testing.T) *app {
 	return &app{db}
 }
 
-// TestRecipes plays the page's tools in both eras, and attacks those with effects.
+// TestRecipes plays the page's tools in both eras, and attacks the tools with effects.
 func TestRecipes(t *testing.T) {
 	yes, typed := roundtriptest.Accept(nil), func(name string) roundtriptest.Answer {
 		return roundtriptest.Accept(Typed{name})

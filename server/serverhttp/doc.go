@@ -58,11 +58,12 @@
 //
 // # Web pages
 //
-// The endpoint may be used by pages of its own origin and those of [Options].AllowedOrigins, which
-// are compared exactly. For listed origins the handler answers preflights, and sends the CORS
-// headers in every response, refusals included. A page may send the headers of the protocol,
-// Mcp-Param-* and Authorization. Cookies and other credentials that browsers add themselves are
-// never allowed (Access-Control-Allow-Credentials): a page sends its own token.
+// The endpoint may be used by pages of its own origin and of the origins in
+// [Options].AllowedOrigins, which are compared exactly. For listed origins the handler answers
+// preflights, and sends the CORS headers in every response, refusals included. A page may send the
+// headers of the protocol, Mcp-Param-* and Authorization. Cookies and other credentials that
+// browsers add themselves are never allowed (Access-Control-Allow-Credentials): a page sends its
+// own token.
 //
 // A page that rebinds its name to the endpoint's address (DNS rebinding) appears to have the same
 // origin. On loopback addresses its name in Host reveals it. On private addresses (RFC 1918, 4193,

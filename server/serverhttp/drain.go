@@ -65,7 +65,7 @@ func (h *Handler) beginModern(
 	return h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 }
 
-// Shutdown refuses requests with 503, waits for those in flight, ends subscriptions with a
+// Shutdown refuses requests with 503, waits for requests in flight, ends subscriptions with a
 // response, and then ends all legacy sessions. Legacy calls that wait for a person end at once, see
 // [server.Options].ShutdownWaitsForPeople. When ctx ends first, the remaining requests are
 // cancelled with [ErrShutdown], Shutdown waits another second, and returns the error of ctx. Shut

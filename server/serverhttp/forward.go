@@ -132,8 +132,8 @@ var (
 	errChangedBody = errors.New("the body differs from the one that the other replica forwarded")
 )
 
-// receiveFromReplica answers other replicas and reads their forwarding headers; those from clients
-// are removed. It reports false for a request to be served.
+// receiveFromReplica answers other replicas and reads their forwarding headers; such headers from
+// clients are removed. It reports false for a request to be served.
 func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
 	if h.forwarder.AnswerChallenge(rw.w, r) {
 		return true

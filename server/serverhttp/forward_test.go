@@ -384,7 +384,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		return token
 	}
 	changed := []byte(c.session)
-	changed[60] ^= 1 // a random letter might be the present one
+	changed[60] ^= 1 // a random letter might be the same
 	for name, id := range map[string]string{
 		"changed":             string(changed),
 		"cut":                 c.session[:len(c.session)-1],

@@ -60,7 +60,7 @@ func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) b
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
-// sharesOrigin reports whether origin and host are one origin, or both this machine.
+// sharesOrigin reports whether origin and host are one origin, or both are this machine.
 func sharesOrigin(origin string, host authority) bool {
 	from, ok := parseOrigin(origin)
 	if !ok || from.defaultPort() == "" || host.host == "" {

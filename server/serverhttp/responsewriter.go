@@ -62,8 +62,8 @@ type responseWriter struct {
 	keepAliveTimer *time.Timer // for the next comment on a stream; may be nil
 }
 
-// Notify sends a notification. The first one turns the response into a stream. It blocks at most
-// for the write timeout.
+// Notify sends a notification. The first notification turns the response into a stream. It blocks
+// at most for the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")

@@ -94,7 +94,7 @@ func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.
 type eviction struct {
 	session *session
 	idle    time.Duration
-	limit   quota.Limit // the exceeded one
+	limit   quota.Limit // the exceeded limit
 }
 
 // reserveRoom reserves room for a session of p. The caller must end the evicted sessions.

@@ -23,7 +23,7 @@ type fault struct {
 
 	// The following is for the operator only.
 	cause     error              // nil if err says everything
-	principal protocol.Principal // who exceeded a limit
+	principal protocol.Principal // the principal that exceeded a limit
 }
 
 func badRequestFault(reason event.RefusalReason, format string, args ...any) *fault {

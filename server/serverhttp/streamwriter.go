@@ -20,7 +20,7 @@ type streamWriter struct {
 	batch   bool  // write responses as an array
 	only    *call // the only call, whose response it sends as JSON; nil if there are several
 	resumed bool  // it continues a stream
-	// closed when the server closes: flush what is queued, then end; may be nil
+	// closed when the server closes: send queued events, then end; may be nil
 	closing <-chan struct{}
 	last    bool // closing was closed
 }

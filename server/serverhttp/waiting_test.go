@@ -92,7 +92,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	}
 }
 
-// A call that begins to wait during a shutdown is ended; a working one is waited for.
+// A call that begins to wait during a shutdown is ended; a working call is waited for.
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {

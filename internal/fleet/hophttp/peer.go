@@ -30,7 +30,7 @@ const (
 type peer struct {
 	owner   Owner
 	last    *proof        // the last success, or nil
-	failed  error         // of the last attempt; nil: last is valid
+	failed  error         // of the last attempt; nil if last is valid
 	until   time.Time     // when last or failed expires
 	heard   time.Time     // when something last came from the owner
 	proven  time.Time     // when the last answered challenge was sent

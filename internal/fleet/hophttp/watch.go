@@ -25,7 +25,7 @@ type flight struct {
 	ctx           context.Context // of the request
 	cut           context.CancelCauseFunc
 	began         time.Time
-	until         time.Time   // deadline for a sign of life; zero: maxSilence counts
+	until         time.Time   // deadline for a sign of life; zero means maxSilence
 	timer         *time.Timer // runs watchOwner
 }
 
@@ -50,7 +50,7 @@ func (x *flight) end() {
 
 // watchOwner makes a silent owner prove itself, and runs again later. It cuts the request after
 // maxSilence. Only silence has this effect: an owner that shuts down refuses connections but
-// finishes its requests, and connections to a dead one break.
+// finishes its requests, and connections to a dead owner break.
 func (x *flight) watchOwner() {
 	f := x.forwarder
 	f.mu.Lock()

@@ -37,7 +37,7 @@ type field struct {
 	description string
 
 	format           string // may be empty
-	minSize, maxSize *int   // nil: no limit; characters of a text, items of choices
+	minSize, maxSize *int   // nil for no limit; characters of a text, items of choices
 	minimum, maximum *fields.Number
 
 	values []string

@@ -340,7 +340,7 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 	return m.encodeLike(raw), nil
 }
 
-// bounds are the keywords of bounds, with words for exclusive ones.
+// bounds are the keywords of bounds, with words for exclusive bounds.
 var bounds = [...]struct{ exclusive, inclusive, words string }{
 	{"exclusiveMinimum", "minimum", "more than "},
 	{"exclusiveMaximum", "maximum", "less than "},
@@ -390,7 +390,7 @@ func (m members) explainRules(typ string) {
 	}
 }
 
-// typeOf returns the JSON Schema type of a value, "" for null or none.
+// typeOf returns the JSON Schema type of a value, or "" for null or no value.
 func typeOf(raw []byte) string {
 	switch k := jsonx.KindOf(raw); k {
 	case jsonx.Number:
@@ -564,7 +564,7 @@ func typeOfKeyword(keyword string) string {
 	return ""
 }
 
-// inferTypes returns the sorted types of the values, or else those of the keywords.
+// inferTypes returns the sorted types of the values, or else the types that the keywords imply.
 func (m members) inferTypes() (types []string) {
 	if constant := m["const"]; constant != nil {
 		types = append(types, typeOf(constant))

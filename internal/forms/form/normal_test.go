@@ -161,7 +161,7 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
-// publishedForms returns the published schemas of requestedSchema, none if they are unavailable.
+// publishedForms returns the published schemas of requestedSchema, or none if they are unavailable.
 func publishedForms(t testing.TB) (forms []*schema.Schema) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "spec", revision,

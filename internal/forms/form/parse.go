@@ -30,7 +30,7 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server, which it copies. One outside the grammar is
+// ParsePeer reads the requestedSchema of a server, which it copies. A schema outside the grammar is
 // normalized if it has one plain reading; [Form.Schema] returns the result. Other keywords are
 // allowed in a flat form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
 // "additionalProperties"), except patterns that cannot be compiled here. An invalid default is

@@ -44,7 +44,7 @@ type Field struct {
 	Clearable bool // needs an option for no answer
 	Chosen    bool // an option is selected
 	Multiple  bool
-	Options   []Option // nil: text input
+	Options   []Option // nil for a text input
 	Fault     string   // the error in the input
 
 	property

@@ -74,7 +74,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 }
 
 // build compiles the schema and each of its definitions. The compiler visits only referenced
-// definitions, and an unused one must not hide a reference that leaves the schema.
+// definitions, and an unused definition must not hide a reference that leaves the schema.
 func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)

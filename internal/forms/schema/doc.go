@@ -18,7 +18,7 @@
 // # Performance
 //
 // Flat objects of scalars, enumerations and lists of strings are checked on their bytes. Other
-// documents, and those not found valid that way, are decoded.
+// documents, and documents not accepted that way, are decoded.
 //
 // # Value rules
 //
@@ -28,5 +28,5 @@
 // # Errors
 //
 // A document's fault is an [*Error], which names the member and the rule, never the value: answers
-// must not leak into logs. Of several faults always the same one is reported.
+// must not leak into logs. Of several faults, the same one is always reported.
 package schema

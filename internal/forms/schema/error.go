@@ -17,8 +17,8 @@ import (
 
 // Error names the member of a document that breaks a rule, but never a value of the document.
 type Error struct {
-	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; "" for the
-	// document.
+	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; empty for the
+	// document itself.
 	Field  string
 	Reason string // such as "must be an integer, got string"
 }
@@ -123,7 +123,7 @@ func patternFault(err error) string {
 }
 
 // firstFault picks one fault of a schema from the compiler's error tree. The compiler ranges over
-// maps in random order; the first by path is always the same.
+// maps in random order; but the first fault by path is always the same.
 func firstFault(err *jsonschema.ValidationError) *Error {
 	leaves := appendLeaves(nil, err)
 	return slices.MinFunc(leaves, func(a, b *Error) int {

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckFormat reports whether s has the format email, uri, date or date-time, those that forms
-// allow. For any other format it reports true. [Schema.Validate] uses the same rules.
+// CheckFormat reports whether s has the format email, uri, date or date-time, the formats that
+// forms allow. For any other format it reports true. [Schema.Validate] uses the same rules.
 func CheckFormat(format, s string) bool {
 	switch format {
 	case "email":

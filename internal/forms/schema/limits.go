@@ -26,8 +26,8 @@ const (
 	// with it the stack of a walk. Authors use single digits.
 	maxInPlaceDepth = 64
 
-	// maxPattern limits a regular expression in bytes, and maxProgram the compiled one in
-	// instructions: x{1000}{…} makes a long one, and matching takes its size times the text's.
+	// maxPattern limits a regular expression in bytes, and maxProgram its program in instructions:
+	// x{1000}{…} has a long one, and matching costs its length times the text's.
 	maxPattern, maxProgram = 1 << 10, 4 << 10
 
 	// maxPrograms limits all regular expressions of a schema, in instructions of about 100 bytes.

@@ -40,8 +40,8 @@ const (
 	runesPerInstruction = 25 // range bounds in the memory of an instruction
 )
 
-// parseCost returns an upper bound, in instructions, for the cost of parsing s beyond that of its
-// length. A few bytes can describe a Unicode table, or a case-folded range of 100,000 characters.
+// parseCost returns an upper bound, in instructions, for the cost of parsing s besides that for its
+// length: few bytes can describe a Unicode table, or a case-folded range of 100,000 characters.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
 	if !foldFlag.MatchString(s) {

@@ -12,9 +12,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A walker checks one decoded value against a compiled schema. It deducts each step from its budget
-// first, and stops at the first fault. Members are visited by name, so that the fault and the steps
-// do not depend on map order.
+// A walker checks one decoded value against a compiled schema. The walker deducts each step from
+// its budget first, and stops at the first fault. Members are visited by name, so that the fault
+// and the steps do not depend on map order.
 type walker struct {
 	left    int64     // steps
 	sets    valueSets // of the schema
@@ -324,7 +324,7 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 	return nil
 }
 
-// checkMembers checks the members by name, including missing and disallowed ones.
+// checkMembers checks the members by name, including missing and disallowed members.
 func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
 	w.left -= 3
 	if w.payForNames(members); w.left < 0 {

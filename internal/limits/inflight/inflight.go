@@ -1,5 +1,5 @@
-// Package inflight tracks the requests being served, to cancel one by its key, cancel all, and
-// drain. A [Request] is started once and may be in several sets, such as the server's and its
+// Package inflight tracks the requests being served: to cancel one by its key, to cancel all, and
+// to drain. A [Request] is started once and may be in several sets, such as the server's and its
 // connection's.
 package inflight
 
@@ -124,7 +124,7 @@ func (s *Set[K]) Cancel(key K, cause error) bool {
 	return ok
 }
 
-// Drain refuses new requests, cancels those that have a DrainCause, and returns a channel that is
+// Drain refuses new requests, cancels requests with a DrainCause, and returns a channel that is
 // closed when no request is left. Unless waitForPeople is set, current and later waits for people
 // end with [waiting.ErrClosing].
 func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {

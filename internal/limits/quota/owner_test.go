@@ -49,7 +49,7 @@ func TestEncodingIsAppended(t *testing.T) {
 	}
 }
 
-// Keys for one purpose are useless for another.
+// Keys for one purpose do not fit another.
 func TestLabelsDifferByPurpose(t *testing.T) {
 	p := protocol.Principal{Subject: "ann"}
 	if a, b := string(quota.OwnerLabel(p, "id")), string(quota.OwnerLabel(p, "key")); a == b {

@@ -23,8 +23,8 @@ const anonymousReserve = 4
 
 // Options configure a [Pool].
 type Options[K comparable] struct {
-	Total int64 // of all accounts; negative: no limit
-	Share int64 // of one authenticated account; negative: no limit
+	Total int64 // of all accounts; negative for no limit
+	Share int64 // of one authenticated account; negative for no limit
 	// Authenticates means that callers can. If false, the first authenticated caller sets it.
 	Authenticates bool
 	// Local is an account bounded only by Total: the one client of a pipe. The zero K means none.
@@ -172,7 +172,7 @@ func (p *Pool[K]) Used() int64 {
 	return p.used
 }
 
-// Usage returns the total use and its limit; negative: no limit.
+// Usage returns the total use and its limit, which is negative if there is none.
 func (p *Pool[K]) Usage() (used, total int64) { return p.Used(), p.opts.Total }
 
 // UsedBy returns the use of one account.

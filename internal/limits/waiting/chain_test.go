@@ -107,7 +107,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Waiters at one end of a chain see events at the other, while others come and go.
+// Waiters at one end of a chain see events at the other end, while other waiters come and go.
 func TestChainConcurrently(t *testing.T) {
 	for range 200 {
 		c := newChain(t, lazily)

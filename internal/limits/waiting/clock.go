@@ -69,7 +69,7 @@ type Timer struct {
 	start  time.Time
 	before time.Duration // the clock's total at start
 	expire func()
-	timer  *time.Timer // nil: not running
+	timer  *time.Timer // nil if not running
 	at     int         // index in the clock's timers
 }
 

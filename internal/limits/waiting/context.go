@@ -91,8 +91,8 @@ func (c *Context) ancestorLocked() context.Context {
 	return c.parent
 }
 
-// adoptChild makes child the heir of c and returns the context that it derives from instead, nil if
-// it must derive from c. Mutexes are locked from child to parent, never the other way.
+// adoptChild makes child the heir of c and returns the context that it derives from instead, or nil
+// if it must derive from c. Mutexes are locked from child to parent, never the other way.
 func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

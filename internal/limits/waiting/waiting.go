@@ -51,7 +51,7 @@ type Watch struct {
 	listener Listener
 
 	mu    sync.Mutex
-	waits []*Wait  // open ones
+	waits []*Wait  // open waits
 	room  [1]*Wait // for the usual single one
 	ended error    // why waits must end; nil if they need not
 }
@@ -166,7 +166,7 @@ func (one *Wait) removeFrom(w *Watch) {
 	w.removeWait(one)
 }
 
-// addWait returns why calls under the watch may not wait, nil if they may.
+// addWait returns why calls under the watch may not wait, or nil if they may.
 func (w *Watch) addWait(one *Wait) (ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

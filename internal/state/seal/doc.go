@@ -30,8 +30,8 @@
 //
 // # Rotation
 //
-// The first key of a [Keyring] seals and every key opens. To rotate, add the new key to every
-// replica as an older one, then make it the first, and drop the old key when its tokens have
+// The first key of a [Keyring] seals and every key opens. To rotate: add the new key to every
+// replica as an older one, then make it the first, and drop the old one when its last token has
 // expired.
 //
 // # Secrets
@@ -41,6 +41,6 @@
 //
 // # Errors
 //
-// Errors about tokens begin with "seal:", those about keys with the key or the entry, for the
+// Errors about tokens begin with "seal:", errors about keys with the key or the entry, for the
 // caller to complete.
 package seal

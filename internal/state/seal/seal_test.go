@@ -231,7 +231,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// With one secret under two ids, a token of one must not open as the other's.
+// If two ids share a secret, a token of one id must not open as the other's.
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
 	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))

@@ -25,8 +25,9 @@ type Backend interface {
 	Claim(ctx context.Context, c *Claim) (found *Found, err error)
 	// Renew restarts a claim's lease, or returns false if c.Holder does not hold it.
 	Renew(ctx context.Context, c *Claim) (held bool, err error)
-	// Commit ends a claim with a sealed outcome, or without one if sealed is nil or too large. If
-	// c.Holder has committed before, it changes nothing and reports true. false means not held.
+	// Commit ends a claim with a sealed outcome, or without one if it is nil or too large. It
+	// returns false if the claim is not held, and true without a change if c.Holder has committed
+	// before.
 	Commit(ctx context.Context, c *Claim, sealed []byte) (held bool, err error)
 	// Release releases a claim if c.Holder holds it.
 	Release(ctx context.Context, c *Claim) error
@@ -58,7 +59,7 @@ type Found struct {
 	Sealed  []byte // the outcome
 }
 
-// maxOutcome is the longest recorded outcome, in bytes; replays of longer ones get an error.
+// maxOutcome is the longest recorded outcome, in bytes; replays of longer outcomes get an error.
 const maxOutcome = 256 << 10
 
 // maxUnsure bounds claims of unknown fate. In an outage each waiting request adds one.

@@ -1,6 +1,6 @@
 // Package authhttp sends requests to authorization servers, for OAuth clients and resource servers.
-// Responses are bounded, redirects not followed, and errors omit the URL, whose query may be
-// secret.
+// Responses are bounded, redirects are not followed, and errors omit the URL, whose query may hold
+// a secret.
 package authhttp
 
 import (

@@ -44,9 +44,8 @@ var (
 )
 
 // Unmarshal decodes data into v, a pointer to a handler's type, like encoding/json, except that
-// member names match by exact case, integers by value, so that 5.0 is an integer (JSON Schema
-// 2020-12, 4.2.3), and data must pass [Check]. Numbers in an any are float64. On error v may be
-// incomplete.
+// member names match by exact case, that 5.0 is an integer (JSON Schema 2020-12, 4.2.3), and that
+// data must pass [Check]. Numbers in an any are float64. On error v may be partly filled.
 func Unmarshal(data []byte, v any) error {
 	err := decode(data, v, authorDecoding)
 	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The scan takes eight bytes at once: in a word with a byte per lane, the masks below set the top
-// bit of each matching lane. A borrow can set higher lanes too: only the lowest bit counts.
+// The scan takes eight bytes at once: in a word with a byte of text per lane, masks set the top bit
+// of each matching lane. A borrow can set higher lanes too: only the lowest set bit counts.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080

@@ -39,7 +39,7 @@ type Peer interface {
 	Admit(req *protocol.Request, back protocol.Back) ServeFunc
 	// Notify receives notifications, except those that cancel requests.
 	Notify(ctx context.Context, n *protocol.Notification)
-	// Deliver receives a response of the client. It must ignore one without a matching question.
+	// Deliver receives a client's response. It must ignore a response without a matching question.
 	Deliver(r *protocol.Response)
 	// AllowsBatches reports whether a line may now hold several messages.
 	AllowsBatches() bool
@@ -150,7 +150,7 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// receiveLine handles a line; nil stands for one that was too long.
+// receiveLine handles a line; nil stands for a line that was too long.
 func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	if line == nil {
 		s.sendResponse(s.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},

@@ -27,7 +27,7 @@ func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	})
 }
 
-// OpenListener returns the newest open GET stream, nil if there is none.
+// OpenListener returns the newest open GET stream, or nil.
 func (l *Log) OpenListener() *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -175,7 +175,7 @@ func (l *Log) applyChange(change func() error) error {
 	return err
 }
 
-// updateOnce enforces the bound of this log and reports whether another one is exceeded.
+// updateOnce enforces the bound of this log and reports whether another bound is exceeded.
 func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
