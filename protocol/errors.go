@@ -145,7 +145,7 @@ func ResourceNotFound(uri string) *Error {
 // Revision 2025-11-25 has an error for it (-32042); in modern revisions, when a handler returns it,
 // the client gets an [InputRequiredResult] with URL questions.
 type URLElicitationRequiredError struct {
-	Message string // shown to users; if empty, a default is
+	Message string // shown to users; a default if empty
 	// Elicitations are the visits needed. An ElicitationID is used as a question's key if possible.
 	Elicitations []*ElicitURL
 }

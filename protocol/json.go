@@ -34,7 +34,7 @@ func keepsNull(key []byte) bool {
 	switch string(key) {
 	case "requestState", "inputRequests", "inputResponses", "action", "resultType",
 		MetaProtocolVersion, MetaClientCapabilities:
-		return true // null is refused: safety depends on them
+		return true // null is refused: safety depends on these members
 	case "structuredContent", "data":
 		return true // JSON values, which may be null
 	case "content", "contents", "tools", "prompts", "resources", "resourceTemplates":

@@ -15,7 +15,7 @@ type coded interface {
 	checkComplete() error
 }
 
-// A member is to be read. It does not hold the writer, which would then escape to the heap.
+// A member is an input member. It does not hold the writer, which would then escape to the heap.
 type member struct {
 	key, value []byte
 	about      *provenance // nil if not part of a result

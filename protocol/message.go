@@ -285,7 +285,7 @@ func growForMessage(dst []byte, n int) []byte {
 	return slices.Grow(dst, envelopeBytes+n)
 }
 
-// appendParams completes the message begun in out. On error it returns before unchanged.
+// appendParams completes the message begun in out. On error it returns the slice before unchanged.
 func appendParams(before, out []byte, method string, params json.RawMessage) ([]byte, error) {
 	if params != nil {
 		if jsonx.KindOf(params) != jsonx.Object {

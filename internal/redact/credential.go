@@ -70,7 +70,7 @@ func nameLen(s string) int {
 	return n
 }
 
-// valueStart returns where a name's value starts, or 0: after "=", or ":" if quoted.
+// valueStart returns where a name's value starts (after "=", or ":" if quoted), or 0.
 func valueStart(s string, i int) int {
 	quoted := i < len(s) && (s[i] == '"' || s[i] == '\'')
 	if quoted {

@@ -24,7 +24,7 @@ type State struct {
 	Round  int    `json:"round,omitempty"`
 }
 
-// The type Asked pairs the client's key of a question with the asking server's.
+// Asked pairs the client's key of a question with the asking server's.
 type Asked struct {
 	Key  string             `json:"key"`
 	Peer string             `json:"upstream"`

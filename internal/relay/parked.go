@@ -18,7 +18,7 @@ import (
 const (
 	// settleTime is how long a question waits for concurrent questions, which are batched with it.
 	settleTime = 15 * time.Millisecond
-	// graceTime is how long a call goes on without a request, and how long its result is kept.
+	// graceTime is how long a call goes on without a request, and its result is kept after its end.
 	graceTime = 30 * time.Second
 	// maxHeldBytes limits the results kept for clients that may retry. Above it ended calls are
 	// forgotten once waiting requests have their outcome.

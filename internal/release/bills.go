@@ -18,7 +18,7 @@ const billTool = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code",
 	"ISC", "MIT"}
 
-// readByHand maps modules, with the licence wrongly found by the tool, to that in their LICENSE.
+// readByHand maps a module and the tool's wrong licence to the licence in the module's LICENSE.
 var readByHand = map[string]string{
 	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0", // CC-BY-4.0 is for the documentation
 }

@@ -83,7 +83,7 @@ func challengeFor(lack *server.ScopeError) string {
 		strings.Join(lack.Need, " "))
 }
 
-// scopedServer returns a server whose features need the scopes read and write, and the calls run.
+// scopedServer returns a server whose features need the scopes read and write, and a log of runs.
 func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *eventNames) {
 	t.Helper()
 	srv, _ = legacyServer(t, opts)

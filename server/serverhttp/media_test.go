@@ -177,7 +177,7 @@ func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *leg
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// In a session, a client that accepts only JSON gets a question on the open GET stream.
+// The same holds in a session, where with only JSON a question uses the open GET stream.
 func TestAcceptOneTypeInSession(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addWizard(srv)

@@ -39,8 +39,8 @@ const (
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that are not browsers, and
-// pages of the same origin. In each number 0 means the default; a negative one is an error of [New]
-// unless the field documents its meaning.
+// pages of the same origin. In number fields 0 means the default; a negative number is an error of
+// [New] unless the field documents its meaning.
 type Options struct {
 	// Authenticate identifies the sender of a request by its headers; it must not read the body.
 	// Sealed state is bound to the principal, and lists are kept out of shared caches. An
@@ -97,8 +97,8 @@ type tuning struct { // set by tests; 0 is the constant
 	bytesPerSession, allBytes int64
 }
 
-// Limits bound client input and the resources of legacy sessions. In each number 0 means the
-// default; a negative one is an error of [New] unless the field documents its meaning.
+// Limits bound client input and the resources of legacy sessions. In number fields 0 means the
+// default; a negative number is an error of [New] unless the field documents its meaning.
 type Limits struct {
 	// BodyBytes limits a body. 0 means 16 MiB; negative, 2 GiB less one, the limit of messages.
 	BodyBytes int64

@@ -50,7 +50,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 }
 
 // sendProven sends a request to a proven owner and reads the head of the response, whose body must
-// be closed. A non-nil error is a *failure or ctx's cause. until, if set, is for a sign of life.
+// be closed. Errors are *failure or ctx's cause. until, if set, is the deadline for a sign of life.
 func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until time.Time) (
 	*http.Response, error) {
 	proving, cancel := r.Context(), func() {}
@@ -119,8 +119,8 @@ func outgoingHeader(arrived http.Header) http.Header {
 	return header
 }
 
-// checkReply returns nil for the owner's response, and for a handler before the owner that refuses
-// the credentials (401, 403). Other answers of its host may be temporary, and must not end retries.
+// checkReply returns nil for the owner's response, and if a handler in front of it refuses the
+// credentials (401, 403). Other answers of its host may be temporary, and must not end retries.
 func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
@@ -141,8 +141,8 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	return newFailure(words.ForwardGone, errors.New("it refused the request"))
 }
 
-// noteFailure returns the failure of a request and drops its proof. connected means that it may
-// have been sent. If not, or for a GET, which has no effects, it returns an ended context's cause.
+// noteFailure returns a request's failure and drops its proof. connected means that the request may
+// have been sent. If not, or for a GET, it returns the cause of a context that has ended.
 func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, err error) error {
 	ctx := sent.Context()
 	switch {

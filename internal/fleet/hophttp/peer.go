@@ -180,7 +180,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
-	// With it, the transport retries if the owner closes the idle connection. Nil is not sent.
+	// With this, the transport retries if the owner closes the idle connection. Nil is not sent.
 	r.Header["Idempotency-Key"] = nil
 	response, err := f.transport.RoundTrip(r)
 	if err != nil {

@@ -27,7 +27,7 @@ func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	return issued, 0 <= age && age < TicketLife
 }
 
-// AnswerChallenge answers another replica's challenge, or returns false if r is none. Call it
+// AnswerChallenge answers another replica's challenge, or returns false for other requests. Call it
 // before authentication: only holders of the key can seal a challenge, and proofs reveal nothing.
 func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
 	tokens := r.Header[headerChallenge]

@@ -8,7 +8,7 @@ import (
 
 const maxSpent = 1 << 17 // of one generation, some 8 MiB
 
-// spentHops remembers served hops while their tickets are valid, against replays. Zero is empty.
+// spentHops remembers the served hops of valid tickets, against replays. The zero value is empty.
 type spentHops struct {
 	mu          sync.Mutex
 	now, before map[[sha256.Size]byte]struct{} // two generations
@@ -17,7 +17,7 @@ type spentHops struct {
 }
 
 // takeHop returns VerdictTaken for a new hop, "" for a served one, and VerdictStale if its ticket
-// ended early, as happens with too many hops. issued and age are the owner's time then and now.
+// ended early, due to many hops. issued and age are the owner's ages at the ticket's issue and now.
 func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
 	key := sha256.Sum256([]byte(token))
 	s.mu.Lock()

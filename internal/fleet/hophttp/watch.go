@@ -14,7 +14,7 @@ const (
 	watchInterval = 10 * time.Second
 	// maxSilence ends requests without a sign of life. Quiet streams send comments more often.
 	maxSilence = 30 * time.Second
-	hastyPart  = 4 // the owner must prove itself after this fraction of patience
+	hastyPart  = 4 // after 1/hastyPart of a patience the owner must prove itself
 )
 
 // A flight is a request to an owner, and the response body. Its owner is watched until Close.

@@ -204,7 +204,7 @@ func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 		dial := fleet.network.dial
 		first := true
 		fleet.network.dial = func(ctx context.Context, network, at string) (net.Conn, error) {
-			if first { // the challenge's, before the request's
+			if first { // the challenge's connection, before the request's
 				first = false
 				return dial(ctx, network, at)
 			}

@@ -14,7 +14,7 @@ import (
 
 // A flat schema describes an object of scalars or lists of scalars, as in nearly all tools and
 // forms, or a member of such an object. Documents are checked against it on their bytes, without
-// decoding. Documents not accepted so are decoded and walked, so this check may be incomplete.
+// decoding. Other documents are decoded and walked, so this check may be incomplete.
 
 // shape is the deepest structure that a schema allows.
 type shape int

@@ -1,5 +1,6 @@
-// Package quota bounds the use of a resource in total and by account: what a peer can make a server
-// keep or run: calls, sessions, subscriptions, stored states, spent ids and questions.
+// Package quota bounds the use of a resource in total and by account. A resource is anything that a
+// peer can make a server keep or run, such as calls, sessions, subscriptions, stored states, spent
+// ids and questions.
 package quota
 
 import (

@@ -20,7 +20,7 @@ type entry[K comparable, V any] struct {
 	place Entry[*entry[K, V]]
 }
 
-// New returns a map of at most limit values, at least one. They expire after maxAge, if not 0.
+// New returns a map of at most limit values, at least one, that live for maxAge (for ever if 0).
 func New[K comparable, V any](limit int, maxAge time.Duration) *Map[K, V] {
 	return &Map[K, V]{limit: limit, maxAge: maxAge, entries: map[K]*entry[K, V]{}}
 }

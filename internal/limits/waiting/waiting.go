@@ -99,8 +99,8 @@ func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
 	return new(Watch).Attach(ctx, listenerFunc(tell))
 }
 
-// WithWatchOf returns a ctx whose waits are also reported to the watches of another context, of,
-// for a call that asks with a context other than its own.
+// WithWatchOf returns ctx extended by the watches of a second context, of, which are told of its
+// waits too. It is for a call that asks with a context other than its own.
 func WithWatchOf(ctx, of context.Context) context.Context {
 	own := from(of)
 	for w := from(ctx); w != nil; w = from(w.parent) {

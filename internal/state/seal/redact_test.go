@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestSecretsNeverPrint prints keys in every way of Go, also nested, and searches every spelling.
+// TestSecretsNeverPrint prints keys in all ways of Go, also nested, and searches for all spellings.
 func TestSecretsNeverPrint(t *testing.T) {
 	secret := secretBytes(9)
 	key := mustKey(t, "k9", 9)

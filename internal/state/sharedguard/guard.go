@@ -26,8 +26,7 @@ type Backend interface {
 	// Renew restarts a claim's lease, or returns false if c.Holder does not hold it.
 	Renew(ctx context.Context, c *Claim) (held bool, err error)
 	// Commit ends a claim with a sealed outcome, or without one if it is nil or too large. It
-	// returns false if the claim is not held, and true without a change if c.Holder has committed
-	// before.
+	// returns false if the claim is not held, and true, as a no-op, if c.Holder has committed.
 	Commit(ctx context.Context, c *Claim, sealed []byte) (held bool, err error)
 	// Release releases a claim if c.Holder holds it.
 	Release(ctx context.Context, c *Claim) error

@@ -122,8 +122,8 @@ var ErrMissing = errors.New("there is no metadata")
 
 // FetchMetadata returns the metadata of an issuer and its URL. fetch returns the document of a URL.
 // After any error status, a redirect or a body that is not an object, the next URL is tried,
-// because servers answer unknown URLs like that. If all fail, FetchMetadata returns the first of
-// these URLs, bodies and errors that does not mean "missing", or else ErrMissing.
+// because servers answer unknown URLs like that. If all fail, FetchMetadata returns URL, body and
+// error of the first response that was not "missing", or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {

@@ -10,7 +10,7 @@ import (
 // keepMoved limits the sort buffers returned to the pool, in bytes; a message of 64 KiB fits.
 const keepMoved = 256 << 10
 
-// AppendCanonical appends a canonical form of raw for digests, which is itself JSON and differs for
+// AppendCanonical appends a canonical form of raw, for digests. It is JSON, and differs for
 // different values: no white space, members sorted by the bytes of their unescaped names, only the
 // escapes that RFC 8259 requires, and numbers as exact decimals, so that 1, 1.0 and 10e-1 agree
 // while 2^53 and 2^53+1 differ.

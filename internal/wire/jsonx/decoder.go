@@ -12,7 +12,7 @@ import (
 
 // A Decoder decodes into values of type T as [Unmarshal] does, but inspects the type only once.
 // Types with their own decoding, embedded fields and values that do not fit are left to Unmarshal.
-// It is immutable. Without it a plain call executes 13 % more instructions, a sealed flow 10 %.
+// Decoders are immutable. Without them plain calls take 13 % more instructions, sealed flows 10 %.
 type Decoder[T any] struct{ set setter }
 
 // NewDecoder returns a decoder, for any T.

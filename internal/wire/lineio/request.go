@@ -145,8 +145,8 @@ func (r *request) Notify(ctx context.Context, n *protocol.Notification) error {
 	return r.sendUnlessCancelled(ctx, n, r)
 }
 
-// Send sends a request to the client, or the notification that withdraws the request, which is sent
-// even if the client has cancelled r.
+// Send sends a request to the client, or a notification that withdraws a request. The notification
+// is sent even if the client has cancelled r.
 func (r *request) Send(ctx context.Context, m protocol.Message) error {
 	if _, withdraws := m.(*protocol.Notification); withdraws {
 		return r.sendUnlessCancelled(ctx, m, nil)

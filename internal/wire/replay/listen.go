@@ -7,7 +7,7 @@ import (
 
 // SendUnrelated adds a message that relates to no request to the newest open GET stream, or else to
 // the newest GET stream, or else to a new one for the first reader. It never blocks, because the
-// caller has other clients to notify. A repeatable message, as of changes, is not queued twice.
+// caller has other clients to notify. A repeatable message, such as a change, is not queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	return l.applyChange(func() error {
 		if l.ended {

@@ -44,6 +44,6 @@ type Account interface {
 	ForceTake(n int64)
 	// Give subtracts n bytes.
 	Give(n int64)
-	// FindExceeded returns the exceeded bound: that of all principals or of this one, or none.
+	// FindExceeded returns the exceeded bound: of all principals, of this one, or [quota.None].
 	FindExceeded() quota.Limit
 }

@@ -106,7 +106,7 @@ func (s *Stream) canComeBackLocked() bool {
 	return s.number != 0 && s.log.tag != "" && !s.removed
 }
 
-// SendTransient sends a message to the attached reader without keeping it. The next replaces it.
+// SendTransient sends a message to the attached reader without keeping it. A later one replaces it.
 func (s *Stream) SendTransient(message []byte) {
 	l := s.log
 	l.mu.Lock()
