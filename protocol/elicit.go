@@ -36,7 +36,7 @@ const (
 // ElicitResult answers an [ElicitForm] or [ElicitURL].
 type ElicitResult struct {
 	Action ElicitAction
-	// Content is an object of form values, nil when absent, not validated against a schema here.
+	// Content is an object of form values, nil when absent. It is not validated against a schema.
 	Content json.RawMessage
 	Meta    Meta
 }

@@ -52,9 +52,9 @@ func (*Request) isMessage()      {}
 func (*Notification) isMessage() {}
 func (*Response) isMessage()     {}
 
-// DecodeMessage decodes one JSON-RPC message, which aliases data unless data has invalid Unicode
-// text: that is read as U+FFFD where no safety depends on it. If an entry of a list in a result is
-// nested too deep, only [DecodeResult] refuses it.
+// DecodeMessage decodes one JSON-RPC message, which aliases data. Only if data has invalid Unicode,
+// which is read as U+FFFD where no safety depends on it, the message is a copy. If an entry of a
+// list in a result is nested too deep, only [DecodeResult] refuses it.
 //
 // Errors are an [*Error] with code [CodeParseError] for invalid JSON, or [CodeInvalidRequest] for
 // JSON that is not a message. If the kind of message is still known, a message is returned as well:

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 
-	// These make go test compile most of the module, which go list -export then finds cached.
+	// These imports make go test compile most of the module, which go list -export then reuses.
 	_ "github.com/rondo-mcp/rondo/client"
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"

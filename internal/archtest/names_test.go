@@ -27,7 +27,7 @@ var foreignNames = map[string]bool{ // all from mcp-go
 	"server.WithStateLess": true,
 }
 
-// A declared name has a type, if known, and members if it is a type itself.
+// A declaredName has its type, if known, and its members, if it is a type itself.
 type declaredName struct {
 	typ     string // "package.Type" of a variable, field or defined type
 	closed  bool   // all members are known

@@ -24,7 +24,7 @@ func (p Prefix) Errorf(format string, args ...any) error {
 	return &prefixed{p, fmt.Errorf(format, args...)}
 }
 
-// Text returns the text of err without the prefix, for error types that add it themselves.
+// Text returns the text of err without the prefix, for error types that add the prefix themselves.
 func (p Prefix) Text(err error) string {
 	if err == nil {
 		return "<nil>"

@@ -51,7 +51,7 @@ func run(args []string) error {
 	return fmt.Errorf("unknown command %q; the comment of the package has the list", args)
 }
 
-// execute runs a program in a folder, modules without the workspace, and returns its output.
+// execute runs a program in a folder, without the Go workspace, and returns its output.
 func execute(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr

@@ -62,7 +62,7 @@ func (rw *responseWriter) expireBody() {
 }
 
 // stopBody is called after reading. An expired deadline stays, so that net/http does not wait for
-// the rest; after a complete body it is reset, as it would look like a disconnect.
+// the rest; after a complete body it is reset, because it would look like a disconnect.
 func (rw *responseWriter) stopBody(whole bool) {
 	b := &rw.body
 	if b.conn == nil {

@@ -250,8 +250,8 @@ func (h *Handler) OwnerToken() string {
 	return h.forwarder.SealSession("owner")
 }
 
-// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for a request to be
-// served here, also if the owner is certainly gone: the handler then refuses it.
+// forwardToOwner forwards a request to the replica of OwnerOf. It reports false if the request is
+// to be served here, even if the owner is certainly gone: the handler then refuses the request.
 func (h *Handler) forwardToOwner(
 	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
 	body []byte,

@@ -34,7 +34,7 @@ const (
 	// notifications, or one picture. The oldest are dropped first.
 	maxSessionBytes = 1 << 20
 	// maxEventBytes is the limit for all sessions. One principal may use a quarter of it, anonymous
-	// clients the same share as of sessions.
+	// clients have the same share as of sessions.
 	maxEventBytes = 64 << 20
 )
 

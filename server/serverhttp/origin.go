@@ -53,7 +53,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 }
 
 // mayBeRebound reports whether a same-origin page may have rebound its name to a private address.
-// Such a page has a name, not an address, and for lack of a certificate no https.
+// Such a page has a name, not an address, and no https, because it lacks a certificate.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
 	_, noAddress := netip.ParseAddr(host.host)
 	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&

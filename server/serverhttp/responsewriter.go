@@ -380,7 +380,7 @@ func (c *call) Lend() []byte {
 	return c.lendBuffer(&c.text)
 }
 
-// usualReply fits most legacy responses. They stay in the event log, so it is small.
+// usualReply fits most legacy responses. They stay in the event log, so the size is small.
 const usualReply = 384
 
 func (l *loan) lendBuffer(buf *[]byte) []byte {

@@ -120,7 +120,7 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 	}
 }
 
-// takeRoomLocked counts a session of p, or returns the limit it would exceed and its option.
+// takeRoomLocked counts a session of p, or returns the limit that it would exceed, with its option.
 func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {

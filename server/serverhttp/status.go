@@ -43,7 +43,7 @@ func retrySeconds(after time.Duration) string {
 	return strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10)
 }
 
-// statusOf returns the status of a JSON response, by which proxies and clients of the other era
+// statusOf returns the status of a JSON response. By it, proxies and clients of the other era
 // recognize requests of this protocol.
 func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Response) int {
 	if response.Error == nil {

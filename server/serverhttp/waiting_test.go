@@ -235,8 +235,8 @@ func wait(ctx context.Context, h http.Handler, session string, body []byte, left
 	<-w.seen
 }
 
-// Limits of a waiting call without its client. Its stack takes 8 KiB. Some keep 16 KiB, as the
-// collector borrows the stack of an allocating goroutine. See internal/design/cost.md.
+// Limits of a waiting call without its client. Its stack takes 8 KiB. Some calls keep 16 KiB, as
+// the collector borrows the stack of an allocating goroutine. See internal/design/cost.md.
 const (
 	maxWaitObjects = 8 << 10
 	maxWaitStack   = 12 << 10 // allocated in spans of 32 KiB, shared with others
@@ -298,7 +298,7 @@ func waitAlone(ctx context.Context, h http.Handler, session string, body []byte)
 	left.Wait()
 }
 
-// A waiting call holds only what its handler got of the body, and nothing of its client.
+// A waiting call holds only the part of the body that its handler got, and nothing of its client.
 func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	const calls, padding = 16, 128 << 10 // read in pieces
 	for _, tool := range askingTools {

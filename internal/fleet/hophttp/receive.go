@@ -97,7 +97,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 			verdict = VerdictStale // net/http repeats a GET by itself: the sender makes another hop
 		}
 	}
-	if verdict == "" { // without a reply the sender takes the outcome for unknown, which it is
+	if verdict == "" { // without a reply the sender treats the outcome as unknown
 		delete(w.Header(), headerReply)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return nil, true

@@ -56,8 +56,8 @@ func (n Number) isSpelling(float float64, bits int) bool {
 	return ok && written.Cmp(n.Exact()) == 0
 }
 
-// isRounded reports whether n is an integer that a float with that many bits changes to another
-// integer. Fractions do not count, since nearly all are rounded.
+// isRounded reports whether n is an integer that becomes another integer in a float with that many
+// bits. Fractions do not count, since nearly all are rounded.
 func (n Number) isRounded(bits int) bool {
 	if !n.IsInteger() {
 		return false

@@ -22,7 +22,7 @@ const (
 // Options configures [Derive] and [Parse]. The zero value is strict.
 type Options struct {
 	// AllowSecrets allows fields whose name or title suggests a password, token or card number. The
-	// specification forbids asking for those with a form; use URL elicitation.
+	// specification forbids asking for such secrets with a form; use URL elicitation.
 	AllowSecrets bool
 	Omit         []string // fields of a struct to leave out
 }
@@ -72,7 +72,7 @@ func (f *Form) rulesOf(i int) *schema.Schema {
 // parsed bytes. It must not be modified.
 func (f *Form) Schema() json.RawMessage { return f.schema }
 
-// Digest returns the SHA-256 of the canonical schema, equal for all spellings of a schema.
+// Digest returns the SHA-256 of the canonical schema, which is equal for all spellings of a schema.
 func (f *Form) Digest() [32]byte { return f.digest }
 
 // Error describes an answer that does not fit a form, or a form that does not fit the grammar. It

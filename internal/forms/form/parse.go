@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Parse reads a handler's schema, which it copies. It must follow the grammar of
+// Parse reads a handler's schema, which it copies. The schema must follow the grammar of
 // PrimitiveSchemaDefinition exactly, because clients may refuse or misread anything else. The error
 // is an *[Error] that names the field and the keyword.
 func Parse(schema []byte, o Options) (*Form, error) {

@@ -26,7 +26,7 @@ type Request struct {
 	watch     waiting.LazyWatch // carried by ctx
 }
 
-// Start returns the context to serve the request under, a child of parent. Call it once. listener,
+// Start returns the context for serving the request, a child of parent. Call it once. listener,
 // which may be nil, learns when the request waits for a person.
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
 	r.listener = listener
@@ -53,7 +53,7 @@ func (r *Request) Context() context.Context { return &r.ctx }
 // Cancel cancels the context and frees its resources. Call it for each request, finally with nil.
 func (r *Request) Cancel(cause error) { r.ctx.Cancel(cause) }
 
-// IsCancelled reports that the client cancelled the request, so that it must not be answered.
+// IsCancelled reports whether the client cancelled the request, which then must not be answered.
 func (r *Request) IsCancelled() bool { return r.cancelled.Load() }
 
 // ErrCancelled is the cause for a request that its client cancelled, see [Set.Cancel].

@@ -19,7 +19,7 @@ const (
 	Total Limit = "server"    // of all accounts together
 )
 
-// anonymousReserve is the part, a quarter, of a total that is reserved for authenticated callers.
+// anonymousReserve is the part of a total, a quarter, that is reserved for authenticated callers.
 const anonymousReserve = 4
 
 // Options configure a [Pool].

@@ -47,7 +47,7 @@ type Entry[V any] struct {
 	place    int32    // in the heap
 	index    index    // its own
 	nextFree index    // while it is free
-	links    [2]links // in the queues of store and account, while it has a size
+	links    [2]links // in the queues of store and account, while the entry has a size
 }
 
 // Owner returns the entry's account.

@@ -178,8 +178,8 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// newUnreadableResponse returns the response to an invalid line, of which message holds the
-// readable part, and whether to send it. An unreadable answer fails its question.
+// newUnreadableResponse returns the response to an invalid line, and whether to send it. message
+// holds the readable part of the line. An unreadable answer fails its question.
 func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	response *protocol.Response, answers bool) {
 	response = &protocol.Response{Error: rules.PublicError(err)}

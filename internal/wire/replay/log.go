@@ -161,7 +161,7 @@ func (l *Log) removeLocked(s *Stream) {
 }
 
 // applyChange runs change with mu held, then enforces the bounds. Evicting for the total bound
-// affects other logs and runs without the lock. It must be used to add events or detach a reader.
+// affects other logs and runs without the lock. Use it to add events and to detach a reader.
 func (l *Log) applyChange(change func() error) error {
 	exceeded, err := l.updateOnce(change)
 	if !exceeded {

@@ -12,7 +12,7 @@ import (
 // modern call executes 5 % more instructions and allocates 1 to 2 KiB more per leg, a call in a
 // session 1 % and 0.8 KiB.
 type BufferLender interface {
-	// Lend returns the buffer to append to. It is called at most once a request, after its handler.
+	// Lend returns the buffer to append to. It is called at most once per request, after the run.
 	Lend() []byte
 	// Return takes back the lent buffer, possibly grown, with the result appended if there is one.
 	Return(buf []byte)

@@ -48,7 +48,7 @@ func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) 
 }
 
 // SpellHandlerError is SpellError for handlers, which do not see headers and versions: an error
-// about them that v lacks is a mistake.
+// about these that v lacks is a mistake.
 func SpellHandlerError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	if c := missingCode(v, e); c != nil && c.transport {
 		return nil, noSuchCode(v, e)
