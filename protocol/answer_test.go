@@ -11,7 +11,7 @@ import (
 func TestDecodeElicitResult(t *testing.T) {
 	for _, test := range []struct {
 		raw     string
-		action  protocol.ElicitAction // empty: an error
+		action  protocol.ElicitAction // empty for an error
 		content string
 	}{
 		{`{"action":"accept","content":{"a":1.0}}`, "accept", `{"a":1.0}`},
@@ -67,7 +67,7 @@ func TestEncodeElicitResult(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		result protocol.ElicitResult
-		want   string // empty: an error
+		want   string // empty for an error
 	}{
 		{"accepted", protocol.ElicitResult{Action: protocol.ActionAccept, Content: content},
 			`{"action":"accept","content":{"a":1}}`},

@@ -19,8 +19,8 @@ type ClientCapabilities struct {
 }
 
 // ElicitationCapability tells which modes of elicitation a client offers. The wire's empty object
-// means form mode: it decodes as Form true, and is encoded as it came. With neither mode it is
-// omitted.
+// means form mode: it decodes as Form true, and is encoded as it came. With neither mode the
+// capability is omitted.
 type ElicitationCapability struct {
 	Form, URL bool
 
@@ -42,9 +42,9 @@ func (c ClientCapabilities) IsZero() bool {
 		len(c.Experimental) == 0 && len(c.Extensions) == 0
 }
 
-// Missing returns what a client with c would also have to declare to be asked req, zero if it may
-// be asked (basic/patterns/mrtr, server requirement 7). It is also zero for a nil or unknown
-// question, which encoding refuses.
+// Missing returns the capabilities that a client with c would also have to declare to be asked req,
+// and zero if it may be asked (basic/patterns/mrtr, server requirement 7). It is also zero for a
+// nil or unknown question, which encoding refuses.
 func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 	switch req := req.(type) {
 	case *ElicitForm:

@@ -38,7 +38,7 @@ func TestMissing(t *testing.T) {
 	const none = `{}`
 	for _, test := range []struct {
 		declared string
-		missing  map[string]string // unlisted ones are not missing
+		missing  map[string]string // unlisted capabilities are not missing
 	}{
 		{`{}`, map[string]string{
 			"form": `{"elicitation":{}}`, "url": `{"elicitation":{"url":{}}}`,

@@ -138,8 +138,8 @@ func mayAnswer(method string, r Result) bool {
 }
 
 // DecodeResult decodes a result of method in revision v; it aliases data. In modern revisions
-// resultType alone decides the type: an absent one means complete even with inputRequests, an
-// unknown one is an error. An input_required result is refused for methods that cannot have one,
+// resultType alone decides the type: an absent resultType means complete even with inputRequests,
+// an unknown one is an error. An input_required result is refused for methods that cannot have one,
 // and when it carries neither questions nor state.
 //
 // Unreadable entries of a list and blocks of content are left out, unless no block can be read; a

@@ -215,7 +215,7 @@ func appendContent(dst []byte, block Content) ([]byte, error) {
 	return dst, fmt.Errorf("unknown block type %T", block)
 }
 
-// decodeContents reads an array of blocks. Some servers send null for an empty one.
+// decodeContents reads an array of blocks. Some servers send null for an empty array.
 func decodeContents(raw []byte, about *provenance) ([]Content, error) {
 	if jsonx.KindOf(raw) == jsonx.Null {
 		return []Content{}, nil

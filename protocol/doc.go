@@ -31,6 +31,5 @@
 //
 // # Concurrency
 //
-// Values of this package are plain data: safe for concurrent reads, but not for reads during a
-// write.
+// Values of this package are plain data: safe for concurrent reads, but not during writes.
 package protocol

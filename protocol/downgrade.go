@@ -30,7 +30,7 @@ func downgradeBlocks[E any](v Version, list []E, blockOf func(*E) *Content) []E 
 	return list
 }
 
-// substituteFor returns the text that replaces a block unknown in version v, nil for a known one.
+// substituteFor returns the text that replaces a block unknown in version v, or nil for others.
 func substituteFor(v Version, block Content) *TextContent {
 	switch b := block.(type) {
 	case *ResourceLink:

@@ -36,7 +36,7 @@ const (
 // ElicitResult answers an [ElicitForm] or [ElicitURL].
 type ElicitResult struct {
 	Action ElicitAction
-	// Content is an object of form values, nil when absent, not validated against a schema here.
+	// Content is an object of form values, nil when absent. It is not validated against a schema.
 	Content json.RawMessage
 	Meta    Meta
 }
@@ -156,7 +156,7 @@ func (r *ElicitResult) codeMembers(w *objectWriter, m member) error {
 	return w.codeMeta(m, &r.Meta)
 }
 
-// actionMember reads the action, without allocating for a known one; the caller refuses others.
+// actionMember reads the action, without allocating for a known action; the caller refuses others.
 func actionMember(dst *ElicitAction, key, value []byte) error {
 	text, err := jsonx.TextBytes(value)
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	// CodeBusy means that a limit of the server is reached; try again later.
 	CodeBusy = 23223
 	// CodeCannotAsk means that a legacy client cannot be asked a question that the request needs
-	// answered, or that a client answers without showing it.
+	// answered, or that a client answers questions without showing them.
 	CodeCannotAsk = 23225
 	// CodeTimeout means that a request exceeded a time limit of the server.
 	CodeTimeout = 23224
@@ -47,7 +47,7 @@ const (
 	CodeInsufficientScope = 23226
 )
 
-// An Error is a JSON-RPC error. Handlers may return one to choose the client's code and data.
+// An Error is a JSON-RPC error. Handlers may return an Error to choose the client's code and data.
 type Error struct {
 	Code    int64
 	Message string
@@ -83,7 +83,7 @@ func MissingCapabilities(missing ClientCapabilities) *Error {
 }
 
 // RequiredCapabilities returns the missing capabilities of a [CodeMissingRequiredClientCapability]
-// error, false for other errors and for unreadable data.
+// error, or false for other errors and unreadable data.
 func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	if e == nil || e.Code != CodeMissingRequiredClientCapability {
 		return ClientCapabilities{}, false
@@ -145,7 +145,7 @@ func ResourceNotFound(uri string) *Error {
 // Revision 2025-11-25 has an error for it (-32042); in modern revisions, when a handler returns it,
 // the client gets an [InputRequiredResult] with URL questions.
 type URLElicitationRequiredError struct {
-	Message string // shown to users; empty: a default
+	Message string // shown to users; a default if empty
 	// Elicitations are the visits needed. An ElicitationID is used as a question's key if possible.
 	Elicitations []*ElicitURL
 }

@@ -21,7 +21,7 @@ type ExtensionResult struct {
 }
 
 // DecodeExtensionParams reads the parameters of an extension's method, as decoded by
-// [DecodeMessage]. Errors are as of [DecodeParams].
+// [DecodeMessage]. Errors are those of [DecodeParams].
 func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
 	p := &ExtensionParams{Members: raw}
 	if raw == nil {
@@ -73,7 +73,7 @@ func (r *ExtensionResult) codeMembers(w *objectWriter, m member) error {
 	return w.codeMeta(m, &r.Meta)
 }
 
-// addMembersOf appends the members of an object except those that this package writes itself.
+// addMembersOf appends the members of an object except members that this package writes itself.
 func (w *objectWriter) addMembersOf(raw json.RawMessage) {
 	if raw == nil {
 		return

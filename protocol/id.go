@@ -94,7 +94,7 @@ func (id ID) IsZero() bool { return id.text == "" }
 // String returns the JSON text of the id as spelled: 1 and "1" look different.
 func (id ID) String() string { return id.text }
 
-// MarshalJSON returns the JSON text of the id as spelled, null for the zero ID.
+// MarshalJSON returns the JSON text of the id as spelled, or null for the zero ID.
 func (id ID) MarshalJSON() ([]byte, error) {
 	if id.text == "" {
 		return []byte("null"), nil

@@ -11,7 +11,7 @@ import (
 func TestParseID(t *testing.T) {
 	long := strings.Repeat("x", 510)
 	for _, test := range []struct {
-		raw, want string // an empty want: refused
+		raw, want string // want is empty if refused
 	}{
 		{`1`, `1`},
 		{`"1"`, `"1"`},

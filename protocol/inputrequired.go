@@ -13,7 +13,7 @@ import (
 // An InputKind is one of the four kinds of question.
 type InputKind string
 
-// The kinds. An elicitation has one per mode, because the mode decides the required capability.
+// The kinds. The modes of elicitation are two kinds, because the mode decides the capability.
 const (
 	KindElicitForm    InputKind = "elicitation.form"
 	KindElicitURL     InputKind = "elicitation.url"
@@ -50,8 +50,8 @@ type KeyedRequest struct {
 	Request InputRequest
 }
 
-// InputResponses are the answers in a request, in the order received. Nil means none; an empty list
-// is an empty object on the wire.
+// InputResponses are the answers in a request, in the order received. Nil means no answers; an
+// empty list is an empty object on the wire.
 type InputResponses []KeyedResponse
 
 // A KeyedResponse is one answer as received JSON.
@@ -132,7 +132,7 @@ func (r *InputRequiredResult) Validate() error {
 	return nil
 }
 
-// isNilRequest reports whether a question is nil, typed nils included, or a type that embeds ours.
+// isNilRequest reports whether a question is nil, a typed nil, or of a type that embeds ours.
 func isNilRequest(q InputRequest) bool {
 	switch q.(type) {
 	case *ElicitForm, *ElicitURL, *CreateMessage, *ListRoots:

@@ -89,7 +89,7 @@ func TestInputRequiredRefusals(t *testing.T) {
 	}
 }
 
-// Only the four members, none null.
+// The result has only the four members, none of them null.
 func TestInputRequiredMembers(t *testing.T) {
 	allowed := map[string]bool{"resultType": true, "inputRequests": true, "requestState": true,
 		"_meta": true}
@@ -289,14 +289,14 @@ func TestQuestionSpellings(t *testing.T) {
 		name    string
 		version protocol.Version
 		q       protocol.InputRequest
-		want    string // of params; empty: an error
+		want    string // of params; empty for an error
 	}{
 		{"form, 2026-07-28", protocol.V20260728, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
 		{"form, 2025-11-25", protocol.V20251125, form, `{"mode":"form","message":"m","requestedSchema":{}}`},
 		{"form, 2025-06-18", protocol.V20250618, form, `{"message":"m","requestedSchema":{}}`},
 		{"URL, 2026-07-28", protocol.V20260728, named, `{"mode":"url","message":"m","url":"https://a"}`},
 		{"URL, 2025-11-25", protocol.V20251125, named, `{"mode":"url","message":"m","url":"https://a","elicitationId":"e"}`},
-		// elicitationId is required there
+		// elicitationId is required in that revision
 		{"URL without id, 2025-11-25", protocol.V20251125, url, ``},
 		{"URL, 2025-06-18", protocol.V20250618, named, ``}, // would be mistaken for a form
 		{"roots", protocol.V20260728, &protocol.ListRoots{}, `{}`},

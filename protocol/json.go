@@ -23,8 +23,8 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 }
 
 // readMembers calls f for the members of raw, an object that has passed [jsonx.Check]. Null counts
-// as absent, as many programs send it, unless keepsNull. Do not use it for objects with names
-// chosen by the peer. See internal/design/reading.md.
+// as absent, as many programs mean it, unless keepsNull says otherwise. Do not use readMembers for
+// objects with names chosen by the peer. See internal/design/reading.md.
 func readMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.PresentMembers(raw, keepsNull, f)
 }
@@ -34,7 +34,7 @@ func keepsNull(key []byte) bool {
 	switch string(key) {
 	case "requestState", "inputRequests", "inputResponses", "action", "resultType",
 		MetaProtocolVersion, MetaClientCapabilities:
-		return true // refused: safety depends on them
+		return true // null is refused: safety depends on these members
 	case "structuredContent", "data":
 		return true // JSON values, which may be null
 	case "content", "contents", "tools", "prompts", "resources", "resourceTemplates":
@@ -132,7 +132,7 @@ func (w *objectWriter) addValue(name string, v any) {
 	}
 }
 
-// recordError keeps the first error for endObject, which makes the output unusable.
+// recordError keeps the first error, which makes the output unusable, for endObject to return.
 func (w *objectWriter) recordError(name string, err error) {
 	if w.err == nil && err != nil {
 		w.err = fmt.Errorf("%s: %w", name, err)

@@ -17,7 +17,7 @@ const (
 	LevelEmergency LoggingLevel = "emergency"
 )
 
-// Severity returns 0 for debug up to 7 for emergency, -1 for an unknown level.
+// Severity returns 0 for debug up to 7 for emergency, or -1 for an unknown level.
 func (l LoggingLevel) Severity() int {
 	for i, level := range [...]LoggingLevel{
 		LevelDebug, LevelInfo, LevelNotice, LevelWarning,

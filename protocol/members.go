@@ -15,10 +15,10 @@ type coded interface {
 	checkComplete() error
 }
 
-// A member to be read. It does not hold the writer, which would then escape to the heap.
+// A member is an input member. It does not hold the writer, which would then escape to the heap.
 type member struct {
 	key, value []byte
-	about      *provenance // nil: not part of a result
+	about      *provenance // nil if not part of a result
 }
 
 func readObject(raw []byte, object coded, about *provenance) error {
@@ -61,7 +61,7 @@ func (w *objectWriter) codeText(m member, name string, p *string) error {
 	return nil
 }
 
-// codeNonEmptyText is codeText that omits an empty member.
+// codeNonEmptyText is codeText, but omits an empty member.
 func (w *objectWriter) codeNonEmptyText(m member, name string, p *string) error {
 	if w != nil && *p == "" {
 		return nil

@@ -52,9 +52,9 @@ func (*Request) isMessage()      {}
 func (*Notification) isMessage() {}
 func (*Response) isMessage()     {}
 
-// DecodeMessage decodes one JSON-RPC message, which aliases data unless data has invalid Unicode
-// text: that is read as U+FFFD where no safety depends on it. If an entry of a list in a result is
-// nested too deep, only [DecodeResult] refuses it.
+// DecodeMessage decodes one JSON-RPC message, which aliases data. Only if data has invalid Unicode,
+// which is read as U+FFFD where no safety depends on it, the message is a copy. If an entry of a
+// list in a result is nested too deep, only [DecodeResult] refuses it.
 //
 // Errors are an [*Error] with code [CodeParseError] for invalid JSON, or [CodeInvalidRequest] for
 // JSON that is not a message. If the kind of message is still known, a message is returned as well:
@@ -235,7 +235,7 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 			return nil, err
 		}
 	}
-	// JSON-RPC sends a null id if the request's id was unreadable, the schema omits it.
+	// JSON-RPC sends a null id if the request's id was unreadable; the schema omits the id.
 	if m.id == nil || (r.Error != nil && string(m.id) == "null") {
 		if r.Error == nil {
 			return nil, fmt.Errorf("result without id")
@@ -285,7 +285,7 @@ func growForMessage(dst []byte, n int) []byte {
 	return slices.Grow(dst, envelopeBytes+n)
 }
 
-// appendParams completes the message begun in out; on error it returns before.
+// appendParams completes the message begun in out. On error it returns the slice before unchanged.
 func appendParams(before, out []byte, method string, params json.RawMessage) ([]byte, error) {
 	if params != nil {
 		if jsonx.KindOf(params) != jsonx.Object {

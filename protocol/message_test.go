@@ -46,7 +46,7 @@ func TestMalformedMessages(t *testing.T) {
 	for _, test := range []struct {
 		name, raw string
 		code      int64
-		id        string // echoed; empty: none; "-": of a notification
+		id        string // echoed id; empty for none, "-" for a notification
 	}{
 		{"empty", ``, parse, ""},
 		{"cut short", `{"jsonrpc":"2.0","id":1,`, parse, "1"},

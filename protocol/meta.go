@@ -24,7 +24,7 @@ const (
 // Meta is the _meta object of a message, definition or block of content as JSON. Nil means absent.
 type Meta json.RawMessage
 
-// Get returns the JSON at key, false if key is absent or m is not a JSON object.
+// Get returns the JSON at key, or false if key is absent or m is not a JSON object.
 func (m Meta) Get(key string) (json.RawMessage, bool) {
 	var found json.RawMessage
 	if len(m) == 0 {
@@ -130,8 +130,8 @@ type RequestMeta struct {
 	ClientInfo *Implementation // nil when not declared
 	// Capabilities apply to this request. Modern requests must declare them; nil means undeclared.
 	Capabilities  *ClientCapabilities
-	LogLevel      LoggingLevel // least severe level to send; empty: no log messages
-	ProgressToken ID           // requests progress notifications; zero: none
+	LogLevel      LoggingLevel // least severe level to send; empty for no log messages
+	ProgressToken ID           // requests progress notifications; zero for none
 	// Extra is the whole _meta as received. It is encoded except for the keys of the fields above.
 	Extra Meta
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMetaGet(t *testing.T) {
-	for _, test := range []struct{ name, meta, key, want string }{ // an empty want: absent
+	for _, test := range []struct{ name, meta, key, want string }{ // want is empty if absent
 		{"number", `{"a":1.0,"b":"\u00e9"}`, "a", `1.0`},
 		{"text", `{"a":1.0,"b":"\u00e9"}`, "b", `"\u00e9"`},
 		{"escaped key", `{"\u0061": {"x": 1} }`, "a", `{"x": 1}`},
@@ -35,7 +35,7 @@ func TestMetaWith(t *testing.T) {
 	for _, test := range []struct {
 		meta, key string
 		v         any
-		want      string // empty: an error
+		want      string // empty for an error
 	}{
 		{``, "k", 1, `{"k":1}`},
 		{`{}`, "k", "<é>", `{"k":"<é>"}`},

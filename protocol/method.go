@@ -32,7 +32,7 @@ const (
 	MethodUnsubscribe = "resources/unsubscribe"
 )
 
-// Methods of questions: [InputRequests] in modern revisions, requests of the server in legacy ones.
+// Methods of questions: [InputRequests] in modern revisions, the server's requests in legacy ones.
 const (
 	MethodElicit        = "elicitation/create"
 	MethodCreateMessage = "sampling/createMessage"

@@ -37,7 +37,7 @@ func (w *objectWriter) codeHints(m member, h *CacheHints) error {
 
 // ListParams are the parameters of the list requests.
 type ListParams struct {
-	Cursor string // empty: the first page
+	Cursor string // empty for the first page
 	RequestMeta
 }
 
@@ -97,7 +97,7 @@ func decodeEntries[T any](
 	return list, bad, err
 }
 
-// decodeSome is [decodeEntries] that returns an error if no entry can be read.
+// decodeSome is [decodeEntries] but returns an error if no entry can be read.
 func decodeSome[T any](
 	raw []byte, name string, about *provenance, decode func([]byte) (T, error),
 ) ([]T, error) {

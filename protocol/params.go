@@ -63,7 +63,7 @@ func EncodeParams(p Params) (json.RawMessage, error) {
 	return data, nil
 }
 
-// RetryOf returns the answers and state within p, to be read or set, nil if p cannot have them.
+// RetryOf returns the answers and state within p, to be read or set, or nil if p cannot have any.
 func RetryOf(p Params) *Retry {
 	if p, ok := p.(interface{ retryOf() *Retry }); ok {
 		return p.retryOf()

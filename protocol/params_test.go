@@ -162,7 +162,7 @@ func TestEncodeParamsRefuses(t *testing.T) {
 	}
 }
 
-// Fields of a request's _meta replace extra keys, received ones too.
+// Fields of a request's _meta replace extra keys, even received keys.
 func TestFieldsReplaceExtraMeta(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodDiscover, json.RawMessage(
 		`{"_meta":{"a":"\u00e9","io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":1,"b":[1.0, 2]}}`))

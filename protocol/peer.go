@@ -42,10 +42,9 @@ const MaxBackCalls = 200
 // A LegacyPeer is a [Peer] that also supports legacy revisions.
 type LegacyPeer interface {
 	Peer
-	// Probe sends server/discover, a modern request, to find out the server's era. Legacy reports
-	// that the request was refused as legacy servers refuse unknown requests, which depends on the
-	// transport; then resp or err may be set. If it is false, err is a transport failure, and the
-	// era is unknown.
+	// Probe sends server/discover, a modern request, to find out the server's era. If legacy is
+	// true, the request was refused in the way of legacy servers with unknown requests, which
+	// depends on the transport; resp or err may be set. If not, err is a transport failure.
 	Probe(ctx context.Context, req *Request) (resp *Response, legacy bool, err error)
 	// OpenSession sends an initialize request and returns the response and, unless that is an
 	// error, the session. Server messages that relate to no request go to back in order.
@@ -66,6 +65,6 @@ type LegacySession interface {
 	Peer
 	// Done returns a channel that is closed when either side has ended the session.
 	Done() <-chan struct{}
-	// Err returns the reason for the end, nil before.
+	// Err returns the reason for the end, or nil before it.
 	Err() error
 }

@@ -36,7 +36,7 @@ type PromptMessage struct {
 // ListPromptsResult is one page of prompts/list.
 type ListPromptsResult struct {
 	Prompts    []Prompt
-	NextCursor string // empty: the last page
+	NextCursor string // empty on the last page
 	Cache      CacheHints
 	Meta       Meta
 

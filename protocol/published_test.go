@@ -124,7 +124,7 @@ var respelled = map[string]struct{ old, new string }{
 	"InputRequiredResult/input-required-result-with-elicitation-and-sampling-and-request-state": {
 		`"params":{"message"`, `"params":{"mode":"form","message"`,
 	},
-	// Cache hints are required by the schema; absent ones have the values that are written.
+	// Cache hints are required by the schema; absent hints have the values that are written.
 	"ReadResourceResultResponse/read-resource-result-response": {`"contents"`, `"ttlMs":0,"cacheScope":"private","contents"`},
 	// An entry of inputRequests has no id; some clients require params.
 	"ListRootsRequest/list-roots-request": {

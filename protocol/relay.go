@@ -33,7 +33,7 @@ type relayable interface {
 // relayed decides how a result is encoded again.
 type relayed struct {
 	fields fingerprint
-	cache  *CacheHints // nil: not part of this result
+	cache  *CacheHints // nil if not part of this result
 	meta   Meta
 }
 
@@ -43,7 +43,7 @@ type origin struct {
 }
 
 type provenance struct {
-	origin *origin // nil: created by this program
+	origin *origin // nil if created by this program
 	odd    []error // tolerated deviations
 }
 

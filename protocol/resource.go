@@ -48,7 +48,7 @@ type ResourceContents struct {
 // ListResourcesResult is one page of resources/list.
 type ListResourcesResult struct {
 	Resources  []Resource
-	NextCursor string // empty: the last page
+	NextCursor string // empty on the last page
 	Cache      CacheHints
 	Meta       Meta
 
@@ -58,14 +58,14 @@ type ListResourcesResult struct {
 // ListResourceTemplatesResult is one page of resources/templates/list.
 type ListResourceTemplatesResult struct {
 	ResourceTemplates []ResourceTemplate
-	NextCursor        string // empty: the last page
+	NextCursor        string // empty on the last page
 	Cache             CacheHints
 	Meta              Meta
 
 	provenance
 }
 
-// ReadResourceResult is the contents of a resource; one like a directory may have several.
+// ReadResourceResult is the contents of a resource; a directory may have several.
 type ReadResourceResult struct {
 	Contents []ResourceContents
 	Cache    CacheHints

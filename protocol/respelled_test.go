@@ -15,8 +15,8 @@ import (
 // strictNulls are optional members in which null is refused, since safety depends on them.
 var strictNulls = []string{"inputRequests", "inputResponses", "requestState"}
 
-// Each example is read with each optional member null, and each integer spelled with a zero
-// fraction: also questions, answers and notifications. Only the strict members are refused.
+// Each example, including questions, answers and notifications, is read with each optional member
+// null, and with each integer spelled with a zero fraction. Only the strict members are refused.
 func TestExamplesInOtherSpellings(t *testing.T) {
 	wiretest.Need(t)
 	raw, ok := wiretest.SchemaOf(string(protocol.Latest))

@@ -203,7 +203,7 @@ func TestResultType(t *testing.T) {
 		name    string
 		version protocol.Version
 		raw     string
-		want    string // type; empty: an error
+		want    string // type; empty for an error
 	}{
 		{"absent", protocol.Latest, `{"content":[]}`, "CallTool"},
 		{"complete", protocol.Latest, `{"resultType":"complete","content":[]}`, "CallTool"},

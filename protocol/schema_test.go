@@ -57,7 +57,7 @@ func (d definitions) check(t *testing.T, name string, raw []byte) {
 	}
 }
 
-// Guards the other tests here.
+// This guards the other tests here.
 func TestSchemaRefuses(t *testing.T) {
 	d := definitionsOf(t, protocol.Latest)
 	for name, raw := range map[string]string{
@@ -81,7 +81,7 @@ func TestResultsSatisfySchema(t *testing.T) {
 	}
 }
 
-// Result definitions have the same names in all revisions; results without one are not sent.
+// Result definitions have the same names in all revisions; undefined results are not sent.
 func TestResultsSatisfyLegacySchemas(t *testing.T) {
 	for _, v := range legacyVersions() {
 		d := definitionsOf(t, v)

@@ -18,8 +18,8 @@ type Task struct {
 	Message   string // progress for model and user; may be empty
 	Created   time.Time
 	Updated   time.Time
-	TTL       time.Duration // from Created, milliseconds on the wire; 0: no limit
-	PollAfter time.Duration // poll interval, milliseconds on the wire; 0: unset
+	TTL       time.Duration // from Created, milliseconds on the wire; 0 for no limit
+	PollAfter time.Duration // poll interval, milliseconds on the wire; 0 if unset
 }
 
 // A TaskState is a [TaskWorking], [TaskInputRequired], [TaskCompleted], [TaskFailed] or
@@ -76,7 +76,7 @@ func (t *Task) IsOver() bool {
 }
 
 // CreateTaskResult answers tools/call with the handle of a new task, instead of the handler's
-// result. Clients that have not declared the extension never get one.
+// result. Clients that have not declared the extension never get it.
 type CreateTaskResult struct {
 	Task Task // without the details of its state
 	Meta Meta
@@ -213,7 +213,7 @@ func decodeTask(data []byte, details bool) (*Task, error) {
 	return &c.task, nil
 }
 
-// A taskCodec holds a task's members, in free order, until the state can be read.
+// A taskCodec holds a task's members, in any order, until the state can be read.
 type taskCodec struct {
 	task     Task
 	details  bool
@@ -251,7 +251,7 @@ func (c *taskCodec) codeMembers(w *objectWriter, m member) (err error) {
 }
 
 // readState returns the state. Without details, a completed task has an empty result and a failed
-// one an empty error; only tasks/get has them.
+// task an empty error; only tasks/get has the details.
 func (c *taskCodec) readState() (TaskState, error) {
 	switch c.status {
 	case taskWorking:
@@ -303,7 +303,7 @@ func (w *objectWriter) codeTime(m member, name string, p *time.Time) error {
 
 const maxTaskMillis = 100 * 366 * 24 * int64(time.Hour/time.Millisecond) // a hundred years
 
-// codeMillis codes a duration in milliseconds. An unset one is written as null or left out.
+// codeMillis codes a duration in milliseconds. An unset duration is written as null or left out.
 func (w *objectWriter) codeMillis(m member, name string, p *time.Duration, null bool) error {
 	switch {
 	case m.reads(name):

@@ -36,7 +36,7 @@ type ToolAnnotations struct {
 // ListToolsResult is one page of tools/list.
 type ListToolsResult struct {
 	Tools      []Tool
-	NextCursor string // empty: the last page
+	NextCursor string // empty on the last page
 	Cache      CacheHints
 	Meta       Meta
 

@@ -23,8 +23,8 @@ const Latest = V20260728 // the newest published revision
 // An Era is a family of revisions.
 type Era int
 
-// Legacy revisions open a session with initialize and let the server push requests; modern ones
-// carry version and capabilities in every request.
+// Legacy revisions open a session with initialize and let the server push requests; modern
+// revisions carry version and capabilities in every request.
 const (
 	Legacy Era = iota + 1
 	Modern

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// layers lists the public packages that each may reach. Internal ones count for importers.
+// layers maps each public package to the public packages that it may reach, also indirectly.
 var layers = map[string][]string{
 	"protocol":                  {},
 	"roundtrip/event":           {"protocol"},
@@ -52,7 +52,7 @@ var layers = map[string][]string{
 		"client/clienthttp"},
 }
 
-// withRoundtrip returns packages, and those that use and configure roundtrip.
+// withRoundtrip returns packages plus roundtrip and the packages that configure it.
 func withRoundtrip(packages ...string) []string {
 	return append(packages, "roundtrip", "roundtrip/event", "roundtrip/keys", "roundtrip/store")
 }
@@ -216,7 +216,7 @@ func TestImportRulesBite(t *testing.T) {
 	for _, test := range []struct {
 		name, target string
 		direct       bool   // imported, not only reached
-		want         string // part of the violation; empty: none
+		want         string // part of the violation; empty if there is none
 	}{
 		{"server", "/roundtrip", true, ""},
 		{"protocol", "/internal/wire/jsonx", true, ""},

@@ -24,7 +24,7 @@ func written(t *testing.T) []string {
 	}
 	var files []string
 	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		// Otherwise deleted, but not yet committed.
+		// If Lstat fails, the file's deletion is not yet committed.
 		if _, err := os.Lstat(filepath.Join(root(t), name)); err == nil {
 			files = append(files, name)
 		}
@@ -32,7 +32,7 @@ func written(t *testing.T) []string {
 	return files
 }
 
-// private words make sense on one machine only.
+// private lists texts that make sense on one machine only.
 var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org",
 	"registry.npmjs.org", "deb.debian.org"}
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 
-	// These make go test compile most of the module, which go list -export then finds cached.
+	// These imports make go test compile most of the module, which go list -export then reuses.
 	_ "github.com/rondo-mcp/rondo/client"
 	_ "github.com/rondo-mcp/rondo/client/clienthttp"
 	_ "github.com/rondo-mcp/rondo/elicitation"
@@ -38,7 +38,7 @@ type pkg struct {
 	Export     string // file of compiled types, on request
 	GoFiles    []string
 	Imports    []string
-	Deps       []string // all that it reaches
+	Deps       []string // all its direct and indirect imports
 }
 
 // rel returns the path inside the module, "." for its root, and whether it is in the module.

@@ -12,22 +12,22 @@ import (
 )
 
 var (
-	// qualified is a name with its package; named is a type with a member, or a link.
+	// qualified matches a name with its package; named, a type with a member, or a link.
 	qualified = regexp.MustCompile(`(?:^|[^\w./-])\*?([a-z]\w*)((?:\.[A-Z]\w*)+)`)
 	named     = regexp.MustCompile(`(?:^|[^\w.)\]"-])(?:\[\*?([A-Z]\w*(?:\.[A-Z]\w*)*)\]` +
 		`|([A-Z]\w*(?:\.[A-Z]\w*)+)\b)`)
 	linkedType = regexp.MustCompile(`\]\.([A-Z]\w*)`) // as in [Options].Limits
 )
 
-// foreignNames are of other modules' packages with names like ours.
-var foreignNames = map[string]bool{ // all of mcp-go
+// foreignNames are names in other modules' packages that are named like ours.
+var foreignNames = map[string]bool{ // all from mcp-go
 	"server.NewInputRequestBuilder": true, "server.PromptCompletionProvider": true,
 	"server.SessionWithElicitation": true, "server.SessionWithRoots": true,
 	"server.SessionWithSampling": true, "server.WithSessionIdleTTL": true,
 	"server.WithStateLess": true,
 }
 
-// A declared name has a type, if known, and members if it is a type itself.
+// A declaredName has its type, if known, and its members, if it is a type itself.
 type declaredName struct {
 	typ     string // "package.Type" of a variable, field or defined type
 	closed  bool   // all members are known
@@ -168,7 +168,7 @@ func receiverType(expr ast.Expr) string {
 	return ""
 }
 
-// typeName returns a type's name with its package, "" if it has none.
+// typeName returns a type's name with its package, or "" for types without a name.
 func typeName(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -183,7 +183,7 @@ func typeName(pkg string, e ast.Expr) string {
 	return ""
 }
 
-// has reports whether a name exists, as far as it is of our packages.
+// has reports whether a name exists. Members of unknown types count as existing.
 func (index nameIndex) has(name string) bool {
 	parts := strings.Split(name, ".")
 	n := index[parts[0]+"."+parts[1]]

@@ -13,7 +13,7 @@ import (
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// pages are what users read: Markdown files except those for developers of rondo and test inputs.
+// pages are for users: Markdown files except those for developers of rondo and test inputs.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var pages []string

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// readsOnlyWhatPeopleRefuse names functions that have Declined and not Unseen, with reasons.
+// readsOnlyWhatPeopleRefuse maps functions that handle Declined and not Unseen to the reasons.
 var readsOnlyWhatPeopleRefuse = map[string]string{
 	"roundtrip/answer.go interpret":                 "it does not know the time; interpretAfter does",
 	"internal/testing/servertest/subject.go deploy": "a handler: what it does not know it asks again",
 }
 
 // TestWhoeverReadsADeclineReadsUnseen: an unseen refusal must act like a decline, so a function
-// that handles one handles both. Handlers of examples and of the official suite's subjects may
+// that handles one must handle both. Handlers of examples and of the official suite's subjects may
 // differ: they ask again or return unknown outcomes.
 func TestWhoeverReadsADeclineReadsUnseen(t *testing.T) {
 	seen := 0

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNoInternalTypesInSignatures refuses exported signatures with internal types: outside, nobody
-// could make such a value, implement the interface or declare a variable for the result.
+// TestNoInternalTypesInSignatures refuses exported signatures with internal types: users could not
+// make such a value, implement the interface or declare a variable for the result.
 func TestNoInternalTypesInSignatures(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Export"})
 	exports := make(map[string]string)
@@ -41,7 +41,7 @@ func TestNoInternalTypesInSignatures(t *testing.T) {
 	}
 }
 
-// internalInSignatures lists the exported names whose type names an internal one.
+// internalInSignatures lists the exported names whose type mentions an internal type.
 func internalInSignatures(p *types.Package) []string {
 	var complaints []string
 	check := func(name string, typ types.Type) {

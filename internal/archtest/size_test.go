@@ -13,8 +13,7 @@ import (
 var sizeRow = regexp.MustCompile(`(?m)^\| size: ([a-z ]+) \| ([\d,]+) \|$`)
 
 // TestSizeGrowsOnPurpose fails if a size exceeds the page's by more than 1 %, so that growth is
-// decided and the page changed by hand. It also fails if one has shrunk by 5 %, so that it stays
-// so.
+// decided and the page changed by hand. It also fails if a size has shrunk by 5 %.
 func TestSizeGrowsOnPurpose(t *testing.T) {
 	sizes := measureSizes(t)
 	rows := sizeRow.FindAllStringSubmatch(readPage(t, housePage), -1)
@@ -35,7 +34,7 @@ func TestSizeGrowsOnPurpose(t *testing.T) {
 	}
 }
 
-// measureSizes counts what users have to know. Names and options are those that users import.
+// measureSizes returns the sizes on the page. Names and options are those of packages for users.
 func measureSizes(t *testing.T) map[string]int {
 	t.Helper()
 	sizes := make(map[string]int)

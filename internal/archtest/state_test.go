@@ -23,11 +23,11 @@ var mayKeepState = map[string]string{
 	"internal/testing/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
 
-// subjects of the official suite are written as by users, with questions in variables.
+// subjects is the folder of the official suite's subjects, which keep questions in variables.
 const subjects = "internal/conformance/everything"
 
-// TestNoPackageState refuses func init and mutable package variables: assigned ones, and those of a
-// type that allows changes. Examples, in their own module, may have them.
+// TestNoPackageState refuses func init and mutable package variables: variables that are assigned,
+// or whose type allows changes. Examples, in their own module, may have these.
 func TestNoPackageState(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Dir,Export,GoFiles"})
 	exports := make(map[string]string)
@@ -208,7 +208,7 @@ func TestStateRuleBites(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, body string
-		want       string // the variable; empty: valid
+		want       string // the variable; empty if valid
 	}{
 		{"sentinel", `import "errors"; var ErrX = errors.New("x")`, ""},
 		{"regexp", `import "regexp"; var re = regexp.MustCompile("x")`, ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// troubleshooting pages say what to do.
+// troubleshooting has the pages that say what to do.
 var troubleshooting = []string{"server/TROUBLESHOOTING.md", "server/LOG.md",
 	"server/bearer/TROUBLESHOOTING.md", "elicitation/TROUBLESHOOTING.md"}
 
@@ -120,7 +120,7 @@ func TestTroubleshootingHasTheTextsOfTheGateway(t *testing.T) {
 	}
 }
 
-// textsSaid returns a node's expressions that are sent to others.
+// textsSaid returns the expressions of a node whose text is sent to others.
 func textsSaid(n ast.Node) []ast.Expr {
 	switch n := n.(type) {
 	case *ast.CallExpr:

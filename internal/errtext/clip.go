@@ -38,7 +38,7 @@ func Quote(s string, n int) string {
 
 // Bounds of [Values].
 const (
-	MaxValues = 10 // values named
+	MaxValues = 10 // values listed
 	maxValue  = 80 // bytes of each
 )
 

@@ -10,7 +10,7 @@ import (
 // A Prefix begins the texts of a package's errors, for example "client: ".
 type Prefix string
 
-// Errorf is [fmt.Errorf] with the prefix, not repeating that of wrapped errors.
+// Errorf is [fmt.Errorf] with the prefix once: the prefixes of wrapped errors are removed.
 func (p Prefix) Errorf(format string, args ...any) error {
 	for i, arg := range args {
 		err, ok := arg.(error)
@@ -24,7 +24,7 @@ func (p Prefix) Errorf(format string, args ...any) error {
 	return &prefixed{p, fmt.Errorf(format, args...)}
 }
 
-// Text returns the text of err without the prefix, for error types that add it themselves.
+// Text returns the text of err without the prefix, for error types that add the prefix themselves.
 func (p Prefix) Text(err error) string {
 	if err == nil {
 		return "<nil>"

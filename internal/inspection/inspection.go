@@ -24,11 +24,11 @@ type Report struct {
 	State  *State
 }
 
-// A Limit is a bound and its use.
+// A Limit is an upper bound and how much of it is currently used.
 type Limit struct {
 	Name, Option string // what is bounded, and the option that sets it
-	Used, Bound  int64  // a negative Bound: no limit
-	Bytes        bool   // what Used and Bound count
+	Used, Bound  int64  // a negative Bound means no limit
+	Bytes        bool   // whether Used and Bound count bytes
 }
 
 // A Table lists items of one kind.
@@ -40,7 +40,7 @@ type Table struct {
 
 // A State is a requestState's content, without data of people and authors.
 type State struct {
-	Refused, KeyID string // why it was not opened, and the key that it names then
+	Refused, KeyID string // why the state was not opened, and the key that it names
 	Tables         []Table
 }
 
@@ -85,7 +85,7 @@ func NameOf(p protocol.Principal) string {
 	return p.Subject + " of " + p.Issuer
 }
 
-// Ago formats the time since t; zero: "".
+// Ago formats the time since t, or returns "" if t is zero.
 func Ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -93,7 +93,7 @@ func Ago(t time.Time) string {
 	return Took(time.Since(t)) + " ago"
 }
 
-// Took formats a duration for people: by its two largest units, from a minute on.
+// Took formats a duration for people, from a minute on by its two largest units.
 func Took(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

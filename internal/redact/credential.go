@@ -4,7 +4,7 @@ import "strings"
 
 // maskCredentials masks what follows a word that announces a credential, as spelled in errors:
 // "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of a handler's own calls,
-// which are in no list of secrets.
+// which no list of secrets has.
 func maskCredentials(text string) string {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a letter whose other case is longer
@@ -26,7 +26,7 @@ func maskCredentials(text string) string {
 	return b.String()
 }
 
-// credentialAt returns the range of the credential announced by a word at i; both are 0 if none.
+// credentialAt returns the range of the credential announced by a word at i, or zeros.
 func credentialAt(s string, i int) (start, end int) {
 	if i > 0 && (s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= '0' && s[i-1] <= '9') {
 		return 0, 0 // within a word
@@ -34,7 +34,7 @@ func credentialAt(s string, i int) (start, end int) {
 	for _, scheme := range [...]string{"bearer ", "basic ", "dpop "} {
 		if strings.HasPrefix(s[i:], scheme) {
 			start = i + len(scheme)
-			// Words follow as well: "basic setup", "bearer of news".
+			// Plain words may follow, too: "basic setup", "bearer of news".
 			end = valueEnd(s, start)
 			if strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
 				return start, end
@@ -53,7 +53,7 @@ func credentialAt(s string, i int) (start, end int) {
 	if start = valueStart(s, i+len(name)); start == 0 {
 		return 0, 0
 	}
-	// Form fields may have the last two names, but in errors secrets follow them.
+	// The last two names may be form fields, but in errors secrets follow them.
 	if FindSecretName(name) != "" || strings.HasPrefix(name, "authorization") || name == "session" {
 		return start, valueEnd(s, start)
 	}
@@ -70,7 +70,7 @@ func nameLen(s string) int {
 	return n
 }
 
-// valueStart returns where a name's value starts, 0 if none: after "=", or ":" if quoted.
+// valueStart returns where a name's value starts (after "=", or ":" if quoted), or 0.
 func valueStart(s string, i int) int {
 	quoted := i < len(s) && (s[i] == '"' || s[i] == '\'')
 	if quoted {

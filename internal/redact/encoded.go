@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// minBeginning is the shortest cut-off secret that is masked. Shorter ones may be ordinary words.
+// minBeginning is the shortest cut-off secret that is masked. Shorter texts may be ordinary words.
 const minBeginning = 12
 
-// beginnings are secrets in order, by their first minPart bytes.
+// beginnings maps the first minPart bytes of secrets to the sorted secrets.
 type beginnings map[string][]string
 
 func newBeginnings(secrets []string) beginnings {
@@ -62,13 +62,13 @@ func (b beginnings) maskEncoded(text string) string {
 	return mask(text, hidden)
 }
 
-// hideWords hides words of digits, a group of which encodes whole bytes, for maskEncoded.
+// hideWords hides words of digits that encode a secret's start; group digits encode whole bytes.
 func (b beginnings) hideWords(hidden []bool, text, digits string, group int,
 	decode func(string) ([]byte, error)) {
 	for start, end := 0, 0; end < len(text); start = end + 1 {
 		end = len(text) - len(strings.TrimLeft(text[start:], digits))
 		for skip := range min(group, end-start) {
-			decoded, _ := decode(text[start+skip : end]) // what precedes an error counts
+			decoded, _ := decode(text[start+skip : end]) // bytes before an error count
 			for i := range len(decoded) - minPart + 1 {
 				if b[string(decoded[i:i+minPart])] != nil {
 					hide(hidden[start:end])

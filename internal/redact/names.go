@@ -44,7 +44,7 @@ func isDescribing(word string) bool {
 	return false
 }
 
-// isHarmless reports whether a pair is no credential although its second word is: a map's pin.
+// isHarmless reports whether a pair such as "map pin" is no credential, though its second word is.
 func isHarmless(pair string) bool {
 	switch pair {
 	case "map pin", "page token", "continuation token", "progress token", "stop token":

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// Forbidden names and similar allowed ones.
+// Some names are forbidden, and similar names are allowed.
 func TestSecretNames(t *testing.T) {
 	for _, test := range []struct{ refused, admitted, reason string }{
 		{"pin", "map_pin", "a PIN logs in, a pin is on a map"},
@@ -44,7 +44,7 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// The same list masks what follows in a text.
+// The same list masks the values that follow in a text.
 func TestSecretNamesAreMaskedInTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"POST /?pin=4711&size=3":       "POST /?pin=[redacted]&size=3",

@@ -1,7 +1,7 @@
 // Package redact masks secrets in texts before they are logged.
 //
-//   - [Secrets] masks what a request brought, in all spellings and encodings, and what looks like a
-//     credential. It is for errors of handlers and hooks, which may quote the request.
+//   - [Secrets] masks the strings of a request, in all spellings and encodings, and whatever looks
+//     like a credential. It is for errors of handlers and hooks, which may quote the request.
 //   - [MaskParts] masks known credentials, whole and in parts of eight bytes and more. It is for
 //     errors of authentication, which quote parts of tokens.
 //
@@ -19,18 +19,18 @@ import (
 
 const (
 	Mask = "[redacted]" // replaces a secret
-	// minWhole is the shortest secret masked; shorter strings occur in every text.
+	// minWhole is the shortest masked secret; shorter strings occur in every text.
 	minWhole = 4
-	// minPart is the shortest part of a secret masked: tokens are truncated and quoted in parts.
+	// minPart is the shortest masked part of a secret: errors cut tokens and quote their parts.
 	minPart = 8
-	// MaxSecrets bounds the searched secrets, in bytes plus one each.
+	// MaxSecrets bounds the searched secrets, in bytes plus one for each secret.
 	MaxSecrets = 16 << 10
-	// tooMany replaces the text above that.
+	// tooMany replaces the text if the secrets exceed MaxSecrets.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
 
-// MaskParts returns text with each secret masked, and each long enough part of one that has no
-// spaces. If the secrets exceed MaxSecrets it returns no part of text.
+// MaskParts returns text with each secret masked, and each part of at least minPart bytes of a
+// secret without spaces. If the secrets exceed MaxSecrets, it returns no part of text.
 func MaskParts(text string, secrets []string) string {
 	total := 0
 	for _, secret := range secrets {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// LeftOut replaces a text over the bounds below, far above ordinary texts.
+	// LeftOut replaces a text that exceeds the bounds below, which are far above ordinary texts.
 	LeftOut = "[text left out: too much to search for secrets]"
 
 	maxText = 16 << 10 // longest text searched, in bytes
@@ -91,8 +91,8 @@ func (s *Secrets) addPart(part string) {
 	}
 }
 
-// Redact returns text with the secrets masked, in every usual escaping, truncated, in base64 and
-// hexadecimal, and with what looks like a credential masked too.
+// Redact returns text with the secrets masked, in every usual escaping, truncated, in base64 and in
+// hexadecimal. It also masks whatever looks like a credential.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut

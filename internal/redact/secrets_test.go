@@ -125,7 +125,7 @@ func TestRedactFindsSecretsThatAreCutOff(t *testing.T) {
 	}
 }
 
-// TestRedactLeavesOtherWords: what only looks encoded stays.
+// TestRedactLeavesOtherWords checks that text which only looks encoded stays.
 func TestRedactLeavesOtherWords(t *testing.T) {
 	var s redact.Secrets
 	for _, secret := range []string{"authentication", "correct horse", "00000000"} {

@@ -52,8 +52,7 @@ func isPrintable(s string) bool {
 
 // HideURLSecrets hides secrets in URLs in a text: the text is cut where a query or fragment begins,
 // because its end cannot be determined, and user names and passwords are removed. A number sign at
-// the start, after a space or after a quote begins no fragment, as in issue numbers and schema
-// references.
+// the start, after a space or after a quote begins no fragment, as in issue numbers and schemas.
 func HideURLSecrets(s string) string {
 	for i := 0; i < len(s)-1; i++ {
 		if s[i] == '?' || s[i] == '#' && i > 0 && s[i-1] != ' ' && s[i-1] != '"' {
@@ -62,7 +61,7 @@ func HideURLSecrets(s string) string {
 		}
 	}
 	var b strings.Builder
-	done := 0           // what precedes is in b
+	done := 0           // text before it is in b
 	end, at := 0, 0     // of the current word, and its last at sign
 	for start := 0; ; { // after a scheme
 		i := strings.Index(s[start:], "://")
@@ -91,8 +90,8 @@ func wordLength(s string) int {
 }
 
 // mayHoldUser reports whether the text after a URL's scheme may begin with user name and password,
-// ended by an at sign. An at sign in the path belongs to the path, unless another one or a colon
-// precedes the path: then it may end a password that contains a slash.
+// ended by an at sign. An at sign in the path belongs to the path, unless another at sign or a
+// colon precedes the path: then the later one may end a password with a slash.
 func mayHoldUser(s string) bool {
 	authority, _, _ := strings.Cut(s, "/")
 	return strings.ContainsAny(authority, ":@")

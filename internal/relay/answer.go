@@ -1,5 +1,5 @@
-// Package relay passes another server's questions on to the clients of a rondo server: those that
-// it returns with a state, and those that it pushes while its call, which runs once, waits here.
+// Package relay passes another server's questions on to the clients of a rondo server: questions
+// returned with a state, and questions pushed while the other's call, which runs once, waits here.
 package relay
 
 import (
@@ -16,15 +16,15 @@ import (
 type State struct {
 	// Asked are the questions of the last round.
 	Asked []Asked `json:"asked,omitempty"`
-	// Peer is the unchanged requestState of a server that returned its questions; nil: absent.
+	// Peer is the unchanged requestState of a server that returned its questions, or nil.
 	Peer *[]byte `json:"upstream,omitempty"`
-	// Owner is the replica's token, Parked its call, and Round the leg that the answers are for.
+	// Owner is the token of the replica with the call Parked; Round is the leg to answer.
 	Owner  string `json:"owner,omitempty"`
 	Parked string `json:"parked,omitempty"`
 	Round  int    `json:"round,omitempty"`
 }
 
-// An Asked pairs the client's key of a question with the asking server's.
+// Asked pairs the client's key of a question with the asking server's.
 type Asked struct {
 	Key  string             `json:"key"`
 	Peer string             `json:"upstream"`
@@ -38,7 +38,7 @@ type Answer struct {
 }
 
 // Ask returns the outcome that asks the client another server's questions. The next leg reads next
-// with [roundtrip.State]. Their forms need not follow the grammar for authors.
+// with [roundtrip.State]. The questions' forms need not follow the grammar for authors.
 func Ask(questions protocol.InputRequests, next any) protocol.Result {
 	result := roundtrip.InputRequired(roundtrip.WithState(next), roundtrip.WithoutAnswers())
 	result.InputRequests = questions
@@ -46,7 +46,7 @@ func Ask(questions protocol.InputRequests, next any) protocol.Result {
 }
 
 // NoteReturned returns a server's returned questions under the client's keys, and the state to ask
-// them with. keyOf returns the key of the question with that number, from 1.
+// them with. keyOf returns the key of a question by its number, from 1.
 func NoteReturned(asks protocol.InputRequests, state protocol.RequestState,
 	keyOf func(number int, key string) string) (protocol.InputRequests, State) {
 	var next State
@@ -83,7 +83,7 @@ func (s *State) Retry(ctx context.Context) (retry protocol.Retry, err error) {
 	return retry, nil
 }
 
-// readAnswers returns the client's answers, without missing and invalid ones.
+// readAnswers returns the client's answers, without missing and invalid answers.
 func readAnswers(ctx context.Context, asked []Asked) map[string]Answer {
 	answers := map[string]Answer{}
 	for _, q := range asked {

@@ -23,13 +23,13 @@ func errGone() error {
 // UnknownEffect tells a model what to do before it calls a tool again.
 const UnknownEffect = "What the tool did is not known: check before calling it again"
 
-// Limits bound parked calls; 0 is the default of each number, negative no limit.
+// Limits bound parked calls. In each number 0 means the default, and a negative value no limit.
 type Limits struct {
 	Calls, CallsPerPrincipal int           // 1,000, 64
 	Time                     time.Duration // of one call, including waits for users: 10 minutes
 	// Resumed gets a Resume constant for each request that returned to a parked call.
 	Resumed func(outcome string)
-	// Place names this process in refusals: "gateway", "server".
+	// Place names this process in refusals: "gateway" or "server".
 	Place string
 }
 
@@ -45,9 +45,9 @@ const (
 // A Park holds calls that run once while their questions are with clients.
 type Park struct {
 	room *quota.Pool[protocol.Principal]
-	time time.Duration // of one call, negative: no limit
+	time time.Duration // of one call; negative means no limit
 
-	owner  atomic.Pointer[string] // token of this replica; nil: the only one
+	owner  atomic.Pointer[string] // token of this replica; nil if it is the only one
 	report func(outcome string)   // how a request for a parked call ended
 	place  string
 
@@ -56,7 +56,7 @@ type Park struct {
 	running int                // calls upstream
 	held    int                // bytes of results
 	closed  bool               // no more calls begin
-	idle    chan struct{}      // closed when none runs after closed was set
+	idle    chan struct{}      // closed when no call runs, once closed is set
 }
 
 // NewPark returns an empty park.
@@ -101,7 +101,7 @@ func (p *Park) Handler(
 	return handler, nil
 }
 
-// Reserve reserves room for a call of principal, or returns why there is none.
+// Reserve reserves room for a call of principal, or returns the refusal.
 func (p *Park) Reserve(principal protocol.Principal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,7 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	return p.await(ctx, parked, leg, 0)
 }
 
-// finish ends a call. A client that was asked may have lost the response and retry.
+// finish ends a call. A client that was asked may have lost the response, and may retry.
 func (p *Park) finish(parked *Parked, result protocol.Result, err error) {
 	parked.finish(result, err)
 	parked.stopTimers()
@@ -306,7 +306,7 @@ func (p *Park) await(
 // A request is one request of a client, with all its rounds in a session.
 type request struct {
 	parked *Parked
-	shows  []*question // by its result
+	shows  []*question // questions that its result shows
 }
 
 type requestKey struct{}
@@ -317,7 +317,7 @@ func requestFrom(ctx context.Context) *request {
 }
 
 // WatchRequest calls next for a request that may be a leg of a parked call. It ends the call if no
-// client can return: the request has ended without asking, or its session sends no second one.
+// client can return: the request has ended without asking, or its session sends no second request.
 func (p *Park) WatchRequest(
 	ctx context.Context, req *server.Request, next server.Handler,
 ) (protocol.Result, error) {

@@ -22,9 +22,9 @@ import (
 type parking struct {
 	*client.Client
 	park   *relay.Park
-	end    context.CancelFunc // of everything that is parked
+	end    context.CancelFunc // ends all parked calls
 	starts atomic.Int32
-	ended  chan error          // why each call was cancelled; nil: it has returned
+	ended  chan error          // why each call was cancelled; nil if it has returned
 	asked  func(*parked) error // between the questions, may be nil
 }
 
@@ -250,7 +250,7 @@ func TestACallThatTakesTooLongIsCancelled(t *testing.T) {
 	})
 }
 
-// A lost first request leaves no state; one with answers may be retried.
+// A lost first request leaves no state; a request with answers may be retried.
 func TestACallIsCancelledWhenItsClientHasLeft(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"begins": 0, "resumes": 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// settleTime is how long a question waits for concurrent ones, which are batched.
+	// settleTime is how long a question waits for concurrent questions, which are batched with it.
 	settleTime = 15 * time.Millisecond
-	// graceTime is how long a call goes on without a request, and an ended one's result is kept.
+	// graceTime is how long a call goes on without a request, and its result is kept after its end.
 	graceTime = 30 * time.Second
 	// maxHeldBytes limits the results kept for clients that may retry. Above it ended calls are
 	// forgotten once waiting requests have their outcome.
@@ -31,7 +31,7 @@ var (
 	ErrExpired    = errors.New("relay: the call has taken too long")
 )
 
-// IsAbandoned reports whether a parked call was cancelled with one of these causes.
+// IsAbandoned reports whether a parked call was cancelled with one of the causes above.
 func IsAbandoned(err error) bool {
 	return errors.Is(err, ErrClientLeft) || errors.Is(err, ErrExpired)
 }
@@ -43,15 +43,15 @@ func IsAbandoned(err error) bool {
 type Parked struct {
 	id      string
 	cancel  context.CancelCauseFunc // ends the call
-	session *server.Call            // of a client that is pushed to; nil: it returns
+	session *server.Call            // of a client to push to; nil if the client returns
 
 	mu       sync.Mutex
-	legs     []*leg               // of all but the last two only the place is kept
+	legs     []*leg               // all but the last two are nil
 	open     []*question          // not yet shown to a client
 	shown    map[string]*question // by the last outcome, by key
-	keys     int                  // how many keys were given out
-	settling *time.Timer          // shows the open questions, nil when none is due
-	leaving  *time.Timer          // cancels the call unless a leg comes, nil while one waits
+	keys     int                  // number of keys given out
+	settling *time.Timer          // shows the open questions, nil if none is due
+	leaving  *time.Timer          // cancels the call unless a leg comes, nil while a leg waits
 	finished *outcome             // how the call ended, nil while it runs
 
 	held int // bytes of the result, under the lock of the park
@@ -59,11 +59,11 @@ type Parked struct {
 
 // A leg is one request of the client, including its retries.
 type leg struct {
-	answers [32]byte      // digest of what it brought
+	answers [32]byte      // digest of its answers
 	ready   chan struct{} // closed when outcome is set
 	outcome outcome
-	waiting int          // requests that wait for it
-	caller  *server.Call // the latest of them; progress and logs go there
+	waiting int          // requests that wait for the outcome
+	caller  *server.Call // the latest of these requests; progress and logs go there
 }
 
 // An outcome is the response to a leg.
@@ -73,7 +73,7 @@ type outcome struct {
 	err       error
 }
 
-// A question is one whose asker waits.
+// A question is a call's question whose asker waits.
 type question struct {
 	key     string
 	number  int // in the order in which they were asked
@@ -86,13 +86,13 @@ func newParked(cancel context.CancelCauseFunc) *Parked {
 	return &Parked{id: rand.Text(), cancel: cancel, shown: map[string]*question{}}
 }
 
-// ErrForeignLeg refuses a request that does not continue the call: old round or other answers.
+// ErrForeignLeg refuses a request that does not continue the call: an old round, or other answers.
 func ErrForeignLeg() error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "Invalid or expired requestState")
 }
 
-// beginLeg returns the leg of a request with the answers to round, and takes them unless a copy of
-// the request did. Round 0 is the request that began the call.
+// beginLeg returns the leg of a request with the answers to round, and takes the answers unless a
+// copy of the request brought them. Round 0 is the request that began the call.
 func (p *Parked) beginLeg(
 	round int, digest [32]byte, answers map[string]Answer, caller *server.Call,
 ) (*leg, error) {
@@ -115,7 +115,7 @@ func (p *Parked) beginLeg(
 	return l, nil
 }
 
-// takeAnswersLocked delivers the answers to shown questions. Unanswered ones are asked again.
+// takeAnswersLocked delivers the answers to shown questions. Unanswered questions are asked again.
 func (p *Parked) takeAnswersLocked(answers map[string]Answer) {
 	var again []*question
 	for key, q := range p.shown {
@@ -187,13 +187,13 @@ func (p *Parked) showQuestions() {
 	p.open = p.open[len(shown):] // for the next leg
 }
 
-// maxShown limits the questions of one leg: their state must fit into the client's.
+// maxShown limits the questions of one leg: their state must fit into the client's state.
 const maxShown = 32
 
 // Ask sends a question to the client and waits for the answer until ctx ends, because the question
 // is withdrawn or the call is over; the error is then the cause of ctx. In a session the error may
-// be one of [server.Call.Push]. watch, which may be nil, is notified of the question; without
-// Extended its time in a session is the server's.
+// be one of [server.Call.Push]. watch, which may be nil, is notified of the question; unless it has
+// Extended, the server limits the question's time in a session.
 func (p *Parked) Ask(
 	ctx context.Context, request protocol.InputRequest, watch *waiting.Push,
 ) (Answer, error) {
@@ -288,7 +288,7 @@ func (p *Parked) leaveLaterLocked() {
 	p.leaving = timer
 }
 
-// Session returns the call of a client that is pushed to, nil for one that returns.
+// Session returns the call of a client to push to, or nil if the client returns.
 func (p *Parked) Session() *server.Call { return p.session }
 
 // WaitingCaller returns the call's waiting request, or nil.

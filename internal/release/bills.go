@@ -18,9 +18,9 @@ const billTool = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code",
 	"ISC", "MIT"}
 
-// readByHand maps modules, with the tool's wrong licence, to the licence read in their LICENSE.
+// readByHand maps a module and the tool's wrong licence to the licence in the module's LICENSE.
 var readByHand = map[string]string{
-	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0", // CC-BY-4.0: documentation
+	"github.com/modelcontextprotocol/go-sdk CC-BY-4.0": "Apache-2.0", // CC-BY-4.0 is for the documentation
 }
 
 // writeBills writes each module's software bill of materials (CycloneDX) into a folder, and prints
@@ -55,7 +55,7 @@ func (r *release) writeBills(to string) error {
 	return errors.Join(refused...)
 }
 
-// readLicences returns the dependencies with their licences, and an error for unaccepted ones.
+// readLicences returns the dependencies with their licences, and an error for unaccepted licences.
 func readLicences(bill []byte) (lines []string, err error) {
 	var b struct {
 		Components []struct {

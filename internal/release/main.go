@@ -51,7 +51,7 @@ func run(args []string) error {
 	return fmt.Errorf("unknown command %q; the comment of the package has the list", args)
 }
 
-// execute runs a program in a folder, modules without the workspace, and returns its output.
+// execute runs a program in a folder, without the Go workspace, and returns its output.
 func execute(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
@@ -63,7 +63,7 @@ func execute(dir, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// inClone calls f with a clean clone of the last commit with the release's tags, and a temp folder.
+// inClone calls f with a clean, tagged clone of the last commit, and with a temporary folder.
 func (r *release) inClone(f func(clone *release, dir string) error) error {
 	dir, err := os.MkdirTemp("", "rondo-release-")
 	if err != nil {

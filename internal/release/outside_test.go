@@ -14,8 +14,7 @@ import (
 
 var all = flag.Bool("all", false, "install all modules, with the oldest Go and with the newest")
 
-// The program that outside modules build, test with the kit and run, its input, and its last
-// output.
+// The program that outside modules build, test with the kit and run, its input and last output.
 const (
 	program = "examples/first"
 	typed   = `{"people":3}` + "\n" + `{"place":"window"}` + "\n"
@@ -114,8 +113,7 @@ func (o *outside) run(t *testing.T, dir, input string, args ...string) string {
 	return string(out)
 }
 
-// try installs the module in a folder, runs the first server's and its examples' tests, and the
-// server.
+// try installs the module in a folder, runs the tests of server and examples, and the server.
 func (o *outside) try(t *testing.T, top, folder string) {
 	dir := filepath.Join(o.dir, filepath.FromSlash(folder), "outside")
 	checkReadme(t, top, folder)
@@ -136,7 +134,7 @@ func (o *outside) try(t *testing.T, top, folder string) {
 	}
 }
 
-// checkReadme wants go get in README.md for the root, and a row of the table for other modules.
+// checkReadme requires go get in README.md for the root, and a row of the table for other modules.
 func checkReadme(t *testing.T, top, folder string) {
 	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(top, "README.md"))

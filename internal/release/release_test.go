@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestModFilesRequireTheRelease: users get these requirements, but no replace line.
+// TestModFilesRequireTheRelease checks requirements, which users get, and that nothing is replaced.
 func TestModFilesRequireTheRelease(t *testing.T) {
 	r, err := readRelease(".")
 	if err != nil {

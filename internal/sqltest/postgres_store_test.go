@@ -62,7 +62,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("kill", func(t *testing.T) { testKill(t, c) })
 }
 
-// testRefusals: neither refusals nor acceptances read other owners' rows.
+// testRefusals checks that neither refusals nor acceptances read other owners' rows.
 func testRefusals(t *testing.T, c *cluster) {
 	const rows, calls = 300_000, 20
 	db, name := c.withTables(t)
@@ -189,7 +189,7 @@ func testCreateOverlapping(t *testing.T, c *cluster) {
 	newStore(t, c.connect(t, name), sqlstore.Options{})
 }
 
-// testKill kills the server under load. Acknowledged claims survive; retries get others.
+// testKill kills the loaded server. Acknowledged claims survive; retries get unacknowledged ones.
 func testKill(t *testing.T, c *cluster) {
 	db, name := c.withTables(t)
 	s := newStore(t, db, sqlstore.Options{})

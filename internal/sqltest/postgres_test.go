@@ -31,7 +31,7 @@ type cluster struct {
 	bin     string              // program folder
 	env     string              // environment with the programs' libraries
 	dir     string              // data folder
-	user    *syscall.Credential // that runs it; nil: the test's user
+	user    *syscall.Credential // that runs it; nil for the test's user
 	process *servertest.Process
 	next    atomic.Int32 // names databases
 }
@@ -158,7 +158,7 @@ func (c *cluster) kill() {
 		c.t.Error(err)
 		return
 	}
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more of them
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more children
 	task := filepath.Join("/proc", first, "task", first, "children")
 	children, err := os.ReadFile(task)
 	if err != nil {

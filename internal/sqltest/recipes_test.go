@@ -165,7 +165,7 @@ func (a *app) importFile(ctx context.Context, _ *server.ToolCall, in File) (outc
 	return server.Text(fmt.Sprintf("%d people of %s are there", len(people), in.Name)), nil
 }
 
-// insertOnce inserts a file's people in one transaction with the key, which marks repetitions.
+// insertOnce inserts a file's people and the key, which marks repetitions, in one transaction.
 func (a *app) insertOnce(ctx context.Context, file, key string, people []string) error {
 	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -238,7 +238,7 @@ func newApp(t *testing.T) *app {
 	return &app{db}
 }
 
-// TestRecipes plays the page's tools in both eras, and attacks those with effects.
+// TestRecipes plays the page's tools in both eras, and attacks the tools with effects.
 func TestRecipes(t *testing.T) {
 	yes, typed := roundtriptest.Accept(nil), func(name string) roundtriptest.Answer {
 		return roundtriptest.Accept(Typed{name})

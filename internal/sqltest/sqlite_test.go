@@ -109,7 +109,7 @@ func TestSQLiteRows(t *testing.T) {
 }
 
 // TestSQLiteThatCannotBeTrusted: a database that is read-only or loses data in a crash is refused
-// at the start; a full one refuses claims and returns what it has.
+// at the start; a full database refuses claims, and returns what it has.
 func TestSQLiteThatCannotBeTrusted(t *testing.T) {
 	db, reopen := newSQLite(t)
 	for name, more := range map[string]string{

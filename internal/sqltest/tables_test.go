@@ -58,7 +58,7 @@ func testTables(t *testing.T, d sqlstore.Dialect, open func(*testing.T) *sql.DB)
 			if strings.Contains(name, "index") {
 				return // which only the start checks
 			}
-			// A store that started before refuses claims as well.
+			// A store that started before the change refuses claims as well.
 			_, err := s.Claim(t.Context(), "id", "", answers, inAnHour())
 			if _, spent := errors.AsType[*store.SpentError](err); err == nil || spent {
 				if !strings.Contains(name, "states") {
@@ -237,7 +237,7 @@ func testOutcomeBounds(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// testForgeries never make a state usable again, and none yields a forged outcome.
+// testForgeries checks that forgeries never make a state usable again or yield a forged outcome.
 func testForgeries(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d})
 	bytesOf := `'\x01'`

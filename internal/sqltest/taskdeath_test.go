@@ -70,7 +70,7 @@ func TestTasksOutliveReplicas(t *testing.T) {
 		Every: 700 * time.Millisecond, Length: 12 * time.Second})
 }
 
-// TestATaskThatAlwaysDiesIsStopped, whatever it reports before its process ends.
+// TestATaskThatAlwaysDiesIsStopped stops a task whose process dies, whatever it reports before.
 func TestATaskThatAlwaysDiesIsStopped(t *testing.T) {
 	for _, talks := range []bool{false, true} {
 		t.Run(fmt.Sprintf("talks %t", talks), func(t *testing.T) {

@@ -48,17 +48,17 @@ type Identity struct {
 type AuthError struct {
 	// Status is 401 for missing or invalid credentials, or 403 if they do not suffice. An
 	// [Authority] may also return 400 for malformed credentials, and 503 while it cannot check
-	// them. Any other value is 401.
+	// them. Any other value counts as 401.
 	Status int
 	// Challenge is the WWW-Authenticate header, for example
 	//
 	//	Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"
 	//
-	// Empty: "Bearer" with status 401, otherwise no header.
+	// Empty means "Bearer" with status 401, otherwise no header.
 	Challenge  string
-	RetryAfter time.Duration // of a 503, rounded up to seconds; 0: 5 seconds
-	// Err is the cause for the server's observer ([event.RequestRefused]), not sent. Credentials in
-	// its text are masked. May be nil.
+	RetryAfter time.Duration // of a 503, rounded up to seconds; 0 means 5 seconds
+	// Err is the cause, for the server's observer only ([event.RequestRefused]). Credentials in its
+	// text are masked. May be nil.
 	Err error
 }
 
@@ -162,8 +162,8 @@ type lack struct {
 	access    *server.Access
 }
 
-// lackOf returns nil for other responses. It is not inlined into serveCall, whose frame stays on
-// the stack while a call waits.
+// lackOf returns the scopes that a call lacks, or nil. It is not inlined into serveCall, whose
+// frame stays on the stack while a call waits.
 //
 //go:noinline
 func lackOf(admitted *server.Admission) *lack {

@@ -23,15 +23,15 @@ import (
 // A claimsKey is the context key of a token's claims.
 type claimsKey struct{}
 
-// A tokens is an authority for tokens of the form SUBJECT:SCOPE,SCOPE.
+// The type tokens is an authority for tokens of the form SUBJECT:SCOPE,SCOPE.
 type tokens struct {
-	refuse    error                 // of Identify; nil: depends on the token
-	challenge *serverhttp.AuthError // nil: all scopes
+	refuse    error                 // error of Identify; if nil, the token decides
+	challenge *serverhttp.AuthError // if nil, it lists all scopes
 
 	mu         sync.Mutex
 	identified int
 	lacks      []server.ScopeError
-	asked      []serverhttp.Identity // by Challenge
+	asked      []serverhttp.Identity // arguments of Challenge
 }
 
 func (a *tokens) Identify(r *http.Request) (serverhttp.Identity, error) {
@@ -83,7 +83,7 @@ func challengeFor(lack *server.ScopeError) string {
 		strings.Join(lack.Need, " "))
 }
 
-// scopedServer returns a server whose features all need the scopes read and write, and what ran.
+// scopedServer returns a server whose features need the scopes read and write, and a log of runs.
 func scopedServer(t testing.TB, opts *server.Options) (srv *server.Server, ran *eventNames) {
 	t.Helper()
 	srv, _ = legacyServer(t, opts)
@@ -150,10 +150,10 @@ type eraClient struct {
 	t      testing.TB
 	era    string
 	ts     *httptest.Server
-	legacy *legacyClient // nil: revision 2026-07-28
+	legacy *legacyClient // nil in revision 2026-07-28
 }
 
-// eachEra runs a test as a client of 2026-07-28, in a session of 2025-11-25, and without one.
+// eachEra runs a test as a client of 2026-07-28, in a session of 2025-11-25, and without a session.
 func eachEra(t *testing.T, srv *server.Server, opts serverhttp.Options, bearer string,
 	test func(t *testing.T, c *eraClient)) {
 	t.Helper()

@@ -22,7 +22,7 @@ type confirmation struct {
 	Note    string `json:"note,omitempty"`
 }
 
-// benchServer returns a server with a plain tool and one that asks and seals its state.
+// benchServer returns a server with a plain tool, and a tool that asks and seals its state.
 func benchServer(b *testing.B) *server.Server {
 	b.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench",

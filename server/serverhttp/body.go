@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxTrusted is allocated on the word of Content-Length; more only as the body arrives.
+	// maxTrusted bytes are allocated on the word of Content-Length; more only as the body arrives.
 	maxTrusted = 64 << 10
 	pieceBytes = 64 << 10 // of a longer body, or one of unknown length
 )
@@ -39,7 +39,7 @@ func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f 
 	return body, f
 }
 
-// readBounded reads a short body into one buffer, a large one into pieces joined at the end.
+// readBounded reads a short body into one buffer, and a large body into pieces joined at the end.
 func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
 		body, err = readFull(r.Body, make([]byte, 0, n+1)) // the extra byte detects the end

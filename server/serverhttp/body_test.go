@@ -214,7 +214,7 @@ func TestPieces(t *testing.T) {
 	running.Wait()
 }
 
-// A meter is an endless wait that records how much was requested.
+// A meter is a reader that blocks for ever and records the largest requested size.
 type meter struct{ most int }
 
 func (m *meter) Read(p []byte) (int, error) {

@@ -125,8 +125,8 @@ func (h *Handler) deliveryOf(c *call, rw *responseWriter, r *http.Request,
 	return d
 }
 
-// sideStream returns the stream for notifications and questions: that of the POST, or the open GET
-// stream if the POST accepts only JSON; may be nil.
+// sideStream returns the stream for notifications and questions: the POST's, or the open GET stream
+// if the POST accepts only JSON; may be nil.
 func (c *call) sideStream() *replay.Stream {
 	switch {
 	case !c.jsonOnly:

@@ -34,7 +34,7 @@ type cutter struct {
 	cancel atomic.Pointer[context.CancelFunc]
 }
 
-// reach cuts at the moment and waits until the server has noticed, if it has a context.
+// reach cuts at the moment and waits until ctx, the server's context, has ended.
 func (c *cutter) reach(ctx context.Context, moment string) {
 	if cancel := c.cancel.Load(); moment == c.moment && cancel != nil {
 		c.once.Do(func() {
@@ -134,7 +134,7 @@ func testCutConnection(t *testing.T, moment string, guarded bool) {
 	c.post(t, web, ctx, answer)
 	for range 100 {
 		result := c.post(t, web, t.Context(), answer)
-		if result == nil { // the cut one is ending
+		if result == nil { // the cut request is ending
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -194,8 +194,8 @@ func (s *stopper) reach(moment string) {
 }
 
 // After a cut at any moment the client resumes and gets the missed events and the result, and the
-// effect happens once. Before the stream has begun it must call again, and the first call waits for
-// an answer in vain.
+// effect happens once. After a cut before the stream has begun, it must call again, and the first
+// call is never answered.
 func TestSessionsSurviveACutConnection(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		for _, moment := range sessionMoments {

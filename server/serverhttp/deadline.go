@@ -7,7 +7,7 @@ import (
 )
 
 type connDeadlines struct {
-	w http.ResponseWriter // nil: no deadlines, as in tests or behind a wrapper that hides them
+	w http.ResponseWriter // nil without deadlines, as in tests or behind a wrapper that hides them
 }
 
 // deadlinesOf avoids the error that [http.ResponseController] would allocate.
@@ -37,7 +37,7 @@ func (d *connDeadlines) setWrite(t time.Time) {
 // set in advance would replace that of the [http.Server], which may be earlier. One queue with one
 // timer serves all requests, so a body that is already there allocates nothing.
 type bodyDeadline struct {
-	conn *connDeadlines // nil: no limit
+	conn *connDeadlines // nil for no limit
 
 	mu      sync.Mutex // held while setting the deadline: w is invalid after its handler
 	expired bool       // the deadline has been set
@@ -62,7 +62,7 @@ func (rw *responseWriter) expireBody() {
 }
 
 // stopBody is called after reading. An expired deadline stays, so that net/http does not wait for
-// the rest; after a complete body it is reset, as it would look like a disconnect.
+// the rest; after a complete body it is reset, because it would look like a disconnect.
 func (rw *responseWriter) stopBody(whole bool) {
 	b := &rw.body
 	if b.conn == nil {

@@ -20,8 +20,8 @@
 //
 // # Checks
 //
-// A request passes these checks in order; the first that fails answers it. None reveals anything to
-// a page without permission.
+// A request passes these checks in order; the first that fails answers it. No refusal reveals
+// anything to a page without permission.
 //
 //	Host, Origin                                            403
 //	a preflight of a listed origin                          204
@@ -42,9 +42,9 @@
 //
 // After these checks the status is 200 for any response, with two exceptions: a missing client
 // capability (-32021) is 400, and missing scopes (23226) are 403 with a challenge, or as the
-// [Authority] decides. Refusals from the version on pass the server's middleware. For all others
-// its observer gets an [event.RequestRefused], which the log and metrics of package middleware
-// record.
+// [Authority] decides. From the version check on, refusals pass the server's middleware. For all
+// other refusals its observer gets an [event.RequestRefused], which the log and metrics of package
+// middleware record.
 //
 // # Credentials
 //
@@ -58,11 +58,12 @@
 //
 // # Web pages
 //
-// The endpoint may be used by pages of its own origin and those of [Options].AllowedOrigins, which
-// are compared exactly. For listed origins the handler answers preflights, and sends the CORS
-// headers in every response, refusals included. A page may send the headers of the protocol,
-// Mcp-Param-* and Authorization. Cookies and other credentials that browsers add themselves are
-// never allowed (Access-Control-Allow-Credentials): a page sends its own token.
+// The endpoint may be used by pages of its own origin and of the origins in
+// [Options].AllowedOrigins, which are compared exactly. For listed origins the handler answers
+// preflights, and sends the CORS headers in every response, refusals included. A page may send the
+// headers of the protocol, Mcp-Param-* and Authorization. Cookies and other credentials that
+// browsers add themselves are never allowed (Access-Control-Allow-Credentials): a page sends its
+// own token.
 //
 // A page that rebinds its name to the endpoint's address (DNS rebinding) appears to have the same
 // origin. On loopback addresses its name in Host reveals it. On private addresses (RFC 1918, 4193,
@@ -74,8 +75,8 @@
 // # Two eras
 //
 // Clients of revisions 2024-11-05 to 2025-11-25 use the same URL. A message is legacy if its _meta
-// names no version, and its header a legacy one or none. Legacy requests belong to a session, whose
-// id is in the response to initialize (basic/transports of those revisions):
+// names no version, and its header names a legacy version or none. Legacy requests belong to a
+// session, whose id is in the response to initialize (basic/transports of those revisions):
 //
 //	POST initialize      200, opens a session
 //	POST anything else   200; 202 if there is nothing to answer

@@ -22,7 +22,7 @@ type shutdownError struct{ text string }
 
 func (e *shutdownError) Error() string { return e.text }
 
-// Is makes it match waiting.ErrClosing, so that the caller gets that refusal.
+// Is makes the error match waiting.ErrClosing, so that the caller gets that refusal.
 func (e *shutdownError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // cancelGrace is how long Shutdown waits for the responses of cancelled requests.
@@ -65,7 +65,7 @@ func (h *Handler) beginModern(
 	return h.beginRequest(rw.handlerContext(r), &rw.task, nil)
 }
 
-// Shutdown refuses requests with 503, waits for those in flight, ends subscriptions with a
+// Shutdown refuses requests with 503, waits for requests in flight, ends subscriptions with a
 // response, and then ends all legacy sessions. Legacy calls that wait for a person end at once, see
 // [server.Options].ShutdownWaitsForPeople. When ctx ends first, the remaining requests are
 // cancelled with [ErrShutdown], Shutdown waits another second, and returns the error of ctx. Shut
@@ -99,10 +99,10 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	return errPrefix.Errorf("shutdown: cancelled %d requests: %w", cancelled, context.Cause(ctx))
 }
 
-// Drain opens no more sessions, serves the open ones, also through other replicas, and returns when
-// the last has ended, or the error of ctx. Requests of revision 2026-07-28 are served meanwhile.
-// Call Shutdown next. Replicas that know this one find it even if Locate of [Options].Replicas does
-// not.
+// Drain opens no more sessions, serves the open ones, also through other replicas, and returns nil
+// when the last has ended, or else the error of ctx. Requests of revision 2026-07-28 are served
+// meanwhile. Call Shutdown next. Replicas that know this one find it even if Locate of
+// [Options].Replicas does not.
 func (h *Handler) Drain(ctx context.Context) error {
 	if h.forwarder != nil {
 		h.forwarder.SetDraining()

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A demoAuthority knows two tokens. A real one verifies them; see package server/bearer.
+// A demoAuthority knows two tokens. A real authority verifies them; see package server/bearer.
 type demoAuthority struct{}
 
 const metadata = `resource_metadata="https://example.com/.well-known/oauth-protected-resource/mcp"`

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// findOrForward returns the session of a request, to be released; nil if refused or forwarded.
+// findOrForward returns a request's session, to be released, or nil after refusing or forwarding.
 func (h *Handler) findOrForward(rw *responseWriter, r *http.Request, p protocol.Principal,
 	d *legacyPost) *session {
 	ids := r.Header[headerSession]
@@ -81,7 +81,7 @@ func (h *Handler) forwardRequest(rw *responseWriter, r *http.Request, p protocol
 }
 
 // sendToOwner forwards r to the owner, and the response to the client. It reports false if the
-// client still needs a response. patience is that of Forward.
+// client still needs a response. patience is as in Forward.
 func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp.Owner,
 	body []byte, patience time.Duration) (e event.RequestForwarded, answered bool) {
 	e, broken := h.forwarder.Forward(&forwardWriter{rw.w, rw}, r, owner, body, patience)
@@ -100,7 +100,7 @@ func (h *Handler) sendToOwner(rw *responseWriter, r *http.Request, owner hophttp
 
 const unreachableRetry = 2 * time.Second // Retry-After for an unreachable owner
 
-// forwardFault replaces the owner's response. After 404 the client starts over, so it is sent only
+// forwardFault replaces the owner's response. After 404 the client starts over, so 404 is sent only
 // if the owner cannot have received the request, which might otherwise run twice.
 func forwardFault(e event.RequestForwarded) *fault {
 	var f *fault
@@ -132,8 +132,8 @@ var (
 	errChangedBody = errors.New("the body differs from the one that the other replica forwarded")
 )
 
-// receiveFromReplica answers other replicas and reads their forwarding headers; those from clients
-// are removed. It reports false for a request to be served.
+// receiveFromReplica answers other replicas and reads their forwarding headers; such headers from
+// clients are removed. It reports false for a request to be served.
 func (h *Handler) receiveFromReplica(rw *responseWriter, r *http.Request) (answered bool) {
 	if h.forwarder.AnswerChallenge(rw.w, r) {
 		return true
@@ -250,8 +250,8 @@ func (h *Handler) OwnerToken() string {
 	return h.forwarder.SealSession("owner")
 }
 
-// forwardToOwner forwards a request to the replica of OwnerOf. It reports false for a request to be
-// served here, also if the owner is certainly gone: the handler then refuses it.
+// forwardToOwner forwards a request to the replica of OwnerOf. It reports false if the request is
+// to be served here, even if the owner is certainly gone: the handler then refuses the request.
 func (h *Handler) forwardToOwner(
 	rw *responseWriter, r *http.Request, p protocol.Principal, request *protocol.Request,
 	body []byte,

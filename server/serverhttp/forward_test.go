@@ -213,8 +213,7 @@ func (c *legacyClient) through(m *member) *legacyClient {
 	return &other
 }
 
-// forwards returns a replica's reports of forwarded requests once idle: the report follows the
-// response.
+// forwards returns a replica's reports of forwarded requests once idle: they follow responses.
 func forwards(m *member) []event.RequestForwarded {
 	m.running.Wait()
 	return eventsOf[event.RequestForwarded](m.events)
@@ -275,7 +274,7 @@ func (s *steps) enter() {
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call and ignores its response. The result ends it and returns the error.
+// startCall sends a call and ignores its response. end ends the call and returns its error.
 func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
 	done := make(chan error, 1)
@@ -385,7 +384,7 @@ func TestForgedAndForeignSessionIDsAreUnknown(t *testing.T) {
 		return token
 	}
 	changed := []byte(c.session)
-	changed[60] ^= 1 // a random letter might be the present one
+	changed[60] ^= 1 // a random letter might be the same
 	for name, id := range map[string]string{
 		"changed":             string(changed),
 		"cut":                 c.session[:len(c.session)-1],
@@ -452,8 +451,7 @@ func TestAnOwnerThatHangsKeepsItsSessions(t *testing.T) {
 	}
 }
 
-// The client gets 202 from a replica that cannot reach the owner; the owner gets the answer once
-// reachable.
+// The client gets 202 from a replica that cannot reach the owner; the owner gets it once reachable.
 func TestAnAnswerDoesNotWaitForItsOwner(t *testing.T) {
 	f := newFleet(t, nil, "a", "b")
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
@@ -536,7 +534,7 @@ func TestAHopFitsOneRequest(t *testing.T) {
 	c := openSession(t, f.all["a"].ts, "2025-11-25")
 	ticket := f.getTicket(f.all["a"], c)
 	for name, test := range map[string]struct {
-		field  int // of the hop to change; -1: none
+		field  int // of the hop to change; -1 for none
 		status int
 	}{"as it should be": {-1, 200}, "another ticket": {0, 421}, "another session": {1, 421},
 		"another body": {2, 400}, "another method": {3, 421}} {

@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A proxy may authorize by Mcp-Method, Mcp-Name or Mcp-Param-*, although legacy revisions lack
-// them.
+// A proxy may authorize by Mcp-Method, Mcp-Name or Mcp-Param-*, though legacy revisions lack them.
 func TestLegacyHeadersAgreeWithBody(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addMirrored(srv)

@@ -42,9 +42,8 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns the endpoint of srv, which must not be nil. opts may be nil. Entries of
-// AllowedOrigins or AllowedHosts that never match, and invalid negative numbers or replica names
-// are errors.
+// New returns the endpoint of srv, which must not be nil. opts may be nil. It refuses
+// AllowedOrigins or AllowedHosts that never match, and invalid negative numbers and replica names.
 func New(srv *server.Server, opts *Options) (*Handler, error) {
 	if srv == nil {
 		return nil, errPrefix.Errorf("nil server")

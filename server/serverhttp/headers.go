@@ -54,7 +54,7 @@ func checkParamHeaders(header http.Header, admitted *server.Admission) {
 	}
 }
 
-// vetVersion checks the version header; without a version in _meta, only whether it is supported.
+// vetVersion checks the version header, which must be supported if _meta names no version.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
 	if value := trimSpace(firstLine(lines)); declared == "" && len(lines) <= 1 {
 		if value != string(protocol.V20260728) {

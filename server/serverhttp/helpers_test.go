@@ -89,8 +89,7 @@ func body(method, params string) string {
 	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params + meta + `}}`
 }
 
-// headers returns the headers of a correct request. Pairs of change replace headers, "" removes
-// one.
+// headers returns the headers of a correct request. Pairs of change set headers; "" removes one.
 func headers(method, name string, change ...string) http.Header {
 	h := http.Header{
 		"Content-Type":         {"application/json"},

@@ -22,7 +22,7 @@ type legacyPost struct {
 	others   []protocol.Message   // notifications and responses
 	broken   []*protocol.Response // responses to invalid elements
 	batch    bool
-	fault    *fault // of an unreadable answer, which others has as an error; may be nil
+	fault    *fault // of an unreadable answer, which is an error in others; may be nil
 	body     []byte // for forwarding
 }
 
@@ -151,7 +151,7 @@ func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p protoco
 	h.serveSessionRequests(rw, r, s, d)
 }
 
-// mayOpenSession reports whether initialize opens a session: without an id, or with a lost one.
+// mayOpenSession reports whether initialize opens a session: it has no id, or a lost session's.
 func (h *Handler) mayOpenSession(ids []string, p protocol.Principal) bool {
 	if len(ids) == 0 {
 		return true
@@ -238,7 +238,7 @@ func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p protoco
 	rw.writeResponse(http.StatusOK, response)
 }
 
-// reserveSession reserves room for a session, evicting idle ones if necessary.
+// reserveSession reserves room for a session, evicting idle sessions if necessary.
 func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	if closed, _ := h.sessions.refusesNew(); closed || h.refusesNew.Load() {
 		return shutdownFault()

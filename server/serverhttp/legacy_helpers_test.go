@@ -160,7 +160,7 @@ func (f *flow) drop() {
 	f.response.Body.Close()
 }
 
-// A said is a received message.
+// The type said is a received message.
 type said struct {
 	raw    string
 	ID     json.RawMessage

@@ -212,7 +212,7 @@ func arrivals(t *testing.T, conn net.Conn) <-chan string {
 // TestListenKeepAlive watches a quiet stream for two minutes.
 func TestListenKeepAlive(t *testing.T) {
 	for _, test := range []struct {
-		interval time.Duration // 0: the constant
+		interval time.Duration // 0 for the constant
 		want     string
 	}{
 		{0, "event at 0s, comment at 25s, event at 40s, comment at 1m5s, comment at 1m30s, " +

@@ -59,7 +59,7 @@ func isJSON(lines []string) bool {
 }
 
 // acceptedForms reports which forms an Accept header admits. The specification requires both, but
-// clients that list one get that. Without the header any is accepted (RFC 9110, 12.5.1).
+// clients that list one form get it. Without the header, any form is accepted (RFC 9110, 12.5.1).
 func acceptedForms(lines []string) (json, events bool) {
 	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
 		return true, true

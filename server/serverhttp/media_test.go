@@ -21,7 +21,7 @@ func TestMediaTypes(t *testing.T) {
 	tests := []struct {
 		name   string
 		header string
-		values []string // nil: no header
+		values []string // nil for no header
 		status int
 	}{
 		{"JSON", "Content-Type", []string{"application/json"}, 200},
@@ -177,7 +177,7 @@ func openSessionAccepting(t *testing.T, ts *httptest.Server, accept string) *leg
 
 const toolsList = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// The same in a session. With only JSON a question uses the open GET stream.
+// The same holds in a session, where with only JSON a question uses the open GET stream.
 func TestAcceptOneTypeInSession(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	addWizard(srv)

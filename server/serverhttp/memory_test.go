@@ -183,8 +183,8 @@ func load(t *testing.T, url string, change func(i int)) (stop func()) {
 // maxSessionMemory limits a session without a connection.
 const maxSessionMemory = 4 << 10
 
-// Idle sessions, dropped without DELETE as by clients behind a proxy, are small, have no goroutine,
-// and leave nothing when expired.
+// Idle sessions, dropped without DELETE, as clients behind a proxy do, are small, have no
+// goroutine, and leave nothing when expired.
 func TestManyIdleSessions(t *testing.T) {
 	srv, _ := legacyServer(t, nil)
 	timeout := manySessionsTimeout

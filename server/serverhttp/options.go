@@ -27,30 +27,30 @@ const (
 	defaultSessionTimeout = 30 * time.Minute
 	defaultMaxSessions    = 10_000 // some tens of megabytes if idle
 	// minHandshakeBytes limits the memory for initialize of all sessions, handshakeBytes that of
-	// each: a session takes about 4 KiB with less than 1 of the client's.
+	// each: it takes about 4 KiB, of which less than 1 KiB is the client's.
 	minHandshakeBytes, handshakeBytes = 64 << 20, 6710
 	defaultMaxSessionRequests         = 64 // without a connection
 	// maxSessionBytes limits the events that a legacy session keeps for a resumption: minutes of
 	// notifications, or one picture. The oldest are dropped first.
 	maxSessionBytes = 1 << 20
 	// maxEventBytes is the limit for all sessions. One principal may use a quarter of it, anonymous
-	// clients the same share as of sessions.
+	// clients have the same share as of sessions.
 	maxEventBytes = 64 << 20
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that are not browsers, and
-// pages of the same origin. For each number 0 is the default; a negative one disables the limit, or
-// is an error of [New] if the field does not give it a meaning.
+// pages of the same origin. In number fields 0 means the default; a negative number is an error of
+// [New] unless the field documents its meaning.
 type Options struct {
 	// Authenticate identifies the sender of a request by its headers; it must not read the body.
-	// The principal binds sealed state, and lists are kept out of shared caches. An [*AuthError]
-	// chooses the refusal, any other error is 401. The server's observer gets the error's text,
-	// with credentials masked. Calls overlap. Nil: all clients are anonymous, and can use any
-	// flow's state.
+	// Sealed state is bound to the principal, and lists are kept out of shared caches. An
+	// [*AuthError] chooses the refusal, any other error is 401. The server's observer gets the
+	// error's text, with credentials masked. Calls overlap. If nil, all clients are anonymous, and
+	// can use any flow's state.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
 	// Authority replaces Authenticate if permissions depend on credentials: it returns scopes and
 	// values for handlers, and makes the challenge for missing scopes. [New] fails if both are set.
-	// Nil: requests have no scopes.
+	// If nil, requests have no scopes.
 	Authority Authority
 
 	// AllowedOrigins are the other origins whose web pages may use the endpoint, spelled as by
@@ -70,23 +70,23 @@ type Options struct {
 	AllowedHosts []string
 
 	Limits Limits
-	// ReadTimeout limits the arrival of a body; it may take an eighth more. 0: 30 s, negative: no
-	// limit but that of the [http.Server].
+	// ReadTimeout limits the arrival of a body; it may take an eighth more. 0 means 30 s; a
+	// negative value, no limit but the [http.Server]'s.
 	ReadTimeout time.Duration
 
 	// Replicas lets any replica accept the requests of legacy sessions and forward them to the
-	// owner; see "Several replicas" above. Nil: other replicas answer 404.
+	// owner; see "Several replicas" above. If nil, other replicas answer 404.
 	Replicas *replicas.Options
 	// OwnerOf returns the token of the only replica that can serve a request of revision 2026-07-28
-	// with a requestState, such as a gateway's, whose calls live in one process; empty: any can.
+	// with a requestState, such as a gateway's, whose calls live in one process; or "" if any can.
 	// [Handler.OwnerToken] makes tokens. The serving replica checks the state. The principal is
-	// that of Authenticate. Calls overlap. Nil: any replica serves such requests.
+	// that of Authenticate. Calls overlap. If nil, any replica serves such requests.
 	OwnerOf func(ctx context.Context, p protocol.Principal, requestState string) string
 
 	// StatelessLegacy serves legacy clients without sessions, so that any replica can serve any
 	// request. Notifications outside of a request are dropped, and handlers that ask are refused.
 	StatelessLegacy bool
-	// SessionTimeout ends sessions without requests or streams. 0: 30 minutes, negative: never.
+	// SessionTimeout ends idle sessions without streams. 0 means 30 minutes; negative, never.
 	SessionTimeout time.Duration
 
 	tuning tuning
@@ -97,23 +97,23 @@ type tuning struct { // set by tests; 0 is the constant
 	bytesPerSession, allBytes int64
 }
 
-// Limits bound client input and the resources of legacy sessions. For each number 0 is the default;
-// a negative one is an error of [New] if the field does not give it a meaning.
+// Limits bound client input and the resources of legacy sessions. In number fields 0 means the
+// default; a negative number is an error of [New] unless the field documents its meaning.
 type Limits struct {
-	// BodyBytes is the largest body, 0: 16 MiB, negative: 2 GiB less one, the limit of messages.
+	// BodyBytes limits a body. 0 means 16 MiB; negative, 2 GiB less one, the limit of messages.
 	BodyBytes int64
-	// Sessions limits open legacy sessions, 0: 10,000. Another one evicts the session that has been
-	// idle longest, at least a minute, if possible of the same principal; its client opens a new
-	// one, as after Options.SessionTimeout. If none is idle, the new session is refused with 503.
-	// All sessions' memory for initialize is limited likewise: 64 MiB, or if larger 6.5 KiB each.
+	// Sessions limits open legacy sessions; 0 means 10,000. One more evicts the session that has
+	// been idle longest, at least a minute, if possible of the same principal; its client opens a
+	// new one, as after Options.SessionTimeout. If none is idle, the new session is refused with
+	// 503. The memory of initialize is limited likewise: 64 MiB, or 6.5 KiB each if larger.
 	Sessions int
-	// SessionsPerPrincipal limits the open legacy sessions of an authenticated principal. Another
-	// one evicts one of its own, or is refused with 503. 0: a quarter of Sessions, at least one,
-	// negative: no limit. A gateway that is one principal for many users may need more. Anonymous
-	// clients share all sessions if Authenticate is nil, otherwise all but a quarter.
+	// SessionsPerPrincipal limits the open legacy sessions of an authenticated principal. One more
+	// evicts another of its own, or is refused with 503. 0 means a quarter of Sessions, at least
+	// one; negative, no limit. A gateway that is one principal for many users may need more.
+	// Anonymous clients share all sessions if Authenticate is nil, otherwise all but a quarter.
 	SessionsPerPrincipal int
-	// RequestsPerSession limits the running requests of a legacy session, 0: 64. More are refused
-	// with 429. It excludes calls that wait, see [roundtrip.Limits].WaitingPerPrincipal.
+	// RequestsPerSession limits the running requests of a legacy session; 0 means 64. More are
+	// refused with 429. Calls that wait do not count, see [roundtrip.Limits].WaitingPerPrincipal.
 	RequestsPerSession int
 }
 

@@ -53,14 +53,14 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 }
 
 // mayBeRebound reports whether a same-origin page may have rebound its name to a private address.
-// Such a page has a name, not an address, and for lack of a certificate no https.
+// Such a page has a name, not an address, and no https, because it lacks a certificate.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
 	_, noAddress := netip.ParseAddr(host.host)
 	return !h.hosts[host.host] && noAddress != nil && !host.isLoopback() &&
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
-// sharesOrigin reports whether origin and host are one origin, or both this machine.
+// sharesOrigin reports whether origin and host are one origin, or both are this machine.
 func sharesOrigin(origin string, host authority) bool {
 	from, ok := parseOrigin(origin)
 	if !ok || from.defaultPort() == "" || host.host == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestSource checks requests from pages and others. local is the connection's address.
+// TestSource checks requests from pages and other clients. local is the connection's address.
 func TestSource(t *testing.T) {
 	const loopback, lan = "127.0.0.1:8080", "192.0.2.1:8080"
 	none := &serverhttp.Options{}
@@ -126,8 +126,8 @@ type elsewhereConn struct {
 
 func (c elsewhereConn) LocalAddr() net.Addr { return c.local }
 
-// A page that has rebound its name looks like one of the same origin. Genuine sites have https, an
-// address, or an entry in AllowedHosts.
+// A page that has rebound its name looks like a page of the same origin. Genuine sites have https,
+// an address, or an entry in AllowedHosts.
 func TestRebindingOfPrivateAddresses(t *testing.T) {
 	none, hosts := &serverhttp.Options{},
 		&serverhttp.Options{AllowedHosts: []string{"mcp.corp.example"}}

@@ -48,7 +48,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	return ts, text
 }
 
-// fallible are places outside handlers that panic with a value, and requests that reach them.
+// fallible returns places outside handlers that panic with value, and requests that reach them.
 func fallible(value any) []panicCase {
 	observer := observerFunc(func(event.Event) { panic(value) })
 	fall := before(func(_ context.Context, r *server.Request) error {

@@ -51,8 +51,7 @@ func (o *refusals) take() []event.RequestRefused {
 // errRevoked is an error of an authentication hook.
 var errRevoked = errors.New("the key is revoked")
 
-// observed returns an endpoint with small limits, its observer, and the count of requests in
-// middleware.
+// observed returns an endpoint with small limits, its observer, and the requests in middleware.
 func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.Handler) {
 	seen := &refusals{}
 	var passed atomic.Int32
@@ -97,7 +96,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 	return c, seen, func() int { return int(passed.Swap(0)) }, h
 }
 
-// Each refusal before middleware is reported once, with the reason and advice; others are not.
+// Only refusals before middleware are reported, each once, with the reason and advice.
 func TestRefusalsAreObserved(t *testing.T) {
 	c, seen, passed, h := observed(t)
 	modern := func(change ...string) []string {
@@ -116,7 +115,7 @@ func TestRefusalsAreObserved(t *testing.T) {
 		name, method, body string
 		change             []string
 		status             int
-		want               refused // no reason: not refused by the transport
+		want               refused // without a reason if the transport serves it
 	}{
 		{"served", "POST", listed, modern(), 200, refused{}},
 		{"refused by the server", "POST", listed, modern("Mcp-Method", "x"), 400, refused{}},
@@ -276,7 +275,7 @@ func TestObserverPanics(t *testing.T) {
 	wantStatus(t, "the answer", do(t, ts, "PUT", headers("", ""), ""), 405)
 }
 
-// Refusing a request allocates little beside its headers.
+// Refusing a request allocates little besides its headers.
 func TestRefusalIsCheap(t *testing.T) {
 	const size, most = 512 << 10, 64 << 10
 	var words strings.Builder

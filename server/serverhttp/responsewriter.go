@@ -58,12 +58,12 @@ type responseWriter struct {
 	streaming      bool
 	ended          bool
 	err            error       // write error, after which nothing is written
-	onWritten      func()      // called when the response is out; may be nil
+	onWritten      func()      // called when the response is written; may be nil
 	keepAliveTimer *time.Timer // for the next comment on a stream; may be nil
 }
 
-// Notify sends a notification. The first one turns the response into a stream. It blocks at most
-// for the write timeout.
+// Notify sends a notification. The first notification turns the response into a stream. It blocks
+// at most for the write timeout.
 func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
@@ -79,7 +79,7 @@ func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) 
 	case rw.err != nil:
 		return rw.err
 	case rw.jsonOnly:
-		return nil // like a transport that cannot carry it
+		return nil // as if the transport had no notifications
 	}
 	buf := rw.takeBuffer()
 	defer rw.putBuffer(buf)
@@ -316,7 +316,7 @@ func (rw *responseWriter) writeFault(f *fault) {
 const maxDropped = 64 << 20
 
 // abandonClient ends the response after a disconnect. The deadline keeps net/http from completing
-// it, because a client that closed only its sending direction would take that for the response.
+// it: a client that closed only its sending direction would take it for complete.
 func (rw *responseWriter) abandonClient() {
 	rw.mu.Lock()
 	defer rw.mu.Unlock()
@@ -367,7 +367,7 @@ var (
 // so that it is copied only once (see [rpc.BufferLender]). One goroutine uses it.
 type loan struct {
 	id   protocol.ID // of the request
-	lent *[]byte     // nil: no loan
+	lent *[]byte     // nil if there is no loan
 	head int         // length before the result
 }
 
@@ -380,7 +380,7 @@ func (c *call) Lend() []byte {
 	return c.lendBuffer(&c.text)
 }
 
-// usualReply fits most legacy responses. They stay in the event log, so it is small.
+// usualReply fits most legacy responses. They stay in the event log, so the size is small.
 const usualReply = 384
 
 func (l *loan) lendBuffer(buf *[]byte) []byte {

@@ -38,8 +38,8 @@ func (k *kept) keep(ctx context.Context, values ...json.RawMessage) {
 	}
 }
 
-// lending returns a server whose tool ends a loan in every way: with results of any size, one that
-// cannot be encoded, an error, a panic, and notifications during the write.
+// lending returns a server whose tool ends a loan in every way: with results of any size, a result
+// that cannot be encoded, an error, a panic, and notifications during the write.
 func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	srv, err := server.New(nil)
 	noError(t, err)
@@ -70,7 +70,7 @@ func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	return srv
 }
 
-// Concurrent responses do not share bytes, and what handlers keep does not change.
+// Concurrent responses do not share bytes, and data kept by handlers does not change.
 func TestLend(t *testing.T) {
 	var k kept
 	var background, clients sync.WaitGroup

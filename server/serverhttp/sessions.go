@@ -94,7 +94,7 @@ func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.
 type eviction struct {
 	session *session
 	idle    time.Duration
-	limit   quota.Limit // the exceeded one
+	limit   quota.Limit // the exceeded limit
 }
 
 // reserveRoom reserves room for a session of p. The caller must end the evicted sessions.
@@ -120,7 +120,7 @@ func (t *sessionTable) reserveRoom(p protocol.Principal,
 	}
 }
 
-// takeRoomLocked counts a session of p, or returns the limit it would exceed and its option.
+// takeRoomLocked counts a session of p, or returns the limit that it would exceed, with its option.
 func (t *sessionTable) takeRoomLocked(p protocol.Principal,
 	cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
@@ -141,7 +141,7 @@ func (t *sessionTable) giveReserved(p protocol.Principal, cost int64) {
 	t.giveRoomLocked(p, cost)
 }
 
-// giveRoomLocked returns the room of a session of p, with the last one also its queue.
+// giveRoomLocked gives back the room of a session of p, and with p's last session its queue.
 func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
@@ -150,7 +150,7 @@ func (t *sessionTable) giveRoomLocked(p protocol.Principal, cost int64) {
 	}
 }
 
-// oldestIdleLocked returns the session to evict, of p if its share is used up or one is idle.
+// oldestIdleLocked returns the session to evict: p's, if p's share is used up or p has an idle one.
 func (t *sessionTable) oldestIdleLocked(p protocol.Principal,
 	limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
@@ -286,7 +286,7 @@ func (t *sessionTable) cancelBegun(s *session, n int) {
 	}
 }
 
-// setWaiting sets whether a call waits for a person. One that resumes may exceed the limit.
+// setWaiting sets whether a call waits for a person. A call that resumes may exceed the limit.
 func (t *sessionTable) setWaiting(c *call, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

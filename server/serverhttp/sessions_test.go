@@ -284,7 +284,7 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 	}
 }
 
-// A failed initialize frees its room, and concurrent ones are counted before they are open.
+// A failed initialize frees its room, and concurrent sessions are counted before they are open.
 func TestRefusedSessionsTakeNoShare(t *testing.T) {
 	var broken atomic.Bool
 	fail := before(func(context.Context, *server.Request) error {
@@ -547,7 +547,7 @@ func TestNoPrincipalFillsTheSessionsForOthers(t *testing.T) {
 	}
 }
 
-// A principal's own events are dropped, not undelivered ones of others.
+// A principal's own events are dropped, but undelivered events of other principals stay.
 func TestNoPrincipalFillsTheEventsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tb := newTable(t, *serverhttp.Tune(&serverhttp.Options{Authenticate: byBearer},

@@ -17,13 +17,13 @@ type fault struct {
 	status        int
 	reason        event.RefusalReason
 	err           *protocol.Error // for the client
-	text          string          // the spelled err; empty: encode err
+	text          string          // the encoded err; may be empty
 	id            protocol.ID     // if readable
 	header, value string          // an additional header, if value is not empty
 
 	// The following is for the operator only.
-	cause     error              // nil: err says everything
-	principal protocol.Principal // who exceeded a limit
+	cause     error              // nil if err says everything
+	principal protocol.Principal // the principal that exceeded a limit
 }
 
 func badRequestFault(reason event.RefusalReason, format string, args ...any) *fault {
@@ -31,7 +31,7 @@ func badRequestFault(reason event.RefusalReason, format string, args ...any) *fa
 		err: protocol.Errorf(protocol.CodeInvalidRequest, format, args...)}
 }
 
-// busyFault is the fault for a client that should retry later. limit is the exceeded one, if any.
+// busyFault is the fault for a client that should retry later. limit is the exceeded limit, if any.
 func busyFault(status int, reason event.RefusalReason, limit quota.Limit,
 	retryAfter time.Duration, why string) *fault {
 	seconds := retrySeconds(retryAfter)
@@ -43,7 +43,7 @@ func retrySeconds(after time.Duration) string {
 	return strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10)
 }
 
-// statusOf returns the status of a JSON response, by which proxies and clients of the other era
+// statusOf returns the status of a JSON response. By it, proxies and clients of the other era
 // recognize requests of this protocol.
 func (h *Handler) statusOf(admitted *server.Admission, response *protocol.Response) int {
 	if response.Error == nil {

@@ -117,7 +117,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// A refusal before the first notification keeps its status, a later one is the last event.
+// A refusal before the first notification keeps its status, a later refusal is the last event.
 // Goroutines of a handler cannot write to a finished response.
 func TestStreamsAreDecidedLate(t *testing.T) {
 	type outcome = protocol.CallToolOutcome
@@ -151,7 +151,7 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 	for _, tt := range []struct {
 		name, tool, caps, more string
 		status                 int
-		events                 int // 0: JSON
+		events                 int // 0 for JSON
 		last                   string
 	}{
 		{"questions", "asks", `{"roots":{}}`, "", 200, 2, `"inputRequests":{"q":{"method":"roots/list"`},

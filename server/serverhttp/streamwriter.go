@@ -18,9 +18,9 @@ type streamWriter struct {
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
 	reader  replay.Reader
 	batch   bool  // write responses as an array
-	only    *call // the only call, whose response it sends as JSON; nil: several
+	only    *call // the only call, whose response it sends as JSON; nil if there are several
 	resumed bool  // it continues a stream
-	// closed when the server closes: flush what is queued, then end; may be nil
+	// closed when the server closes: send queued events, then end; may be nil
 	closing <-chan struct{}
 	last    bool // closing was closed
 }
@@ -130,8 +130,8 @@ func (c *streamWriter) sendEvents(b replay.Batch) error {
 // codeSessionGone is for a lost session; these revisions do not define a code.
 const codeSessionGone = -32001
 
-// textSessionGone has the code and text that widely used clients compare; it has no id, like that
-// of the TypeScript SDK.
+// textSessionGone has the code and text that widely used clients compare; it has no id, like the
+// TypeScript SDK's.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
 // sessionGoneFault makes the client open another session (basic/transports, "Session Management").

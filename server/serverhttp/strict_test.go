@@ -17,12 +17,12 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// attacks are bodies that no client should send, by name, and what they get. In a body stand
+// attacks are bodies that no client should send, by name, and the responses. Bodies contain
 //
 //	$method $key $target $args $meta   JSON text, $meta without its braces
 type attacks struct {
-	status int    // anyAnswer: the handler decides
-	code   int64  // 0: a result
+	status int    // anyAnswer if the handler decides
+	code   int64  // 0 for a result
 	id     string // the id in the response
 	bodies map[string]string
 }

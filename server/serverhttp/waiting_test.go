@@ -92,7 +92,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 	}
 }
 
-// A call that begins to wait during a shutdown is ended; a working one is waited for.
+// A call that begins to wait during a shutdown is ended; a working call is waited for.
 func TestShutdownWaitsForWork(t *testing.T) {
 	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
 	for _, tool := range []string{"work", "work, then ask"} {
@@ -207,7 +207,7 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 	}
 }
 
-// An asked is a response that records when a question has been written.
+// The type asked is a response that records when a question has been written.
 type asked struct {
 	header http.Header
 	seen   chan struct{}
@@ -235,8 +235,8 @@ func wait(ctx context.Context, h http.Handler, session string, body []byte, left
 	<-w.seen
 }
 
-// Limits of a waiting call without its client. Its stack takes 8 KiB. Some keep 16 KiB, as the
-// collector borrows the stack of an allocating goroutine. See internal/design/cost.md.
+// Limits of a waiting call without its client. Its stack takes 8 KiB. Some calls keep 16 KiB, as
+// the collector borrows the stack of an allocating goroutine. See internal/design/cost.md.
 const (
 	maxWaitObjects = 8 << 10
 	maxWaitStack   = 12 << 10 // allocated in spans of 32 KiB, shared with others
@@ -251,7 +251,7 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 	}
 }
 
-// recommendedMiddleware returns options with all of it and a discarded log.
+// recommendedMiddleware returns options with all recommended middleware and a discarded log.
 func recommendedMiddleware(t *testing.T) *server.Options {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
 		zapcore.AddSync(io.Discard), zap.InfoLevel)
@@ -298,7 +298,7 @@ func waitAlone(ctx context.Context, h http.Handler, session string, body []byte)
 	left.Wait()
 }
 
-// A waiting call holds only what its handler got of the body, and nothing of its client.
+// A waiting call holds only the part of the body that its handler got, and nothing of its client.
 func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	const calls, padding = 16, 128 << 10 // read in pieces
 	for _, tool := range askingTools {

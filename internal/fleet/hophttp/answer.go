@@ -25,8 +25,8 @@ type Delivery struct {
 	request   *http.Request
 	owner     Owner
 	body      []byte
-	uncertain bool            // the owner may have taken it
-	response  *answerResponse // of the owner; nil: there is none
+	uncertain bool            // the owner may have taken the answer
+	response  *answerResponse // of the owner; nil if there is none
 }
 
 // A ForwardFunc sends a request to its owner once, as [Forwarder.Forward] does.
@@ -39,7 +39,7 @@ func NewDelivery(forward ForwardFunc, r *http.Request, owner Owner, body []byte)
 		request: r.Clone(context.WithoutCancel(r.Context()))}
 }
 
-// Size returns roughly how many bytes it keeps.
+// Size returns the approximate number of bytes that the delivery keeps.
 func (d *Delivery) Size() int {
 	size := len(d.body) + len(d.request.RequestURI)
 	for name, values := range d.request.Header {
@@ -50,7 +50,7 @@ func (d *Delivery) Size() int {
 	return size
 }
 
-// WriteResponse writes the owner's response after Send, or returns false without one.
+// WriteResponse writes the owner's response, if Send got one, and reports whether it did.
 func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 	if d.response != nil {
 		d.response.writeTo(w)
@@ -59,7 +59,7 @@ func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
 }
 
 // Send sends the answer until the owner has taken or refused it, is certainly gone, or ctx ends.
-// The first retry is immediate: the owner may be ending, and the client can still be told.
+// The first retry is immediate: the owner may be shutting down, and the client is still waiting.
 func (d *Delivery) Send(ctx context.Context) error {
 	for pause := time.Duration(0); ; pause = failureLife {
 		again, err := d.sendProven(ctx)
@@ -108,7 +108,7 @@ func (w *answerResponse) WriteHeader(status int) {
 	}
 }
 
-// Write drops what is too long.
+// Write drops bytes above maxAnswerResponse.
 func (w *answerResponse) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, p[:min(len(p), maxAnswerResponse-len(w.body))]...)

@@ -24,7 +24,7 @@ import (
 
 const reply = `{"jsonrpc":"2.0","id":3,"result":{"action":"accept"}}`
 
-// An answered owner takes answers, with failures on their way.
+// The type answered is an owner that takes answers, with failures on the way there.
 type answered struct {
 	owner     *httptest.Server   // behind a proxy
 	forwarder *hophttp.Forwarder // of another replica
@@ -74,8 +74,8 @@ func startAnswered(t *testing.T) *answered {
 	return s
 }
 
-// deliver sends an answer whose client is gone until the owner has it, or cannot. status 0: no
-// response.
+// deliver sends a disconnected client's answer until the owner has it or never can. status is 0 if
+// there is no response.
 func (s *answered) deliver(t *testing.T) (status int, body string, err error) {
 	t.Helper()
 	client, leave := context.WithCancel(t.Context())
@@ -111,12 +111,12 @@ func TestAnswersReachTheirOwner(t *testing.T) {
 			})
 		}
 	}
-	silent, _ := net.Pipe() // connected, and nobody reads
+	silent, _ := net.Pipe() // a connection that nobody reads
 	for _, test := range []struct {
 		name   string
 		spoil  func(*answered)
 		served int32 // how often the owner's handler was called
-		status int   // 0: there is no response
+		status int   // 0 if there is no response
 		fails  string
 	}{
 		{"is taken", func(*answered) {}, 1, http.StatusAccepted, ""},

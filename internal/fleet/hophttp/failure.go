@@ -15,20 +15,20 @@ import (
 
 // A failure is why the owner of a session did not respond to a request.
 type failure struct {
-	// ForwardGone: the owner surely did not receive the request, and cannot; ForwardUnreachable: it
-	// did not, and may be alive; ForwardUnknown: it may have received it.
+	// ForwardGone means that the owner did not and will not receive the request;
+	// ForwardUnreachable, that it did not, but may be alive; ForwardUnknown, that it may have.
 	outcome event.ForwardOutcome
 	err     error
-	dead    bool // the owner cannot be alive; other failures may pass
+	dead    bool // the owner cannot be alive; other failures may be temporary
 	silent  bool // nothing came from its address in time
-	stale   bool // it did not serve the request, and may with another ticket
+	stale   bool // the owner refused the ticket, but may accept another one
 }
 
 func newFailure(outcome event.ForwardOutcome, err error) *failure {
 	return &failure{outcome: outcome, err: err, silent: failureOf(err).silent}
 }
 
-// IsDead reports whether the owner cannot be alive, by the error of a hop.
+// IsDead reports whether a hop's error proves that the owner is dead.
 func IsDead(err error) bool { return failureOf(err).dead }
 
 // failureOf returns the failure that err wraps, or an empty one.
@@ -68,8 +68,8 @@ var (
 	errOther  = errors.New("the address has another process")
 )
 
-// newConnectFailure returns the failure to connect to an owner, which is dead only if its address
-// refuses connections, has another process, or belongs to no replica: answers must not be lost.
+// newConnectFailure returns the failure to connect to an owner. To lose no answers, it is dead only
+// if its address refuses connections, has another process, or belongs to no replica.
 func newConnectFailure(err error) *failure {
 	f := newFailure(words.ForwardGone, err)
 	dns, isDNS := errors.AsType[*net.DNSError](err)

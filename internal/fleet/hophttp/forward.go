@@ -17,13 +17,13 @@ import (
 )
 
 // Forward sends r, with body instead of its own, to the owner of its session, and copies the
-// response to w. If the event has no status nothing was written to w. broken means that the client
+// response to w. If the event has no status, nothing was written to w. broken means that the client
 // has a partial response: the handler must panic with [http.ErrAbortHandler] to make that visible.
 //
-// The URL is the owner's with the query of r. Headers and Host are those of r, by which the owner
-// authenticates; HeaderSession must be among them, once. It ends with the context of r, or if
-// nothing comes from the owner for half a minute. patience, unless 0, is for repeatable requests:
-// they end if the owner shows no sign of life for that long at first.
+// The URL is the owner's with the query of r. Headers and Host are those of r, because the owner
+// authenticates by them; HeaderSession must be among them, once. Forward ends with the context of
+// r, or if nothing comes from the owner for half a minute. A patience above 0, for repeatable
+// requests, ends Forward if the owner shows no sign of life for that long at the start.
 //
 // The request is sent once, and a second time only if the owner refused the ticket and so did not
 // serve it, or if a GET, which has no effects, got no response.
@@ -50,7 +50,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, owner Owner,
 }
 
 // sendProven sends a request to a proven owner and reads the head of the response, whose body must
-// be closed. The error is a failure, or ctx's cause. until, unless zero, is for a sign of life.
+// be closed. Errors are *failure or ctx's cause. until, if set, is the deadline for a sign of life.
 func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until time.Time) (
 	*http.Response, error) {
 	proving, cancel := r.Context(), func() {}
@@ -66,7 +66,7 @@ func (f *Forwarder) sendProven(r *http.Request, owner Owner, body []byte, until 
 	flight := f.watchFlight(r.Context(), p.peer, until)
 	connected := false // a connection was ready to be written to
 	u := *p.url
-	u.RawQuery, u.ForceQuery = r.URL.RawQuery, false // a hook may authenticate by it
+	u.RawQuery, u.ForceQuery = r.URL.RawQuery, false // a hook may authenticate by the query
 	sent, err := http.NewRequestWithContext(httptrace.WithClientTrace(flight.ctx,
 		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}),
 		r.Method, u.String(), bytes.NewReader(body))
@@ -97,7 +97,7 @@ var headersOfConnection = [...]string{"Connection", "Proxy-Connection", "Keep-Al
 	"Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 // outgoingHeader returns the headers to send: those received, which the owner authenticates by. The
-// client cannot remove any by Connection, and those of proxies are kept.
+// client cannot remove any with Connection, and proxies' headers are kept.
 func outgoingHeader(arrived http.Header) http.Header {
 	header := arrived.Clone()
 	for _, key := range headersOfConnection {
@@ -106,7 +106,7 @@ func outgoingHeader(arrived http.Header) http.Header {
 	for _, key := range [...]string{"Expect", headerChallenge, headerProof, headerReply} {
 		delete(header, key)
 	}
-	// By these names net/http would consider any request repeatable.
+	// A request with one of these headers counts as repeatable in net/http.
 	for _, key := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := header[key]; ok {
 			delete(header, key)
@@ -114,13 +114,13 @@ func outgoingHeader(arrived http.Header) http.Header {
 		}
 	}
 	if _, ok := header["User-Agent"]; !ok {
-		header["User-Agent"] = []string{""} // not that of net/http
+		header["User-Agent"] = []string{""} // without the default of net/http
 	}
 	return header
 }
 
-// checkReply returns nil for the owner's response, or if a handler before it refuses the
-// credentials (401, 403). Other answers of the host may be temporary and must not end retries.
+// checkReply returns nil for the owner's response, and if a handler in front of it refuses the
+// credentials (401, 403). Other answers of its host may be temporary, and must not end retries.
 func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	reply, ok := f.codec.Open(KindReply, response.Header.Get(headerReply))
 	switch delete(response.Header, headerReply); {
@@ -141,8 +141,8 @@ func (f *Forwarder) checkReply(response *http.Response, hop string) error {
 	return newFailure(words.ForwardGone, errors.New("it refused the request"))
 }
 
-// noteFailure returns the failure of a request and drops its proof. connected: it may have been
-// sent. If not, or for a GET, which has no effects, it returns the cause of its context.
+// noteFailure returns a request's failure and drops its proof. connected means that the request may
+// have been sent. If not, or for a GET, it returns the cause of a context that has ended.
 func (f *Forwarder) noteFailure(sent *http.Request, p *proof, connected bool, err error) error {
 	ctx := sent.Context()
 	switch {
@@ -175,7 +175,7 @@ func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	if response.ContentLength >= 0 {
 		size = min(size, response.ContentLength)
 	} else {
-		flush = http.NewResponseController(w).Flush // pieces come as they are made
+		flush = http.NewResponseController(w).Flush // send pieces as they are made
 		if response.Header.Get("Content-Type") == "text/event-stream" {
 			size = streamBuffer
 		}

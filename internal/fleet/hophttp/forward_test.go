@@ -25,7 +25,7 @@ func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
 			var served atomic.Int32
 			p := startPair(t, func(http.ResponseWriter, *http.Request) {
 				if served.Add(1) == 1 {
-					panic(http.ErrAbortHandler) // done, and then it dies
+					panic(http.ErrAbortHandler) // the work is done, then the owner dies
 				}
 			})
 			status, body := p.send(t, "POST", header, "1")
@@ -37,7 +37,7 @@ func TestARequestWithAnIdempotencyKeyIsServedOnce(t *testing.T) {
 	}
 }
 
-// A givenUp is a context whose error is not that of a disconnected client.
+// The type givenUp is a context whose error is not that of a disconnected client.
 type givenUp struct {
 	context.Context
 	end chan struct{}
@@ -127,7 +127,7 @@ func TestHeadersBetweenReplicasAreNotThoseOfClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen.Store(nil)
 			r := newRequest(t, "POST", p.other.URL, p.id, ping)
-			for i := 0; i+1 < len(header); i += 2 { // as they are spelled
+			for i := 0; i+1 < len(header); i += 2 { // as spelled
 				r.Header[header[i]] = append(r.Header[header[i]], header[i+1])
 			}
 			if status, body := send(t, p.other, r); status != 200 || body != ping {
@@ -280,7 +280,7 @@ func TestHeadersOfOneConnectionStayThere(t *testing.T) {
 		"Proxy-Authorization", "Proxy-Authenticate", "Upgrade", "Expect"} {
 		r := newRequest(t, "POST", p.other.URL, p.id, ping, name,
 			map[string]string{"Te": "trailers", "Expect": "100-continue"}[name])
-		r.Header["User-Agent"] = []string{""} // which says that there is none
+		r.Header["User-Agent"] = []string{""} // sends no User-Agent
 		response, err := p.other.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)

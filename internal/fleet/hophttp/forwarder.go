@@ -25,7 +25,7 @@ const (
 
 const (
 	dialTimeout = 2 * time.Second // replicas are near each other
-	// idleTimeout is shorter than that of servers: few requests meet a closing connection.
+	// idleTimeout is below servers' timeouts, so that few requests meet a closing connection.
 	idleTimeout = 15 * time.Second
 	maxIdle     = 128  // connections to one owner
 	maxOwners   = 1024 // remembered
@@ -45,8 +45,8 @@ type Forwarder struct {
 	peers *recent.Map[Owner, *peer]
 }
 
-// New returns the forwarder of a process that starts now, nil if nothing is forwarded: without
-// options, a shared key or Locate. It fails for an invalid name.
+// New returns the forwarder of a process that starts now, or nil without options, a shared key or
+// Locate, since nothing is forwarded then. It fails for an invalid name.
 func New(o *replicas.Options) (*Forwarder, error) {
 	if o == nil {
 		return nil, nil
@@ -73,7 +73,7 @@ func New(o *replicas.Options) (*Forwarder, error) {
 // Self returns this run of this replica.
 func (f *Forwarder) Self() Owner { return f.self }
 
-// SetDraining lets proofs say that this replica ends soon: its address may leave the directory.
+// SetDraining makes proofs say that this replica ends soon and may leave the directory.
 func (f *Forwarder) SetDraining() { f.draining.Store(true) }
 
 // CloseIdle closes idle connections.

@@ -55,16 +55,16 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// A pair is an owner and another replica before it.
+// A pair is an owner and another replica in front of it.
 type pair struct {
 	a            *hophttp.Forwarder
 	owner, other *httptest.Server
-	passes       http.Handler // what other serves
+	passes       http.Handler // the handler of other
 	id           string       // of a session
 	outcomes     outcomes     // of hops
 }
 
-// startPair starts an owner whose sessions next serves, and another replica before it.
+// startPair starts an owner, with next as handler, and another replica in front of it.
 func startPair(t testing.TB, next http.HandlerFunc) *pair {
 	t.Helper()
 	return startPairBehind(t, next, func(_ *hophttp.Forwarder, h http.Handler) http.Handler {
@@ -72,7 +72,7 @@ func startPair(t testing.TB, next http.HandlerFunc) *pair {
 	})
 }
 
-// startPairBehind adds a front to the owner.
+// startPairBehind is startPair with front around the owner's handler.
 func startPairBehind(t testing.TB, next http.HandlerFunc,
 	front func(*hophttp.Forwarder, http.Handler) http.Handler) *pair {
 	t.Helper()
@@ -88,7 +88,7 @@ func (p *pair) send(t testing.TB, method string, header ...string) (status int, 
 	return send(t, p.other, newRequest(t, method, p.other.URL, p.id, ping, header...))
 }
 
-// wantUnknown wants the response for an unknown outcome.
+// wantUnknown requires the response for an unknown outcome.
 func wantUnknown(t testing.TB, status int, body string) {
 	t.Helper()
 	if status != http.StatusBadGateway || !strings.Contains(body, "outcome unknown") {
@@ -96,8 +96,7 @@ func wantUnknown(t testing.TB, status int, body string) {
 	}
 }
 
-// route serves sessions of f by next and forwards others, as server/serverhttp does, reporting to
-// o.
+// route serves sessions of f with next and forwards others, reporting to o, like server/serverhttp.
 func route(f *hophttp.Forwarder, next http.Handler, o ...*outcomes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.AnswerChallenge(w, r) {
@@ -146,7 +145,7 @@ func writeFailure(w http.ResponseWriter, outcome event.ForwardOutcome) {
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
-// newRequest returns a request for a session. header are names and values.
+// newRequest returns a request for a session. header has names and values in turn.
 func newRequest(t testing.TB, method, url, id, body string, header ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -19,25 +19,25 @@ const (
 	// proofUse is how long a proof is used; the rest of TicketLife is for the way to the owner.
 	proofUse     = 20 * time.Second
 	proofTimeout = 3 * time.Second // of the whole exchange with an owner
-	// attemptTimeout limits waiting for the exchange. It only passes if Locate ignores its context.
+	// attemptTimeout limits the whole exchange. It expires only if Locate ignores its context.
 	attemptTimeout = proofTimeout + time.Second
-	// failureLife is how long a failure to reach an owner is reused, for one attempt a second.
+	// failureLife is how long a failure to reach an owner is reused: one attempt a second.
 	failureLife = time.Second
-	addressLife = time.Minute // of an owner, after something came from there
+	addressLife = time.Minute // how long an owner's address is used after a sign of life
 )
 
 // A peer is what a forwarder knows of one owner. Forwarder.mu guards it.
 type peer struct {
 	owner   Owner
 	last    *proof        // the last success, or nil
-	failed  error         // of the last attempt; nil: last is valid
+	failed  error         // of the last attempt; nil if last is valid
 	until   time.Time     // when last or failed expires
-	heard   time.Time     // when something came from the owner last
+	heard   time.Time     // when something last came from the owner
 	proven  time.Time     // when the last answered challenge was sent
 	attempt chan struct{} // closed when the running attempt ends, or nil
 }
 
-// A proof is where an owner has proved itself, with its ticket.
+// A proof is the address where an owner has proved itself, and its ticket.
 type proof struct {
 	peer     *peer
 	url      *url.URL
@@ -47,7 +47,7 @@ type proof struct {
 
 // findProof returns a proof of an owner. Callers share one attempt, and its failure for
 // failureLife. After a failure only the caller that starts the next attempt waits for it, so that
-// requests for a dead owner do not pile up. The error is a failure, or the cause of ctx.
+// requests for a dead owner do not pile up. A non-nil error is a *failure or the cause of ctx.
 func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) {
 	for {
 		f.mu.Lock()
@@ -56,7 +56,7 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 			p = &peer{owner: owner}
 			f.peers.Put(owner, p)
 		}
-		fresh := time.Since(p.until) < attemptTimeout // an old failure says nothing of today
+		fresh := time.Since(p.until) < attemptTimeout // old failures do not count
 		if time.Now().Before(p.until) || p.attempt != nil && p.failed != nil && fresh {
 			defer f.mu.Unlock()
 			return p.last, p.failed
@@ -80,14 +80,14 @@ func (f *Forwarder) findProof(ctx context.Context, owner Owner) (*proof, error) 
 func (f *Forwarder) failAttempt(p *peer, attempt chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.attempt == attempt { // it has not ended just now
+	if p.attempt == attempt { // the attempt has not ended just now
 		p.failed = newFailure(words.ForwardUnreachable,
 			errors.New("the attempt to locate the replica does not end"))
 		p.until = time.Now()
 	}
 }
 
-// beginAttemptLocked starts an attempt unless one is running, in no caller's context.
+// beginAttemptLocked starts an attempt unless one is running, independent of callers' contexts.
 func (f *Forwarder) beginAttemptLocked(p *peer) {
 	if p.attempt == nil {
 		p.attempt = make(chan struct{})
@@ -118,7 +118,7 @@ func (f *Forwarder) dropProof(used *proof, failed error) {
 	defer f.mu.Unlock()
 	p := used.peer
 	if p.last != used || p.failed != nil {
-		return // another has come meanwhile, or has not
+		return // already replaced, or already failed
 	}
 	p.failed, p.until = failed, time.Time{}
 	if failed != nil {
@@ -127,7 +127,7 @@ func (f *Forwarder) dropProof(used *proof, failed error) {
 }
 
 // findURL returns the address of an owner. A draining owner, or one about to drain, may be missing
-// from the directory: then the last proven address is used, as while requests are in flight.
+// from the directory: the last proven address is used then, and also soon after a sign of life.
 func (f *Forwarder) findURL(ctx context.Context, p *peer) (*url.URL, error) {
 	f.mu.Lock()
 	last, recent := p.last, time.Since(p.heard) < addressLife
@@ -165,7 +165,7 @@ func (f *Forwarder) callLocate(ctx context.Context, name string) (u *url.URL, er
 	return u, nil
 }
 
-// proveOwner challenges the owner, without any data of clients. The error is a failure.
+// proveOwner challenges the owner, without sending client data. A non-nil error is a *failure.
 func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	at, err := f.findURL(ctx, p)
 	if err != nil {
@@ -180,7 +180,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	}
 	r.Header[headerChallenge] = []string{
 		f.codec.Seal(KindChallenge, p.owner.Name, p.owner.Start, nonce)}
-	// The transport then retries if the owner closes the idle connection. Nil: not sent.
+	// With this, the transport retries if the owner closes the idle connection. Nil is not sent.
 	r.Header["Idempotency-Key"] = nil
 	response, err := f.transport.RoundTrip(r)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	response.Body.Close()
 	fields, ok := f.codec.Open(KindProof, response.Header.Get(headerProof))
 	if !ok || fields[0] != nonce {
-		f.transport.CloseIdleConnections() // the next request must not find this process there
+		f.transport.CloseIdleConnections() // the next request must not reach this process
 		err = fmt.Errorf("the process at the owner's address, which answered with status %d, "+
 			"does not prove to be the owner", response.StatusCode)
 		if answersForOthers(response.StatusCode) {
@@ -201,7 +201,7 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
 }
 
-// answersForOthers reports whether a proxy before the owner may send this status.
+// answersForOthers reports whether a proxy in front of the owner may send this status.
 func answersForOthers(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,

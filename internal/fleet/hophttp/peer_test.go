@@ -57,7 +57,7 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 				}
 				time.Sleep(time.Second) // in the bubble: another attempt is due
 				var wg sync.WaitGroup
-				wg.Go(func() { _ = forwardTo(f, owner) }) // waits for it
+				wg.Go(func() { _ = forwardTo(f, owner) }) // waits for that attempt
 				synctest.Wait()
 				began = time.Now()
 				for range 10_000 {
@@ -217,7 +217,7 @@ func TestAReplyFitsOneHop(t *testing.T) {
 	p.outcomes.want(t, words.ForwardUnknown)
 }
 
-// A ticket is used for less time than its owner accepts it, then renewed, or when refused.
+// A ticket is renewed before its owner stops accepting it, or when the owner refuses it.
 func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newForwarder(t, "a")
@@ -225,7 +225,7 @@ func TestTicketsAreUsedForTwentySeconds(t *testing.T) {
 		owned := route(a, ok)
 		var challenges int
 		var delay time.Duration // of hops on their way
-		var refuses bool        // the next ticket
+		var refuses bool        // the owner refuses the next ticket
 		owner := servertest.ServePipe(t, http.HandlerFunc(func(
 			w http.ResponseWriter, r *http.Request,
 		) {

@@ -10,7 +10,7 @@ import (
 // TicketLife is how long an owner accepts its ticket and remembers served hops.
 const TicketLife = 30 * time.Second
 
-// newTicket returns a ticket: this owner's start number and the time since. Only it reads this.
+// newTicket returns a ticket, which only this owner reads: its start number and the time since.
 func (f *Forwarder) newTicket() string {
 	age := uint64(time.Since(f.began))
 	return string(binary.BigEndian.AppendUint64([]byte(f.self.Start), age))
@@ -27,8 +27,8 @@ func (f *Forwarder) readTicket(ticket string) (issued time.Duration, ok bool) {
 	return issued, 0 <= age && age < TicketLife
 }
 
-// AnswerChallenge answers another replica's challenge. It reports false if r is none. It precedes
-// authentication: only holders of the key can seal a challenge, and a proof tells others nothing.
+// AnswerChallenge answers another replica's challenge, or returns false for other requests. Call it
+// before authentication: only holders of the key can seal a challenge, and proofs reveal nothing.
 func (f *Forwarder) AnswerChallenge(w http.ResponseWriter, r *http.Request) bool {
 	tokens := r.Header[headerChallenge]
 	delete(r.Header, headerChallenge)
@@ -76,9 +76,8 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 // A Received is a request forwarded by another replica.
 type Received struct{ body string }
 
-// Receive removes the replicas' headers from r, and returns the forwarded request, nil for a
-// client's. refused: r must not be served, a response has been sent. RemoteAddr of r becomes the
-// client's.
+// Receive removes the replicas' headers from r and returns the forwarded request, nil if r is a
+// client's. If refused, r is answered and must not be served. RemoteAddr of r becomes the client's.
 func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received, refused bool) {
 	tokens := r.Header[headerHop]
 	for _, key := range [...]string{headerHop, headerChallenge, headerProof, headerReply} {
@@ -89,7 +88,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	}
 	hop, verdict := f.openHop(r, tokens[0])
 	if hop == nil {
-		return nil, false // a client made it up: the request is served as one of a client
+		return nil, false // a client made it up: serve the request as a client's
 	}
 	if verdict == VerdictTaken {
 		issued, _ := f.readTicket(hop[0])
@@ -98,7 +97,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 			verdict = VerdictStale // net/http repeats a GET by itself: the sender makes another hop
 		}
 	}
-	if verdict == "" { // without a reply the sender takes the outcome for unknown, which it is
+	if verdict == "" { // without a reply the sender treats the outcome as unknown
 		delete(w.Header(), headerReply)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return nil, true
@@ -112,7 +111,7 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 	return &Received{body: hop[2]}, false
 }
 
-// openHop returns the fields of a token and a verdict on its request; nil: a client made it up.
+// openHop returns a token's fields and a verdict on its request, or nil if a client made it up.
 func (f *Forwarder) openHop(r *http.Request, token string) (hop []string, verdict string) {
 	hop, ok := f.codec.Open(KindHop, token)
 	if !ok {

@@ -49,16 +49,16 @@ func TestAHopFitsOneRequestOnce(t *testing.T) {
 		change := func(field int, to string) func([]string) {
 			return func(hop []string) { hop[field] = to }
 		}
-		time.Sleep(time.Hour) // a ticket does not begin with its owner
+		time.Sleep(time.Hour) // tickets are issued any time after the owner's start
 		for _, test := range []struct {
 			name   string
 			id     string         // of the session that the request is for
 			body   string         // of the request
-			change func([]string) // of the hop; nil: none
+			change func([]string) // of the hop; nil for no change
 			waits  time.Duration  // after the owner gave the ticket
 			spoil  func(token string) string
 			status int
-			served string // the address that the handler sees, empty: it does not run
+			served string // the address that the handler sees; empty if it does not run
 		}{
 			{"as it should be", id, ping, nil, 0, nil, 200, client},
 			{"before the end of its ticket", id, ping, nil, 30*time.Second - 1, nil, 200, client},
@@ -94,7 +94,7 @@ func TestAHopFitsOneRequestOnce(t *testing.T) {
 			time.Sleep(test.waits)
 			status, served, taken := test.status, test.served, false
 			for _, which := range []string{"first", "replayed"} {
-				if which == "replayed" && served != sender { // whatever came of the first
+				if which == "replayed" && served != sender { // whatever became of the first request
 					status, served = 421, ""
 				}
 				r := httptest.NewRequest("POST", "/", strings.NewReader(test.body))
@@ -136,7 +136,7 @@ func TestHopsAreServedOnceHoweverMany(t *testing.T) {
 	want(hophttp.VerdictTaken, 2*limit, 2, 3) // the first half is forgotten
 	want(hophttp.VerdictStale, 0, 0, 3)
 	want(hophttp.VerdictStale, limit-1, 0, 3)
-	want(hophttp.VerdictStale, -1, 1, 3) // an early ticket of a new hop
+	want(hophttp.VerdictStale, -1, 1, 3) // a new hop with an early ticket
 	for _, n := range []int{limit, 2*limit - 1, 2 * limit} {
 		want("", n, 2, 3)
 	}

@@ -8,7 +8,7 @@ import (
 
 const maxSpent = 1 << 17 // of one generation, some 8 MiB
 
-// spentHops remembers served hops while their tickets are valid, against replays. Zero is ready.
+// spentHops remembers the served hops of valid tickets, against replays. The zero value is empty.
 type spentHops struct {
 	mu          sync.Mutex
 	now, before map[[sha256.Size]byte]struct{} // two generations
@@ -16,8 +16,8 @@ type spentHops struct {
 	floor       time.Duration                  // older tickets are invalid
 }
 
-// takeHop returns VerdictTaken for a new hop, and "" for a served one. age is the owner's time, and
-// issued its ticket's. If there are too many hops, tickets end earlier: the sender gets a new one.
+// takeHop returns VerdictTaken for a new hop, "" for a served one, and VerdictStale if its ticket
+// ended early, due to many hops. issued and age are the owner's ages at the ticket's issue and now.
 func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
 	key := sha256.Sum256([]byte(token))
 	s.mu.Lock()

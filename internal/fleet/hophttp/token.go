@@ -21,7 +21,7 @@ const (
 	KindChallenge
 	// KindProof answers a challenge: its nonce, a ticket, and "1" if the owner will end soon.
 	KindProof
-	// KindHop is of a request: ticket, digests of session id and body, method, client address.
+	// KindHop authorizes a request: ticket, digests of session id and body, method, client address.
 	KindHop
 	// KindReply authenticates a response: digest of the hop, verdict.
 	KindReply
@@ -39,10 +39,10 @@ const (
 
 const (
 	maxField = 255     // bytes of a field
-	maxToken = 1 << 10 // bytes of a token: a header
+	maxToken = 1 << 10 // bytes of a token, so that it fits in a header
 )
 
-// A Codec seals and opens the tokens of replicas, with shared keys of their own.
+// A Codec seals and opens the tokens of replicas, with keys derived from the shared ones.
 type Codec struct{ ring *keys.Keyring }
 
 // NewCodec returns the codec of the replicas that share a keyring.
@@ -97,7 +97,7 @@ type Owner struct {
 // NewOwner returns an owner that starts now.
 func NewOwner(name string) Owner { return Owner{Name: name, Start: rand.Text()} }
 
-// SealSession returns the id of a session of this replica. inner, up to 255 bytes, is its own id.
+// SealSession returns the fleet-wide id of this replica's session inner, of up to 255 bytes.
 func (f *Forwarder) SealSession(inner string) string {
 	return f.codec.Seal(KindSession, f.self.Name, f.self.Start, inner)
 }

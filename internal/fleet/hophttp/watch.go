@@ -14,7 +14,7 @@ const (
 	watchInterval = 10 * time.Second
 	// maxSilence ends requests without a sign of life. Quiet streams send comments more often.
 	maxSilence = 30 * time.Second
-	hastyPart  = 4 // of a patience, after which the owner must prove itself
+	hastyPart  = 4 // after 1/hastyPart of a patience the owner must prove itself
 )
 
 // A flight is a request to an owner, and the response body. Its owner is watched until Close.
@@ -25,7 +25,7 @@ type flight struct {
 	ctx           context.Context // of the request
 	cut           context.CancelCauseFunc
 	began         time.Time
-	until         time.Time   // deadline for a sign of life; zero: maxSilence counts
+	until         time.Time   // deadline for a sign of life; zero means maxSilence
 	timer         *time.Timer // runs watchOwner
 }
 
@@ -49,8 +49,8 @@ func (x *flight) end() {
 }
 
 // watchOwner makes a silent owner prove itself, and runs again later. It cuts the request after
-// maxSilence. Only silence does that: an owner that shuts down refuses connections but finishes its
-// requests, and connections to a dead one break.
+// maxSilence. Only silence has this effect: an owner that shuts down refuses connections but
+// finishes its requests, and connections to a dead owner break.
 func (x *flight) watchOwner() {
 	f := x.forwarder
 	f.mu.Lock()

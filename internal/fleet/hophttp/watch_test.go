@@ -23,9 +23,9 @@ import (
 type network struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	lost    atomic.Bool // what is sent
-	accepts bool        // connections while it is lost, as the kernel does for a frozen process
-	refuses atomic.Bool // connections: nobody listens any more
+	lost    atomic.Bool // all data is lost
+	accepts bool        // connects even then, as the kernel does for a frozen process
+	refuses atomic.Bool // connections, as if nobody listened
 }
 
 func (n *network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,7 +87,7 @@ func newFakeFleet(t *testing.T, next http.HandlerFunc) *fakeFleet {
 	return &fakeFleet{network: n, other: other, id: a.SealSession("x")}
 }
 
-// A sent is the outcome of a request: its status, and how its body ended.
+// The type sent is the outcome of a request: its status, and how its body ended.
 type sent struct {
 	status int
 	body   string
@@ -190,7 +190,7 @@ func (f *fakeFleet) pause(d time.Duration) {
 	time.Sleep(d)
 }
 
-// An owner that takes no more connections, nor challenges, lives as long as it sends something.
+// An owner that accepts no more connections, nor challenges, is alive while it sends data.
 func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fleet := newFakeFleet(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -204,7 +204,7 @@ func TestWhatAStreamBringsIsASignOfLife(t *testing.T) {
 		dial := fleet.network.dial
 		first := true
 		fleet.network.dial = func(ctx context.Context, network, at string) (net.Conn, error) {
-			if first { // of the challenge, before the request
+			if first { // the challenge's connection, before the request's
 				first = false
 				return dial(ctx, network, at)
 			}
@@ -222,7 +222,7 @@ func TestPatienceEndsWhereThereIsNoSignOfLife(t *testing.T) {
 	const patience = 1500 * time.Millisecond
 	for _, test := range []struct {
 		name    string
-		cut     time.Duration // after the request was sent; negative: never
+		cut     time.Duration // after the request was sent; never if negative
 		outcome event.ForwardOutcome
 		limit   time.Duration
 	}{

@@ -22,8 +22,8 @@ var formats = [...]string{
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
-// foreign are JSON Schema keywords, and short forms, that an author may mistake for our tags, with
-// the replacement. The package documentation explains the selection.
+// foreign maps JSON Schema keywords and short forms, which an author may mistake for our tags, to
+// replacements. The package documentation explains the selection.
 var foreign = [...]struct{ keys, instead string }{
 	{"min", "write minimum, minLength or minItems"},
 	{"max", "write maximum, maxLength or maxItems"},

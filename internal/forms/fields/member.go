@@ -15,7 +15,7 @@ type Member struct {
 }
 
 // Members returns the members of the struct t, including those of embedded structs, in field order.
-// Of two with the same name it returns the outer one, as encoding/json does.
+// Of two members with the same name it returns the outer one, as encoding/json does.
 func Members(t reflect.Type) []Member {
 	var list []Member
 	var named [][]int // embedded structs that are members

@@ -11,10 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A Number is in JSON notation and has passed [ParseNumber] or [schema.CheckNumber]. It is exact.
+// A Number is an exact number in JSON notation, checked by [ParseNumber] or [schema.CheckNumber].
 type Number string
 
-// ParseNumber reads a number in JSON notation. It refuses those that are expensive to compute with.
+// ParseNumber reads a number in JSON notation. It refuses numbers that are expensive to compute.
 func ParseNumber(s string) (Number, error) {
 	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
 		strings.TrimSpace(s) != s {
@@ -44,7 +44,7 @@ func (n Number) FitsFloat(bits int) bool {
 	return err == nil
 }
 
-// Float returns the nearest float64, and whether encoding that writes n again.
+// Float returns the nearest float64, and whether encoding it gives n again.
 func (n Number) Float() (float64, bool) {
 	float, err := strconv.ParseFloat(string(n), 64)
 	return float, err == nil && n.isSpelling(float, 64)
@@ -56,8 +56,8 @@ func (n Number) isSpelling(float float64, bits int) bool {
 	return ok && written.Cmp(n.Exact()) == 0
 }
 
-// isRounded reports whether n is an integer that a float with that many bits changes to another
-// integer. Fractions do not count, since nearly all are rounded.
+// isRounded reports whether n is an integer that becomes another integer in a float with that many
+// bits. Fractions do not count, since nearly all are rounded.
 func (n Number) isRounded(bits int) bool {
 	if !n.IsInteger() {
 		return false

@@ -23,8 +23,8 @@ type Tags struct {
 	Values []string // nil without enum
 	Titles []string // one for each value, or nil
 
-	// Default is a JSON value of the field's kind, nil for none. The validator of the form or
-	// arguments checks its other rules.
+	// Default is a JSON value of the field's kind, or nil. The validator of the form or arguments
+	// checks it against the other rules.
 	Default []byte
 
 	pairs map[string]string // of the tag
@@ -34,7 +34,7 @@ type Tags struct {
 type Error struct {
 	Type   reflect.Type // the struct
 	Field  string       // its Go field
-	Tag    string       // such as minimum:"one"; empty for an error of all tags
+	Tag    string       // such as minimum:"one"; empty for an error about all tags
 	Reason string
 }
 
@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 	return where + ": tag " + e.Tag + ": " + e.Reason
 }
 
-// Read reads the tags of field, which is one of the struct owner. The error is an *[Error].
+// Read reads the tags of field, a field of the struct owner. The error is an *[Error].
 func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	r := reader{owner: owner, field: field, kind: KindOf(field.Type)}
 	if err := r.readAll(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Kind is a type as tags distinguish it.
+// A Kind is a class of types with the same tags.
 type Kind byte
 
 const (
@@ -68,7 +68,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// Range returns the bounds of an integer type, nil for bounds of 64 bits other than zero.
+// Range returns the bounds of an integer type. A 64-bit bound other than zero is nil.
 func Range(t reflect.Type) (minimum, maximum *Number) {
 	bound := func(n int64) *Number {
 		b := Number(strconv.FormatInt(n, 10))
@@ -110,8 +110,8 @@ func (n Number) reasonOutside(t reflect.Type) string {
 	return ""
 }
 
-// Fits reports whether n, an integer for integer types, is in the range of t, or for integers of
-// fewer than 64 bits in that of 64 bits: see [Range].
+// Fits reports whether n is in the range of t. For integer types, n must be an integer, and the
+// range is that of 64 bits, because [Range] has the bounds of smaller types.
 func (n Number) Fits(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

@@ -47,7 +47,7 @@ func (f *Form) acceptContent(content []byte, exactly bool) (json.RawMessage, err
 	return f.finishContent(content, values, exactly)
 }
 
-// readValue returns the value of field i in the answer, nil for none, and the rule that it breaks.
+// readValue returns the value of field i in the answer, or nil, and the rule that the value breaks.
 func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason string) {
 	field := &f.fields[i]
 	value = sent
@@ -63,8 +63,8 @@ func (f *Form) readValue(i int, sent []byte, exactly bool) (value []byte, reason
 	return value, reason
 }
 
-// Faults returns one fault for each invalid field, in form order; none exactly if [Form.Accept]
-// succeeds. Keywords outside the grammar are only checked if all fields are valid.
+// Faults returns one fault for each invalid field, in form order, and none if and only if
+// [Form.Accept] succeeds. Keywords outside the grammar are only checked if all fields are valid.
 func (f *Form) Faults(content []byte) (faults []Fault) {
 	values := make([][]byte, len(f.fields))
 	if f.sortMembers(content, values) == nil {

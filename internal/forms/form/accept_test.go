@@ -335,7 +335,7 @@ func FuzzAccept(f *testing.F) {
 	})
 }
 
-// withDefaults adds the defaults of absent members to content; false if it is not an object.
+// withDefaults adds the defaults of absent members to content, or returns false if it is no object.
 func withDefaults(raw, content []byte) ([]byte, bool) {
 	var members map[string]json.RawMessage
 	var described struct {

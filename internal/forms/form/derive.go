@@ -16,8 +16,8 @@ import (
 )
 
 // Derive makes a form from a struct type, or a pointer to one, with its exported fields in order;
-// an embedded struct contributes its own. The package documentation lists the tags. The error is an
-// *[Error] that names the member and the allowed forms.
+// an embedded struct contributes its own fields. The package documentation lists the tags. The
+// error is an *[Error] that names the member and the allowed forms.
 //
 // An answer returned by [Form.Accept] decodes into the type without error.
 func Derive(t reflect.Type, o Options) (*Form, error) {
@@ -120,7 +120,7 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 	return f, nil
 }
 
-// badInName reports whether encoding/json ignores a tag whose name has r.
+// badInName reports whether encoding/json ignores a tag whose name contains r.
 func badInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
 		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)

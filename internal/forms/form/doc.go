@@ -11,8 +11,8 @@
 //	json:"name,omitempty"     the member's name; "-" omits it;
 //	                          omitempty, omitzero or a pointer make it optional
 //
-// The others are those of package fields, with fewer formats: email, uri, date and date-time. A
-// []string needs an enum.
+// The other tags are the tags of package fields, with fewer formats: email, uri, date and
+// date-time. A []string needs an enum.
 //
 // # Secrets
 //

@@ -96,7 +96,7 @@ func TestOptionalFieldsAreReadAsPeopleLeaveThem(t *testing.T) {
 	}
 }
 
-// An emptied field must not hide an error of another one.
+// An emptied field must not hide the error of another field.
 func TestEmptiedFieldsAmongOthers(t *testing.T) {
 	f, err := form.ParsePeer([]byte(`{"type":"object","required":["a"],"properties":{
 		"a":{"type":"string","pattern":"^a"},"b":{"type":"string","pattern":"^b"},

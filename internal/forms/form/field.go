@@ -37,7 +37,7 @@ type field struct {
 	description string
 
 	format           string // may be empty
-	minSize, maxSize *int   // nil: no limit; characters of a text, items of choices
+	minSize, maxSize *int   // nil for no limit; characters of a text, items of choices
 	minimum, maximum *fields.Number
 
 	values []string
@@ -46,7 +46,7 @@ type field struct {
 	fallback json.RawMessage // the default; may be nil
 
 	// target is the answer's Go type, if it has limits that a schema cannot express, such as the
-	// range of an integer or, for time.Time, no leap seconds. May be nil.
+	// range of an integer or, for time.Time, no leap seconds. It may be nil.
 	target reflect.Type
 }
 
@@ -68,8 +68,8 @@ func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 	return f.checkTarget(raw)
 }
 
-// readEntered converts raw, which breaks the rule of reason, for an optional field: to nothing if
-// it was emptied, or to the number or boolean that a string spells. Then the reason is "".
+// readEntered converts raw, which breaks the rule of reason, in an optional field: an emptied input
+// to nothing, a string to the number or boolean that it spells. Then the reason is "".
 func (f *field) readEntered(rules *schema.Schema, raw []byte, reason string) ([]byte, string) {
 	if jsonx.KindOf(raw) == jsonx.Null {
 		return nil, ""
@@ -158,8 +158,8 @@ func (k kind) typeName() string {
 	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
-// appendValue appends raw, which has passed checkValue, for a Go decoder, which reads neither 1.0
-// or 1e3 as an integer, nor -0 as an unsigned one.
+// appendValue appends raw, which has passed checkValue, for a Go decoder, which does not read 1.0
+// or 1e3 as an integer, or -0 as an unsigned one.
 func (f *field) appendValue(dst, raw []byte) []byte {
 	if f.needsRewrite(raw) {
 		return append(dst, fields.Number(string(raw)).Exact().Num().String()...)

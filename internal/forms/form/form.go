@@ -22,7 +22,7 @@ const (
 // Options configures [Derive] and [Parse]. The zero value is strict.
 type Options struct {
 	// AllowSecrets allows fields whose name or title suggests a password, token or card number. The
-	// specification forbids asking for those with a form; use URL elicitation.
+	// specification forbids asking for such secrets with a form; use URL elicitation.
 	AllowSecrets bool
 	Omit         []string // fields of a struct to leave out
 }
@@ -68,17 +68,17 @@ func (f *Form) rulesOf(i int) *schema.Schema {
 	return rules.schema
 }
 
-// Schema returns the requestedSchema for the wire: of a derived form in field order, otherwise the
+// Schema returns the requestedSchema for the wire: in field order for a derived form, otherwise the
 // parsed bytes. It must not be modified.
 func (f *Form) Schema() json.RawMessage { return f.schema }
 
-// Digest returns the SHA-256 of the canonical schema, equal for all spellings of a schema.
+// Digest returns the SHA-256 of the canonical schema, which is equal for all spellings of a schema.
 func (f *Form) Digest() [32]byte { return f.digest }
 
 // Error describes an answer that does not fit a form, or a form that does not fit the grammar. It
 // never holds a value of an answer, so it may be logged and sent to the peer.
 type Error struct {
-	Field  string // property name, cut at 200 bytes; empty for the whole
+	Field  string // property name, cut at 200 bytes; empty for the whole answer or form
 	Reason string // such as "must be an integer, got string"
 }
 
@@ -124,7 +124,7 @@ func searchFields(fields []field, byName map[string]int, name []byte) int {
 	return -1
 }
 
-// checkFields checks the fields of a form together, after checkDefinition for each.
+// checkFields checks the fields of a form together, after checkDefinition has checked each.
 func checkFields(fields []field, allowSecrets bool) error {
 	if len(fields) > MaxFields {
 		return &Error{

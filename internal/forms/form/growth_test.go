@@ -83,7 +83,7 @@ func TestGrowth(t *testing.T) {
 	})
 }
 
-// Looking up each item must not take the product of items and values: both grow tenfold.
+// Time to look up items must not grow with the product of items and values: both grow tenfold.
 func TestGrowthOfItemsTimesValues(t *testing.T) {
 	forms, contents := map[int]*form.Form{}, map[int][]byte{}
 	for _, size := range []int{testkit.Small, testkit.Medium, testkit.Large} {
@@ -104,7 +104,7 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 		Make: func(size int) []byte { return contents[size] }})
 }
 
-// wrapped are values of all shapes for an unknown member. Recipients refuse invalid ones.
+// wrapped are values of all shapes for an unknown member. Recipients refuse invalid values.
 func wrapped(head, tail string) (inputs []testkit.GrowthInput) {
 	for _, in := range testkit.GrowthValues(head, tail) {
 		if !in.Refused {

@@ -26,7 +26,7 @@ const (
 // normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
 // reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
 // choice. Other rules stay as keywords, and are described if the person needs them. No property
-// accepts more.
+// accepts more than before.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form, err := n.readRoot()
@@ -75,7 +75,7 @@ var errNesting = errors.New("refers to itself, or is too large with what it refe
 
 type normalizer struct {
 	root   []byte
-	left   int               // of maxResolved
+	left   int               // bytes left of maxResolved
 	places map[string][]byte // by reference
 }
 
@@ -143,7 +143,7 @@ func partOf(raw []byte, step string) []byte {
 // combining are the keywords with further schemas for the same value.
 var combining = [...]string{"$ref", "allOf", "anyOf", "oneOf"}
 
-// flattenSchema returns the keywords of a schema and those that it combines, with at most one type.
+// flattenSchema returns the keywords of a schema and of those it refers to, with at most one type.
 func (n *normalizer) flattenSchema(raw []byte, depth int) (members, error) {
 	n.left -= len(raw)
 	switch {
@@ -248,7 +248,7 @@ func (n *normalizer) addUnion(own members, keyword string, union [][]byte, depth
 	return own.addKeywords(added)
 }
 
-// onlyType returns the one type of a list, in which an integer is a number. of begins an error.
+// onlyType returns the one type of a list, in which integers are numbers. of begins error texts.
 func onlyType(of string, types []string) (string, error) {
 	only := types[0]
 	for _, typ := range types {
@@ -340,7 +340,7 @@ func (n *normalizer) normalizeProperty(raw []byte) ([]byte, error) {
 	return m.encodeLike(raw), nil
 }
 
-// bounds are the keywords of bounds, with words for exclusive ones.
+// bounds are the keywords of bounds, with words for exclusive bounds.
 var bounds = [...]struct{ exclusive, inclusive, words string }{
 	{"exclusiveMinimum", "minimum", "more than "},
 	{"exclusiveMaximum", "maximum", "less than "},
@@ -390,7 +390,7 @@ func (m members) explainRules(typ string) {
 	}
 }
 
-// typeOf returns the JSON Schema type of a value, "" for null or none.
+// typeOf returns the JSON Schema type of a value, or "" for null or no value.
 func typeOf(raw []byte) string {
 	switch k := jsonx.KindOf(raw); k {
 	case jsonx.Number:
@@ -469,7 +469,7 @@ func encodeList(values [][]byte) []byte {
 var annotations = [...]string{"title", "description", "default", "examples", "deprecated",
 	"readOnly", "writeOnly", "$comment", "$id", "$schema"}
 
-// addKeywords adds the keywords of a schema that must hold too.
+// addKeywords adds the keywords of another schema that must hold as well.
 func (m members) addKeywords(other members) error {
 	for _, key := range slices.Sorted(maps.Keys(other)) {
 		switch own, added := m[key], other[key]; {
@@ -517,7 +517,7 @@ func (m members) settleKeywords() error {
 	}
 	if values := elementsOf(m["enum"]); slices.ContainsFunc(values, isNull) {
 		values = slices.DeleteFunc(values, isNull)
-		delete(m, "enumNames") // counted null
+		delete(m, "enumNames") // also had a name for null
 		m["enum"] = encodeList(values)
 		if len(values) == 0 {
 			m.setText("type", "null")
@@ -564,7 +564,7 @@ func typeOfKeyword(keyword string) string {
 	return ""
 }
 
-// inferTypes returns the sorted types of the values, or else those of the keywords.
+// inferTypes returns the sorted types of the values, or else the types that the keywords imply.
 func (m members) inferTypes() (types []string) {
 	if constant := m["const"]; constant != nil {
 		types = append(types, typeOf(constant))

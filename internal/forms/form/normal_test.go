@@ -15,8 +15,8 @@ import (
 
 const lookahead = `"^(?!\\.)(?!.*\\.\\.)[a-z.]+@[a-z.]+$"`
 
-// normalCases are forms as schema generators write them. asked is the normal form, refused the
-// error without exactly one reading.
+// normalCases are forms as schema generators write them. asked is the normal form; refused is the
+// error if there is not exactly one reading.
 var normalCases = []struct {
 	name, schema   string
 	asked, refused string
@@ -161,7 +161,7 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
-// publishedForms returns the published schemas of requestedSchema, none if they are unavailable.
+// publishedForms returns the published schemas of requestedSchema, or none if they are unavailable.
 func publishedForms(t testing.TB) (forms []*schema.Schema) {
 	for _, revision := range []string{"2025-11-25", "2026-07-28"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "spec", revision,

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// Parse reads a handler's schema, which it copies. It must follow the grammar of
+// Parse reads a handler's schema, which it copies. The schema must follow the grammar of
 // PrimitiveSchemaDefinition exactly, because clients may refuse or misread anything else. The error
 // is an *[Error] that names the field and the keyword.
 func Parse(schema []byte, o Options) (*Form, error) {
@@ -30,7 +30,7 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server, which it copies. One outside the grammar is
+// ParsePeer reads the requestedSchema of a server, which it copies. A schema outside the grammar is
 // normalized if it has one plain reading; [Form.Schema] returns the result. Other keywords are
 // allowed in a flat form: annotations are ignored, and [Form.Accept] enforces rules ("pattern",
 // "additionalProperties"), except patterns that cannot be compiled here. An invalid default is
@@ -242,7 +242,7 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	return s, nil
 }
 
-// setKind sets the kind by type and the presence of choices.
+// setKind sets the kind from the type and the presence of choices.
 func (f *field) setKind(read members) error {
 	name, err := jsonx.Text(read["type"])
 	if err != nil {
@@ -320,8 +320,8 @@ func (p *parser) parseKeywords(f *field, read members) error {
 	return nil
 }
 
-// withKeyword adds the keyword to an error. From an *[Error], which names one, it removes the
-// field, which the caller adds.
+// withKeyword adds the keyword to an error. An *[Error] names a keyword already; only its reason is
+// returned, because the caller adds the field.
 func withKeyword(err error, keyword string) error {
 	var e *Error
 	if errors.As(err, &e) {

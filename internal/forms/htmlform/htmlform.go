@@ -44,7 +44,7 @@ type Field struct {
 	Clearable bool // needs an option for no answer
 	Chosen    bool // an option is selected
 	Multiple  bool
-	Options   []Option // nil: text input
+	Options   []Option // nil for a text input
 	Fault     string   // the error in the input
 
 	property
@@ -96,7 +96,7 @@ type choice struct {
 	Title string          `json:"title"`
 }
 
-// New returns a form filled in with given, or with the defaults if that is empty.
+// New returns a form filled in with given, or with the defaults if given is empty.
 func New(f *form.Form, given url.Values) (*Form, error) {
 	var parsed struct {
 		Properties json.RawMessage `json:"properties"`
@@ -267,7 +267,7 @@ func (h *Form) Content() (json.RawMessage, error) {
 	return content, err
 }
 
-// Answer is [Form.Content] for another Accept: an emptied field with a default is null.
+// Answer is [Form.Content] as input for another Accept: an emptied field with a default is null.
 func (h *Form) Answer() (json.RawMessage, error) {
 	content, entered, err := h.accept()
 	if err != nil {
@@ -323,7 +323,7 @@ func (h *Form) accept() (answer, entered json.RawMessage, err error) {
 
 func (f *Field) requiredWords() string { return errtext.Mark(f.Label, 80) + " is required." }
 
-// read returns the entered value; may be nil.
+// read returns the entered value, which may be nil.
 func (f *Field) read(given url.Values) (value any, entered bool) {
 	values, present := f.sent(given)
 	if !present {

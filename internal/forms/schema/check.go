@@ -108,7 +108,7 @@ var annotations = [...]string{"DraftVersion", "Location", "ID", "Anchor", "Dynam
 	"RecursiveAnchor", "Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly",
 	"Examples", "Deprecated"}
 
-// keywordsOf yields the keywords of a subschema by field name, also those of later compilers.
+// keywordsOf yields a subschema's keywords by field name, including those of later compilers.
 func keywordsOf(s *jsonschema.Schema) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(s).Elem()

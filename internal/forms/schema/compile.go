@@ -15,8 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// base is the URL that relative references resolve against. It is hierarchical, so that they do not
-// resolve to the schema itself, and are refused.
+// base is the URL that relative references resolve against. It is hierarchical, so that they
+// resolve to other documents than the schema, and are refused.
 const base = "schema:///"
 
 const location = base + "_" // the schema's URL, which no reference names by chance
@@ -74,7 +74,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 }
 
 // build compiles the schema and each of its definitions. The compiler visits only referenced
-// definitions, and an unused one must not hide a reference that leaves the schema.
+// definitions, and an unused definition must not hide a reference that leaves the schema.
 func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -83,7 +83,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
 	c.UseRegexpEngine(patterns.compilePattern)
-	for _, name := range formatNames { // replaces the compiler's formats by those of forms
+	for _, name := range formatNames { // replaces the compiler's formats with the forms'
 		c.RegisterFormat(newFormat(name))
 	}
 	if err := c.AddResource(location, doc); err != nil {

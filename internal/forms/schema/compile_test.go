@@ -141,7 +141,7 @@ func TestRefusesFanOut(t *testing.T) {
 	tests := []struct {
 		name   string
 		schema string
-		doc    string // "": the schema itself is refused
+		doc    string // empty if the schema itself is refused
 		want   string
 	}{
 		{"anyOf 2^30", fanOut(30, "anyOf"), `1`, "too large or too deep"},

@@ -12,14 +12,13 @@
 //
 // A few hundred bytes of schema can describe 2^30 evaluations, by references that fan out in place
 // (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or by recursion that visits each child twice. So
-// [Schema.Validate] deducts each step from a budget, and refuses the document past
-// [Limits.MaxSteps]. It stops at the first fault, so that a refusal costs little more than
-// decoding.
+// [Schema.Validate] deducts each step from a budget, and refuses documents past [Limits.MaxSteps].
+// It stops at the first fault, so that refusing costs little more than decoding.
 //
 // # Performance
 //
 // Flat objects of scalars, enumerations and lists of strings are checked on their bytes. Other
-// documents, and those not found valid that way, are decoded.
+// documents, and documents not accepted that way, are decoded.
 //
 // # Value rules
 //
@@ -29,5 +28,5 @@
 // # Errors
 //
 // A document's fault is an [*Error], which names the member and the rule, never the value: answers
-// must not leak into logs. Of several faults always the same one is reported.
+// must not leak into logs. Of several faults, the same one is always reported.
 package schema

@@ -123,7 +123,7 @@ func patternFault(err error) string {
 }
 
 // firstFault picks one fault of a schema from the compiler's error tree. The compiler ranges over
-// maps in random order; the first by path is always the same.
+// maps in random order; the first fault by path is always the same.
 func firstFault(err *jsonschema.ValidationError) *Error {
 	leaves := appendLeaves(nil, err)
 	return slices.MinFunc(leaves, func(a, b *Error) int {

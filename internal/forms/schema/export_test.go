@@ -17,8 +17,8 @@ func (s *Schema) ValidateDecoded(doc []byte) error {
 	return s.validateDecoded(doc, &left)
 }
 
-// Walk walks a decoded document. It returns the steps taken, -1 past the budget, and the fault as a
-// path and a keyword, "" if valid.
+// Walk walks a decoded document. It returns the steps taken, or -1 past the budget, and the fault
+// as a path and a keyword, or "" for a valid document.
 func (s *Schema) Walk(v any) (steps int64, fault string) {
 	w := s.newWalker(s.maxSteps)
 	f := w.evaluate(s.root, v, false)

@@ -12,9 +12,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A flat schema describes an object of scalars or lists of scalars, as nearly all tools and forms
-// have, or a member of one. Documents are checked against it on their bytes, without decoding. If
-// they are not accepted, they are decoded and walked, so this check may be incomplete.
+// A flat schema describes an object of scalars or lists of scalars, as in nearly all tools and
+// forms, or a member of such an object. Documents are checked against it on their bytes, without
+// decoding. Other documents are decoded and walked, so this check may be incomplete.
 
 // shape is the deepest structure that a schema allows.
 type shape int

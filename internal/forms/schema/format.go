@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckFormat reports whether s has the format email, uri, date or date-time, those that forms
-// allow. For any other format it reports true. [Schema.Validate] uses the same rules.
+// CheckFormat reports whether s has the format email, uri, date or date-time, the formats that
+// forms allow. For any other format it reports true. [Schema.Validate] uses the same rules.
 func CheckFormat(format, s string) bool {
 	switch format {
 	case "email":
@@ -44,7 +44,7 @@ func formatSteps(format, text string) int64 {
 	return steps
 }
 
-// newFormat returns a format for CheckFormat, nil for no name.
+// newFormat returns a format that applies CheckFormat, nil for an empty name.
 func newFormat(name string) *jsonschema.Format {
 	if name == "" {
 		return nil
@@ -93,8 +93,8 @@ func isURI(s string) bool {
 	return err == nil && u.Scheme != "" && uriForm.MatchString(s)
 }
 
-// isDateTime accepts the date-time of RFC 3339, section 5.6, where package time is too lenient. A
-// leap second is allowed only at 23:59:60 UTC.
+// isDateTime accepts the date-time of RFC 3339, section 5.6, for which package time is too lenient.
+// A leap second is allowed only at 23:59:60 UTC.
 func isDateTime(s string) bool {
 	if !clockForm.MatchString(s) {
 		return false

@@ -4,16 +4,16 @@ import "cmp"
 
 // Limits bounds the cost of compiling and applying a schema. Zero fields have defaults.
 type Limits struct {
-	// MaxBytes limits the schema. Default 256 KiB, ten times the largest published ones.
+	// MaxBytes limits the schema. Default 256 KiB, ten times the largest published schemas.
 	MaxBytes int
 	// MaxSubschemas limits the subschemas, in which the compiler is quadratic. Default 2000.
 	MaxSubschemas int
-	// MaxSteps limits the steps for a document. Default 2.5 million, at worst (patterns) a fifth of
-	// a second: an array of a million numbers, or 300 KB of text for a pattern of 100 instructions,
-	// as for an address or a name.
+	// MaxSteps limits the steps for a document. Default 2.5 million, which take a fifth of a second
+	// at worst (patterns). They suffice for an array of a million numbers, or for matching 300 KB
+	// of text with a pattern of 100 instructions, such as one for an address.
 	MaxSteps int
 	// BoundIntegers accepts only integers that decoders accept: those with an exponent have at most
-	// 21 digits. Otherwise any number without a fraction is one, as in JSON Schema.
+	// 21 digits. Otherwise any number without a fraction is an integer, as in JSON Schema.
 	BoundIntegers bool
 }
 
@@ -26,8 +26,8 @@ const (
 	// with it the stack of a walk. Authors use single digits.
 	maxInPlaceDepth = 64
 
-	// maxPattern limits a regular expression in bytes, and maxProgram the compiled one in
-	// instructions: x{1000}{…} is a long program, and matching costs its size times the text.
+	// maxPattern limits a regular expression in bytes, and maxProgram its program in instructions:
+	// x{1000}{…} has a long one, and matching costs its length times the text's.
 	maxPattern, maxProgram = 1 << 10, 4 << 10
 
 	// maxPrograms limits all regular expressions of a schema, in instructions of about 100 bytes.
@@ -39,8 +39,7 @@ const (
 
 	maxTypes = 10 // in a list; JSON Schema has seven
 
-	// maxExponent and maxDigits limit a number: validation is exact, 1e1000000 has a million
-	// digits.
+	// maxExponent and maxDigits limit numbers: validation is exact, 1e1000000 has a million digits.
 	maxExponent, maxDigits = 400, 800
 
 	maxCount int64 = 1 << 31 // for lengths and counts in a schema; exceeds 32-bit int

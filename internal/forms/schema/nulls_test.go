@@ -20,7 +20,7 @@ func TestDropNulls(t *testing.T) {
 		"additionalProperties":{"properties":{"may":{"type":"string"}}},
 		"$defs":{"s":{"type":"string"}}}`), schema.Limits{})
 	noError(t, err)
-	for _, tt := range []struct{ name, doc, want string }{ // want: empty: doc
+	for _, tt := range []struct{ name, doc, want string }{ // want is empty if doc is unchanged
 		{"optional", `{"must":"x","may":null}`, `{"must":"x"}`},
 		{"escaped name", `{"m\u0061y":null,"must":"x"}`, `{"must":"x"}`},
 		{"several, white space", ` { "may" : null , "must" : "x" , "picked" : null } `,

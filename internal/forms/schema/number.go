@@ -37,7 +37,7 @@ func smallInt(text json.Number) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// checkNumber applies the bounds of a number; each costs steps.
+// checkNumber applies the bounds of a number; each comparison costs steps.
 func (w *walker) checkNumber(s *jsonschema.Schema, n number) *fault {
 	switch {
 	case s.MultipleOf != nil && !w.isMultiple(n, s.MultipleOf):

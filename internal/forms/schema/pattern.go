@@ -16,8 +16,8 @@ type pattern struct {
 	program int // instructions, rounded up
 }
 
-// patternSteps returns the cost of matching n bytes. The engine works about 7 ns for each
-// instruction at each byte: sixteen of them make a step.
+// patternSteps returns the cost of matching n bytes. The engine takes about 7 ns for each
+// instruction at each byte; a step is sixteen times that.
 func patternSteps(re jsonschema.Regexp, n int) int64 {
 	program := maxProgram
 	if p, ok := re.(*pattern); ok {
@@ -27,11 +27,11 @@ func patternSteps(re jsonschema.Regexp, n int) int64 {
 }
 
 const (
-	// regexSteps is the maximum for parsing 8 bytes of a regular expression, parseSteps for each
-	// instruction of [parseCost].
+	// regexSteps is the most steps to parse 8 bytes of a regular expression; parseSteps, to parse
+	// an instruction of [parseCost].
 	regexSteps, parseSteps = 128, 16
 
-	classCost = 256 // for a Unicode class: hundreds of ranges are copied
+	classCost = 256 // cost of a Unicode class, whose hundreds of ranges are copied
 
 	// lastFold is the last character with another case. The parser folds each character of a range,
 	// foldsPerInstruction of them in the time of an instruction.
@@ -40,8 +40,8 @@ const (
 	runesPerInstruction = 25 // range bounds in the memory of an instruction
 )
 
-// parseCost returns an upper bound, in instructions, of parsing s beyond its length. A few bytes
-// can describe a Unicode table, or a case-folded range of 100,000 characters.
+// parseCost returns an upper bound, in instructions, for the cost of parsing s besides that for its
+// length: few bytes can describe a Unicode table, or a case-folded range of 100,000 characters.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
 	if !foldFlag.MatchString(s) {
@@ -59,8 +59,8 @@ func parseCost(s string) int {
 
 var foldFlag = regexp.MustCompile(`\(\?[imsU-]*i`) // matches the flag i
 
-// patternError is the rule that a regular expression breaks, without the expression, which is the
-// document's in format regex.
+// patternError is the rule that a regular expression breaks. It omits the expression, which is part
+// of the document in format regex.
 type patternError string
 
 func (e patternError) Error() string { return string(e) }
@@ -78,7 +78,7 @@ var (
 		" instructions, of which classes of characters count for many")
 )
 
-// engine is the compiler's regular expression engine, with a budget until ready, then concurrent.
+// engine is the compiler's regexp engine, with a budget until ready; from then on it is immutable.
 type engine struct {
 	left  int // instructions
 	ready bool

@@ -10,10 +10,10 @@ import (
 // form validates answers with the same code as tools' arguments.
 type Rules struct {
 	Type             string   // string, integer, number, boolean, or array of strings
-	MinSize, MaxSize *int     // characters of a string or items of an array; nil: no limit
-	Minimum, Maximum *big.Rat // of a number; nil: no limit
+	MinSize, MaxSize *int     // characters of a string or items of an array; nil for no limit
+	Minimum, Maximum *big.Rat // of a number; nil for no limit
 	Format           string   // of a string, for CheckFormat; may be empty
-	Values           []string // of a string or of array items; nil: any
+	Values           []string // of a string or of array items; nil for any
 }
 
 // Compile returns the schema with these rules. Its Raw is nil.

@@ -18,7 +18,7 @@ type scan struct {
 }
 
 // checkPlace counts a value that is invalid under a keyword as a subschema, because the compiler
-// takes a kilobyte for each such fault. It is not refused here, since examples may hold any value.
+// takes a kilobyte for each such fault. It is not refused, since examples may hold any value.
 func (s *scan) checkPlace(keyword string, value any) error {
 	ok := true
 	switch keyword {

@@ -21,8 +21,8 @@ type Schema struct {
 // Raw returns the compiled bytes, which must not be modified.
 func (s *Schema) Raw() json.RawMessage { return s.raw }
 
-// Validate checks a document. An empty one, an absent member, counts as {}. The error is an
-// *[Error], also for invalid JSON and duplicate members.
+// Validate checks a document. An empty document, which means an absent member, counts as {}. The
+// error is an *[Error], also for invalid JSON and duplicate members.
 func (s *Schema) Validate(doc []byte) error {
 	left := s.maxSteps
 	return s.ValidateWithin(doc, &left)

@@ -152,7 +152,7 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 	}
 }
 
-// Schemas that visit each child twice make 2^60 evaluations without a budget.
+// Schemas that visit each child twice would make 2^60 evaluations without a budget.
 func TestDeepRecursion(t *testing.T) {
 	deep := func(open, shut string, n int) string {
 		return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
@@ -182,14 +182,14 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-// Large documents whose checking is not linear, or is not in the compiler's validator.
+// Large documents that take more than linear time to check, here or in the compiler's validator.
 func TestCostlyDocuments(t *testing.T) {
 	if testkit.Race {
 		t.Skip("it measures time")
 	}
 	var collide, props strings.Builder
 	for i := range 20000 {
-		// These had one hash: the bits of i decide where strings begin.
+		// These once had the same hash: the bits of i decide where strings begin.
 		collide.WriteString(`["`)
 		for bit := range 15 {
 			if i>>bit&1 == 1 {

@@ -12,14 +12,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A walker checks one decoded value against a compiled schema. It deducts each step from its budget
-// first, and stops at the first fault. Members are visited by name, so that the fault and the steps
-// do not depend on map order.
+// A walker checks one decoded value against a compiled schema. The walker deducts each step from
+// its budget first, and stops at the first fault. Members are visited by name, so that the fault
+// and the steps do not depend on map order.
 type walker struct {
 	left    int64     // steps
 	sets    valueSets // of the schema
 	bounded bool      // see Limits.BoundIntegers
-	quiet   int       // depth of choices: the fault itself is not needed
+	quiet   int       // depth of choices, in which the fault itself is not needed
 	key     []byte    // latest key, see appendKey
 	names   []string  // sorted, of all objects being walked
 	notes   []step    // evaluated parts of all values being walked
@@ -63,7 +63,7 @@ func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	return f
 }
 
-// matches reports whether v has no fault; only then its notes are kept.
+// matches reports whether v has no fault; it keeps the notes only in that case.
 func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	before := len(w.notes)
 	w.left--
@@ -76,8 +76,8 @@ func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	return f == nil
 }
 
-// evaluate returns the first fault of v, or nil: of the value, then of in-place schemas, then of
-// its parts. With noted, w.notes keeps the evaluated parts. s may be nil.
+// evaluate returns the first fault of v, or nil: it checks the value, in-place schemas, then parts.
+// With noted, w.notes keeps the evaluated parts. s may be nil.
 func (w *walker) evaluate(s *jsonschema.Schema, v any, noted bool) *fault {
 	if s == nil {
 		return nil
@@ -217,7 +217,7 @@ func (w *walker) checkItems(s *jsonschema.Schema, items []any, noted bool) *faul
 	return w.checkSize(s, matched, &least, "contains", &most, "maxContains")
 }
 
-// itemsOf returns the schemas of the first and other items, and whether there may be no others.
+// itemsOf returns the schemas of the first and other items, and whether other items are forbidden.
 func itemsOf(s *jsonschema.Schema) (
 	prefix []*jsonschema.Schema, rest *jsonschema.Schema, none bool,
 ) {
@@ -324,7 +324,7 @@ func (w *walker) findMissing(names []string, members map[string]any) *string {
 	return nil
 }
 
-// checkMembers checks the members by name, including missing and disallowed ones.
+// checkMembers checks the members by name, including missing and disallowed members.
 func (w *walker) checkMembers(s *jsonschema.Schema, members map[string]any, noted bool) *fault {
 	w.left -= 3
 	if w.payForNames(members); w.left < 0 {
@@ -356,8 +356,8 @@ func (w *walker) payForNames(members map[string]any) {
 	}
 }
 
-// collectNames adds the members for checkMember to w.names, sorted. Of disallowed ones it adds only
-// the first: sorting all would take longer than decoding.
+// collectNames adds the members for checkMember to w.names, sorted. Of the disallowed members it
+// adds only the first: sorting all would take longer than decoding.
 func (w *walker) collectNames(s *jsonschema.Schema, members map[string]any, noted bool) {
 	allowed, isBool := s.AdditionalProperties.(bool)
 	all := len(s.PatternProperties) > 0 || s.PropertyNames != nil ||

@@ -32,7 +32,7 @@ func (r *Refusal) Wire() *protocol.Error {
 		errtext.Mark(r.Key, 200))
 }
 
-// A Hook decides about a URL that has passed [Check]; nil allows it.
+// A Hook returns nil to allow a URL that has passed [Check], or an error to refuse it.
 type Hook func(*url.URL) error
 
 // Refuse returns the refusal of a question's URL, nil if it is allowed.
@@ -98,7 +98,7 @@ func listsNothing(data []byte) bool {
 // Keys returns the keys of n visits as questions: the elicitation's id if present and unused,
 // otherwise url-elicitation-N with the first free N from its position on.
 func Keys(visits []*protocol.ElicitURL, n int) []string {
-	// First the ids, so that a fallback earlier in the list does not take one.
+	// Ids come first, so that the fallback of an earlier visit does not take one.
 	taken := map[string]bool{}
 	keys := make([]string, n)
 	for i, visit := range visits {

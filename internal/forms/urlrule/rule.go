@@ -30,8 +30,8 @@ func Check(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Parse reads an absolute URL. It refuses one that people and programs may read differently, has
-// credentials, runs code or reads files instead of opening a page, or is longer than MaxBytes.
+// Parse reads an absolute URL. It refuses a URL that people and programs may read differently, that
+// has credentials, that runs code or reads files instead of a page, or that exceeds MaxBytes.
 func Parse(text string) (*url.URL, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("URL is longer than %d bytes", MaxBytes)

@@ -17,12 +17,12 @@ const (
 	EarlyCancelLife  = 5 * time.Second // reordered messages arrive within milliseconds
 )
 
-// EarlyCancels holds cancellations of unknown requests. Zero: empty. Calls must not overlap.
+// EarlyCancels holds cancellations of unknown requests. It starts empty. Calls must not overlap.
 type EarlyCancels struct {
 	cancelled *recent.Map[protocol.ID, struct{}]
 }
 
-// Note remembers a cancellation, evicting the oldest of MaxEarlyCancels.
+// Note remembers a cancellation, evicting the oldest above MaxEarlyCancels.
 func (s *EarlyCancels) Note(id protocol.ID) {
 	if len(id.String()) > MaxEarlyCancelID {
 		return

@@ -15,7 +15,7 @@ import (
 // A Request is the context and watch of one request. It must not be copied.
 type Request struct {
 	// DrainCause is the cause with which [Set.Drain] cancels an endless request, such as a
-	// subscription. Nil: Drain waits. Set it before adding the request to a set.
+	// subscription. If nil, Drain waits. Set it before adding the request to a set.
 	DrainCause error
 	// Uncancellable makes [Set.Cancel] skip the request, as for initialize. Set it before Begin.
 	Uncancellable bool
@@ -26,7 +26,7 @@ type Request struct {
 	watch     waiting.LazyWatch // carried by ctx
 }
 
-// Start returns the context to serve the request under, a child of parent. Call it once. listener,
+// Start returns the context for serving the request, a child of parent. Call it once. listener,
 // which may be nil, learns when the request waits for a person.
 func (r *Request) Start(parent context.Context, listener waiting.Listener) context.Context {
 	r.listener = listener
@@ -53,7 +53,7 @@ func (r *Request) Context() context.Context { return &r.ctx }
 // Cancel cancels the context and frees its resources. Call it for each request, finally with nil.
 func (r *Request) Cancel(cause error) { r.ctx.Cancel(cause) }
 
-// IsCancelled reports that the client cancelled the request, so that it must not be answered.
+// IsCancelled reports whether the client cancelled the request, which then must not be answered.
 func (r *Request) IsCancelled() bool { return r.cancelled.Load() }
 
 // ErrCancelled is the cause for a request that its client cancelled, see [Set.Cancel].
@@ -66,8 +66,8 @@ var (
 )
 
 // A Set holds requests by key: the client's ids, or the requests themselves if they are not
-// cancelled by id. The zero value is empty and ready. All methods may be called concurrently. They
-// call listeners and cancel contexts with the mutex held, so neither may call the set.
+// cancelled by id. The zero value is empty and ready. All methods may be called concurrently.
+// Listeners and functions of [context.AfterFunc] must not call the set, whose mutex is held.
 type Set[K comparable] struct {
 	mu       sync.Mutex
 	requests map[K]*Request // whose key is not freed
@@ -112,7 +112,7 @@ func (s *Set[K]) End(key K, r *Request) {
 	s.closeIfDrainedLocked()
 }
 
-// Cancel cancels a request for its client. It reports whether it exists, even if uncancellable.
+// Cancel cancels a request for its client. It reports whether it exists, cancellable or not.
 func (s *Set[K]) Cancel(key K, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,9 +124,9 @@ func (s *Set[K]) Cancel(key K, cause error) bool {
 	return ok
 }
 
-// Drain refuses new requests, cancels those that have a DrainCause, and returns a channel that is
-// closed when none is left. Unless waitForPeople, current and later waits for people end with
-// [waiting.ErrClosing].
+// Drain refuses new requests, cancels requests with a DrainCause, and returns a channel that is
+// closed when no request is left. Unless waitForPeople is set, current and later waits for people
+// end with [waiting.ErrClosing].
 func (s *Set[K]) Drain(waitForPeople bool) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Set[K]) closeIfDrainedLocked() {
 	}
 }
 
-// Abort is [Set.CancelAll] for a closing server: questions under any context end as closing.
+// Abort is [Set.CancelAll] for a closing server: it first ends waits with [waiting.ErrClosing].
 func (s *Set[K]) Abort(cause error) int {
 	s.Drain(false)
 	return s.CancelAll(cause)

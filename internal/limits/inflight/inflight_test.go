@@ -93,7 +93,7 @@ func TestDrainWaitsForTheLast(t *testing.T) {
 	if err := s.Begin(4, &late); err != inflight.ErrDraining {
 		t.Errorf("begin: %v, want ErrDraining", err)
 	}
-	s.Free(1) // which is not its end
+	s.Free(1) // the request itself goes on
 	s.End(2, &second)
 	s.End(3, &endless)
 	if isClosed(drained) {

@@ -2,7 +2,7 @@ package quota
 
 import "math"
 
-// Unlimited is never reached. Sums of two limits do not overflow.
+// Unlimited is a limit that is never reached. The sum of two of them does not overflow.
 const Unlimited = math.MaxInt / 2
 
 // LimitOr returns the effective limit: byDefault for 0, Unlimited for negative values.

@@ -13,7 +13,7 @@ import (
 // LocalOwnerKind is the kind of [protocol.LocalPrincipal].
 const LocalOwnerKind = 2
 
-// OwnerKind returns a byte that separates the three kinds of principal whatever their names.
+// OwnerKind returns a byte that differs between the three kinds of principal, whatever their names.
 func OwnerKind(p protocol.Principal) byte {
 	switch {
 	case p.IsLocal():
@@ -44,7 +44,7 @@ func OwnerDigest(p protocol.Principal) string {
 	if p.Anonymous() {
 		return ""
 	}
-	var room [256]byte // for most
+	var room [256]byte // enough for most principals
 	sum := sha256.Sum256(appendLabel(room[:0], p, "owner"))
 	return string(hex.AppendEncode(room[:0], sum[:]))
 }

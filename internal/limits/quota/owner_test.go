@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// However names split into issuer and subject, encodings differ. Anonymous has no digest.
+// However a name is split into issuer and subject, the encodings differ. Anonymous has no digest.
 func TestPrincipalsAreKeptApart(t *testing.T) {
 	principals := map[string]protocol.Principal{
 		"anonymous":             {},
@@ -49,7 +49,7 @@ func TestEncodingIsAppended(t *testing.T) {
 	}
 }
 
-// Keys for one purpose are useless for another.
+// Keys for one purpose do not fit another.
 func TestLabelsDifferByPurpose(t *testing.T) {
 	p := protocol.Principal{Subject: "ann"}
 	if a, b := string(quota.OwnerLabel(p, "id")), string(quota.OwnerLabel(p, "key")); a == b {

@@ -1,6 +1,6 @@
-// Package quota bounds the use of one resource in total and by account: what a peer can make a
-// server keep or run, such as calls, sessions, subscriptions, stored states, spent ids and
-// questions.
+// Package quota bounds the use of a resource in total and by account. A resource is anything that a
+// peer can make a server keep or run, such as calls, sessions, subscriptions, stored states, spent
+// ids and questions.
 package quota
 
 import (
@@ -19,23 +19,23 @@ const (
 	Total Limit = "server"    // of all accounts together
 )
 
-// anonymousReserve is the part, a quarter, of a total that is reserved for authenticated callers.
+// anonymousReserve is the part of a total, a quarter, that is reserved for authenticated callers.
 const anonymousReserve = 4
 
 // Options configure a [Pool].
 type Options[K comparable] struct {
-	Total int64 // of all accounts; negative: no limit
-	Share int64 // of one authenticated account; negative: no limit
-	// Authenticates: callers can. If false, the pool learns it from the first authenticated one.
+	Total int64 // of all accounts; negative for no limit
+	Share int64 // of one authenticated account; negative for no limit
+	// Authenticates means that callers can. If false, the first authenticated caller sets it.
 	Authenticates bool
-	// Local is an account bounded only by Total: the one client of a pipe. Zero: none.
+	// Local is an account bounded only by Total: the one client of a pipe. The zero K means none.
 	Local K
 }
 
 // A Pool counts each account's use of one resource. The zero K is the account of all anonymous
 // callers. They cannot be distinguished, so they have no shares: together they may use the whole
-// total if no caller authenticates, else three quarters, so that they cannot lock out those who do.
-// All methods may be called concurrently.
+// total if no caller authenticates, else three quarters, so that they cannot lock out authenticated
+// callers. All methods may be called concurrently.
 type Pool[K comparable] struct {
 	opts Options[K]
 
@@ -62,7 +62,7 @@ func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isAuthenticated(account) {
-		p.authenticates = true // even if refused: the next one must find room
+		p.authenticates = true // even if refused: the next authenticated caller must find room
 	}
 	if n == 0 {
 		return None
@@ -86,8 +86,8 @@ func (p *Pool[K]) ForceTake(account K, n int64) {
 }
 
 // Await uses n units for a holder that gave its units back and cannot be refused now. Above a bound
-// it waits for returned units; if ctx ends first it returns its cause and uses none. Until it
-// returns, [Pool.Take] refuses this account, but no other.
+// it waits for returned units; if ctx ends first, it returns the cause of ctx and uses no units.
+// Until it returns, [Pool.Take] refuses this account, but no other.
 func (p *Pool[K]) Await(ctx context.Context, account K, n int64) error {
 	p.mu.Lock()
 	if !p.isQueuedLocked(account) && p.findLimitLocked(account, n) == None {
@@ -173,7 +173,7 @@ func (p *Pool[K]) Used() int64 {
 	return p.used
 }
 
-// Usage returns the total use and its limit; negative: no limit.
+// Usage returns the total use and its limit, which is negative if there is none.
 func (p *Pool[K]) Usage() (used, total int64) { return p.Used(), p.opts.Total }
 
 // UsedBy returns the use of one account.

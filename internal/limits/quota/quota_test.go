@@ -96,7 +96,7 @@ func TestForcedUnitsHoldOthersOff(t *testing.T) {
 	}
 }
 
-// A lateContext has ended, and calls atEnd when its end is waited for.
+// A lateContext has ended, and calls atEnd when Done is called.
 type lateContext struct {
 	context.Context
 	atEnd func()

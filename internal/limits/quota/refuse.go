@@ -9,8 +9,8 @@ import (
 const defaultPart = 4
 
 // ShareOf returns one account's default share of a total: a quarter, at least one unit. So fewer
-// than four accounts lock nobody out, and an account for many people still has room. Negative
-// totals have no share.
+// than four accounts lock nobody out, and an account for many people still has room. A negative
+// total means no limit, and is returned.
 func ShareOf(total int64) int64 {
 	if total <= 0 {
 		return total
@@ -18,7 +18,7 @@ func ShareOf(total int64) int64 {
 	return max(1, total/defaultPart)
 }
 
-// Refuse returns the error for a reached limit, with retryAfter and limit, except [None].
+// Refuse returns the error for a reached limit. Its data have retryAfterMs and limit (except None).
 func Refuse(limit Limit, retryAfter time.Duration, format string, args ...any) *protocol.Error {
 	return protocol.Errorf(protocol.CodeBusy, format, args...).WithData(struct {
 		RetryAfterMs int64  `json:"retryAfterMs"`

@@ -4,7 +4,7 @@ import "time"
 
 const slabSize = 64 // entries
 
-// An index is the place of an entry in the slabs, from 1; 0: none.
+// An index is the place of an entry in the slabs, from 1; 0 means no entry.
 type index int32
 
 // slabs are the memory of entries. Entries never move, so pointers to them stay valid.

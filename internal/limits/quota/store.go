@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bounds of [Store.RetryAfter]: an expiry serves one caller of many, and room may come early.
+// Bounds of [Store.RetryAfter]: an expiry makes room for one of many callers; room may come early.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -14,17 +14,17 @@ const (
 
 // StoreOptions configure a [Store].
 type StoreOptions struct {
-	// MaxEntries and MaxBytes bound all accounts together, and each by [ShareOf].
+	// MaxEntries and MaxBytes bound all accounts together, and each account by [ShareOf].
 	MaxEntries, MaxBytes int64
-	Local                string // bounded only by the totals; "": none
+	Local                string // account bounded only by the totals; may be empty
 }
 
 // A Store holds values by id until they expire, and bounds their number and size in total and by
 // account. Get and Put first remove expired values; other methods still count them. Unlike a Map of
 // package recent, which evicts, a full Store refuses.
 //
-// For half a million entries, entries lie in slabs, link by index and are found by a digest of
-// their id: besides account and value they have no pointers for the garbage collector to follow.
+// To hold half a million entries, it keeps them in slabs, links them by index and finds them by a
+// digest of their id: they have no pointers for the garbage collector besides account and value.
 //
 // It has no lock: calls must not overlap.
 type Store[V any] struct {
@@ -36,7 +36,7 @@ type Store[V any] struct {
 	sized          queue // entries with a size
 }
 
-// An Entry is a [Store]'s value. It must not be used after removal or expiry, due to reuse.
+// An Entry is a [Store]'s value. It must not be used after removal or expiry, because it is reused.
 type Entry[V any] struct {
 	Value V
 
@@ -47,7 +47,7 @@ type Entry[V any] struct {
 	place    int32    // in the heap
 	index    index    // its own
 	nextFree index    // while it is free
-	links    [2]links // in the queues of store and account, while it has a size
+	links    [2]links // in the queues of store and account, while the entry has a size
 }
 
 // Owner returns the entry's account.
@@ -72,7 +72,7 @@ func NewStore[V any](opts StoreOptions) *Store[V] {
 	return s
 }
 
-// Get returns the entry with an id, nil if none.
+// Get returns the entry with an id, or nil.
 func (s *Store[V]) Get(id string) *Entry[V] {
 	s.removeExpired()
 	return s.slabs.at(s.byID[sha256.Sum256([]byte(id))])
@@ -139,8 +139,8 @@ func (s *Store[V]) setSize(e *Entry[V], size int64) {
 	}
 }
 
-// OldestSized returns the entry that has had a size longest: of all entries for Total, of e's
-// account for Share. Shrink it when Resize refuses e with that limit. Nil: none.
+// OldestSized returns the entry that has had a size longest, or nil: of all entries for Total, or
+// of e's account for Share. Shrink that entry when Resize refuses e with the limit.
 func (s *Store[V]) OldestSized(e *Entry[V], limit Limit) *Entry[V] {
 	if limit == Share {
 		return s.slabs.at(e.account.sized.first)
@@ -167,7 +167,7 @@ func (s *Store[V]) RetryAfter() time.Duration {
 	return min(max(time.Until(s.byExpiry.first()), minRetryAfter), maxRetryAfter)
 }
 
-// Len and Bytes return the stored number and size.
+// Len and Bytes return the number of entries and their total size.
 func (s *Store[V]) Len() int     { return len(s.byID) }
 func (s *Store[V]) Bytes() int64 { return s.bytes.Used() }
 

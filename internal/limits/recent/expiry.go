@@ -8,11 +8,11 @@ import (
 // A List holds values in order of addition. The zero List is empty. Not for concurrent use.
 type List[T any] struct{ ends Entry[T] } // sentinel of a ring
 
-// An Entry, a field of its value, is its place in a [List] or [Queue]. Zero: in no list.
+// An Entry is a value's place in a [List] or [Queue]. Make it a field. A zero Entry is in no list.
 type Entry[T any] struct {
 	value      T
 	since      time.Time
-	prev, next *Entry[T] // nil: in no list
+	prev, next *Entry[T] // nil if in no list
 }
 
 // Value returns the added value.
@@ -63,8 +63,8 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue returns a queue that calls evict, on its own goroutine, after that time; negative:
-// never.
+// NewQueue returns a queue that evicts values after that time (never, if negative), calling evict
+// on its own goroutine.
 func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 	return &Queue[T]{after: after, evict: evict}
 }

@@ -20,13 +20,13 @@ type entry[K comparable, V any] struct {
 	place Entry[*entry[K, V]]
 }
 
-// New returns a map of at most limit values, at least one, that expire after maxAge; 0: never.
+// New returns a map of at most limit values, at least one, that live for maxAge (for ever if 0).
 func New[K comparable, V any](limit int, maxAge time.Duration) *Map[K, V] {
 	return &Map[K, V]{limit: limit, maxAge: maxAge, entries: map[K]*entry[K, V]{}}
 }
 
-// Put stores a value as the newest one, replacing that of the key. Expired values take room until
-// looked up or evicted, but displace no live ones: values expire in the order of eviction.
+// Put stores a value as the newest one, replacing the key's. Expired values take room until looked
+// up or evicted, but displace no live values, because values expire in the order of eviction.
 func (m *Map[K, V]) Put(key K, value V) {
 	e := m.entries[key]
 	if e == nil {

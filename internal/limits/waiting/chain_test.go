@@ -42,7 +42,7 @@ func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return c, c.Cancel
 }
 
-// TestChainSame compares chains of lazy contexts and of package context.
+// TestChainSame compares chains of lazy contexts with chains of package context.
 func TestChainSame(t *testing.T) {
 	type step struct {
 		name string
@@ -107,7 +107,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Waiters at one end of a chain see events at the other, while others come and go.
+// Waiters at one end of a chain see events at the other end, while other waiters come and go.
 func TestChainConcurrently(t *testing.T) {
 	for range 200 {
 		c := newChain(t, lazily)
@@ -157,7 +157,7 @@ func TestChainMakesOneContext(t *testing.T) {
 	}
 }
 
-// Values between must be found although the last real context derives from above the first.
+// Values of links between must be found although the last real context is derived above the first.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	var links [3]waiting.Context
 	parent := t.Context()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Clock measures the time in which at least one person is waited for. A context of
+// A Clock measures the time during which at least one person is being waited for. A context of
 // [Clock.WithTimeout] carries it to code that blocks on the user, see [Pause]. The zero value is
 // ready. It must not be copied. All methods may be called concurrently.
 type Clock struct {
@@ -62,14 +62,14 @@ func (c *Clock) elapsedLocked() time.Duration {
 	return c.total
 }
 
-// A Timer's time excludes waiting for people. Guarded by the clock's mutex.
+// A Timer calls a function after a time without waits for people. The clock's mutex guards it.
 type Timer struct {
 	clock  *Clock
 	limit  time.Duration
 	start  time.Time
 	before time.Duration // the clock's total at start
 	expire func()
-	timer  *time.Timer // nil: not running
+	timer  *time.Timer // nil if not running
 	at     int         // index in the clock's timers
 }
 
@@ -157,9 +157,9 @@ func (t *Timer) Stop() {
 	c.timers = c.timers[:last]
 }
 
-// A Limit is a context cancelled after a time that excludes waiting for people. It has no deadline.
-// It has no timer until Done is called, and compares times instead; its Err is then
-// [context.DeadlineExceeded].
+// A Limit is a context that ends after a time that excludes waiting for people. It has no deadline,
+// and Err is [context.DeadlineExceeded] once the time is over. Until Done is called, it has no
+// timer and compares times instead.
 type Limit struct {
 	Context
 	Timer
@@ -173,7 +173,7 @@ func (c *Clock) WithTimeout(ctx context.Context, limit time.Duration) *Limit {
 	return l
 }
 
-// Start makes l a child of parent that ends after limit. Call it once, first, and then Release.
+// Start makes l a child of parent that ends after limit. Call it once, first, and Release last.
 func (l *Limit) Start(parent context.Context, c *Clock, limit time.Duration, cause error) {
 	l.cause = cause
 	l.Context.Init(parent)

@@ -70,7 +70,7 @@ func TestStoppedTimerDoesNotFire(t *testing.T) {
 	})
 }
 
-// TestTimersOfOneClock: some end and begin while a person is waited for; the others continue.
+// TestTimersOfOneClock ends and starts timers while a person is waited for; the others continue.
 func TestTimersOfOneClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock waiting.Clock
@@ -99,7 +99,7 @@ func TestTimersOfOneClock(t *testing.T) {
 	})
 }
 
-// TestLimitWithoutATimer: an unwatched limit compares times.
+// TestLimitWithoutATimer checks that an unwatched limit compares times.
 func TestLimitWithoutATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock waiting.Clock

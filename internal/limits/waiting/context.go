@@ -1,8 +1,7 @@
 package waiting
 
 // This file has lazy cancellable contexts: a real one is created only when a goroutine waits for
-// the end. Most requests never do, and context.WithCancelCause would cost them seven allocations
-// each.
+// the end. Most requests never do, and context.WithCancelCause costs seven allocations.
 
 import (
 	"context"
@@ -22,7 +21,7 @@ type Context struct {
 	mu     sync.Mutex
 	real   context.Context         // nil until needed
 	cancel context.CancelCauseFunc // of real
-	ended  bool                    // cancelled without a cause, before its parent and before real
+	ended  bool                    // cancelled without a cause, before its parent ended and real existed
 	heir   *Context                // a child deriving from c's ancestor; cancelled with c
 }
 
@@ -76,13 +75,13 @@ func (c *Context) realizeLocked() {
 		c.real, c.cancel = context.WithCancelCause(c.ancestorLocked())
 		return
 	}
-	// The parent must not give it another error now.
+	// From now on the parent must not end it with another error.
 	c.real, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
 	c.cancel(nil)
 }
 
 // ancestorLocked returns the parent for c's real context: the nearest ancestor with a real context,
-// or the first that is not a Context. So waiting for the last of a chain creates only one.
+// or the first that is not a Context. So waiting for a chain's last creates one real context.
 func (c *Context) ancestorLocked() context.Context {
 	if parent, ok := c.parent.(*Context); ok {
 		if stem := parent.adoptChild(c); stem != nil {
@@ -92,8 +91,8 @@ func (c *Context) ancestorLocked() context.Context {
 	return c.parent
 }
 
-// adoptChild makes child the heir of c and returns the context that it derives from instead, nil if
-// it must derive from c. Mutexes are locked from child to parent, never the other way.
+// adoptChild makes child the heir of c and returns the context that it derives from instead, or nil
+// if it must derive from c. Mutexes are locked from child to parent, never the other way.
 func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()

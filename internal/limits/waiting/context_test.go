@@ -65,7 +65,7 @@ func TestDeriveStartsNoGoroutine(t *testing.T) {
 	}
 }
 
-// A context may be printed while in use, and like those of package context hides its values.
+// A context may be printed while in use, and hides its values, like contexts of package context.
 func TestPrint(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
 	defer cancel(nil)

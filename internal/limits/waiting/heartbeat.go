@@ -1,6 +1,6 @@
 package waiting
 
-// This file has heartbeats: progress without news, as most clients time out after a silent minute.
+// This file has heartbeats: progress without news, as most clients give up after a silent minute.
 
 import (
 	"cmp"
@@ -21,20 +21,20 @@ const (
 // part divides the author's smallest step, so that heartbeats stay below the next value.
 const part = 1024
 
-// A ProgressSequence makes the values sent on one progress token rise, whoever reports them. The
-// zero value is ready. It is not safe for concurrent use: the sender holds a lock, because values
-// must leave in order.
+// A ProgressSequence makes the values sent on one progress token rise, whoever reports the
+// progress. The zero value is ready. It is not safe for concurrent use: the sender holds a lock,
+// because values must be sent in order.
 type ProgressSequence struct {
 	sent   float64 // last value sent
 	author float64 // the author's last value, 0 before the first
-	total  float64 // of the author's last report; 0: unknown
-	step   float64 // the author's smallest advance, at most 1; 0: none yet
+	total  float64 // of the author's last report; 0 if unknown
+	step   float64 // the author's smallest advance, at most 1; 0 before the first
 	beats  int     // since the author's last report
 	begun  bool    // a value was sent
 	told   bool    // the author has reported a value
 }
 
-// Report returns the value to send, false if the client knows it, as when a handler reruns.
+// Report returns the value to send, or false if the client has it, as when a handler reruns.
 func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bool) {
 	if s.told && progress <= s.author {
 		return 0, false
@@ -46,7 +46,7 @@ func (s *ProgressSequence) Report(progress, total float64) (value float64, ok bo
 	return s.advance(progress)
 }
 
-// Beat returns a heartbeat's value and total, 0: none. It is false if no larger value exists.
+// Beat returns a heartbeat's value and its total or 0, and false if no larger value exists.
 func (s *ProgressSequence) Beat() (value, total float64, ok bool) {
 	s.beats++
 	n := float64(s.beats)
@@ -76,14 +76,14 @@ type Heartbeat struct {
 	ctx      context.Context // of the wait
 
 	mu      sync.Mutex
-	timer   *time.Timer        // nil: stopped
-	cancel  context.CancelFunc // of the running beat; nil: none
-	beating chan struct{}      // closed when the last beat has ended; nil: none
+	timer   *time.Timer        // nil if stopped
+	cancel  context.CancelFunc // of the running beat, or nil
+	beating chan struct{}      // closed when the last beat has ended, or nil
 }
 
 // StartHeartbeat calls beat after [heartbeatDelay], or interval if shorter, and then every
-// interval, until ctx ends or [Heartbeat.Stop]. Calls do not overlap. beat must watch its context,
-// a child of ctx that Stop ends, and must not panic.
+// interval, until ctx ends or [Heartbeat.Stop] is called. Calls do not overlap. beat must watch its
+// context, a child of ctx that Stop ends, and must not panic.
 func StartHeartbeat(
 	ctx context.Context, interval time.Duration, beat func(context.Context),
 ) *Heartbeat {
@@ -122,7 +122,7 @@ func (t *Heartbeat) setBeating(cancel context.CancelFunc, ended chan struct{}) b
 	return true
 }
 
-// Stop ends the heartbeat: when it returns no call runs or follows. A nil Heartbeat is stopped.
+// Stop ends the heartbeat: no call runs or begins after it returns. A nil Heartbeat is stopped.
 func (t *Heartbeat) Stop() {
 	if t == nil {
 		return
@@ -133,11 +133,11 @@ func (t *Heartbeat) Stop() {
 		t.timer = nil
 	}
 	if t.cancel != nil {
-		t.cancel() // the running call returns
+		t.cancel() // makes the running call return
 	}
 	beating := t.beating
 	t.mu.Unlock()
 	if beating != nil {
-		<-beating // once it has
+		<-beating // wait until it has returned
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// day is the heartbeats of a day, the longest flow.
+// day is the number of heartbeats in a day, the longest flow.
 const day = int(24 * time.Hour / waiting.HeartbeatInterval)
 
 func TestHeartbeatsRiseAndStayBelowTheAuthorsNextValue(t *testing.T) {

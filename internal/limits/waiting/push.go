@@ -21,7 +21,7 @@ func WithPush(ctx context.Context, p *Push) context.Context {
 	return context.WithValue(ctx, pushKey{}, p)
 }
 
-// PushOf returns the Push of ctx, nil if there is none.
+// PushOf returns the Push of ctx, or nil.
 func PushOf(ctx context.Context) *Push {
 	p, _ := ctx.Value(pushKey{}).(*Push)
 	return p

@@ -17,8 +17,8 @@ func WithoutWire(ctx context.Context) context.Context {
 }
 
 // IsTooSoon reports whether a refusal after the time waited cannot be a person's. min is the least
-// time, 0: [DefaultMinHumanTime], or none for a request of [WithoutWire], negative: none. A
-// negative waited, as of unequal or changed clocks, is not too soon.
+// time; 0 means [DefaultMinHumanTime], or no least time for a request of [WithoutWire], and a
+// negative min none. A negative waited, as with unequal or changed clocks, is not too soon.
 func IsTooSoon(ctx context.Context, min, waited time.Duration) bool {
 	if min == 0 && ctx.Value(noWireKey{}) == nil {
 		min = DefaultMinHumanTime

@@ -2,10 +2,9 @@
 // stop, slots are given back, heartbeats go to the caller, and a shutdown can end the wait without
 // ending calls that work.
 //
-// Code that asks a person calls [Wait.Begin] and, when the question is answered or withdrawn,
-// [Wait.End]. Code around a call (middleware, a transport, a router) puts a [Watch] into its
-// context, and learns when the call begins and ends to wait. A call waits while any of its
-// questions is open.
+// Code that asks a person calls [Wait.Begin] and, after the answer or withdrawal, [Wait.End]. Code
+// around a call (middleware, a transport, a router) puts a [Watch] into its context, and learns
+// when the call begins and ends to wait. A call waits while any of its questions is open.
 package waiting
 
 import (
@@ -33,8 +32,8 @@ func RefuseClosing() *protocol.Error {
 
 // A Listener learns when a call begins and ends to wait.
 type Listener interface {
-	// SetWaiting is called alternately with true and false, by one goroutine at a time; with false
-	// before the call continues. It must return soon and must not call [Begin].
+	// SetWaiting is called alternately with true and false, by one goroutine at a time, and with
+	// false before the call continues. It must return soon and must not call [Begin].
 	SetWaiting(waiting bool)
 }
 
@@ -52,9 +51,9 @@ type Watch struct {
 	listener Listener
 
 	mu    sync.Mutex
-	waits []*Wait  // open ones
+	waits []*Wait  // open waits
 	room  [1]*Wait // for the usual single one
-	ended error    // why waits must end; nil: they need not
+	ended error    // why waits must end; nil if they need not
 }
 
 // A Canceler ends something. Cancel must return soon; calls may repeat and overlap [Wait.Begin].
@@ -63,7 +62,7 @@ type Canceler interface{ Cancel(cause error) }
 // A Wait is one or more questions that a call waits for. It is used once and must not be copied.
 type Wait struct {
 	innermost *Watch
-	questions Canceler // nil: cannot be withdrawn from outside
+	questions Canceler // nil if they cannot be withdrawn from outside
 	over      atomic.Bool
 }
 
@@ -82,8 +81,8 @@ func (w *Watch) Attach(parent context.Context, listener Listener) context.Contex
 // A LazyWatch creates a [Watch] on demand. The zero value is ready. It must not be copied.
 type LazyWatch struct{ watch atomic.Pointer[Watch] }
 
-// Ensure returns the watch for a context below parent, whose Value returns it for [Key], creating
-// it first. listener may be nil. Calls may overlap.
+// Ensure returns the watch for a context below parent, whose Value returns it for [Key]. The first
+// call creates it. listener may be nil. Calls may overlap.
 func (l *LazyWatch) Ensure(parent context.Context, listener Listener) *Watch {
 	if l.watch.Load() == nil {
 		l.watch.CompareAndSwap(nil, &Watch{parent: parent, listener: listener})
@@ -100,8 +99,8 @@ func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
 	return new(Watch).Attach(ctx, listenerFunc(tell))
 }
 
-// WithWatchOf returns a context whose waits are also reported to the watches of the context of, for
-// a call that asks with another context.
+// WithWatchOf returns ctx extended by the watches of a second context, of, which are told of its
+// waits too. It is for a call that asks with a context other than its own.
 func WithWatchOf(ctx, of context.Context) context.Context {
 	own := from(of)
 	for w := from(ctx); w != nil; w = from(w.parent) {
@@ -167,7 +166,7 @@ func (one *Wait) removeFrom(w *Watch) {
 	w.removeWait(one)
 }
 
-// addWait returns why calls under the watch may not wait, nil if they may.
+// addWait returns why calls under the watch may not wait, or nil if they may.
 func (w *Watch) addWait(one *Wait) (ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

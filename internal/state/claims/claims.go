@@ -27,18 +27,18 @@ type Claims struct {
 	Issued        time.Time
 	Expires       time.Time // of this round, never after Deadline
 	Deadline      time.Time // of the flow, the same in all rounds
-	VisitSince    time.Time // the user agreed to this round's visit; zero: none
+	VisitSince    time.Time // when the user agreed to this round's visit; may be zero
 
-	Span Span // of the asking round's trace; zero: none
+	Span Span // of the asking round's trace; may be zero
 
 	App      string // the sealing application's version
-	OtherApp string // another one that sealed earlier rounds, or empty
+	OtherApp string // another version that sealed earlier rounds, or empty
 
 	Asked   []Question
 	Answers []Answer
 	State   json.RawMessage
 
-	// Flow style only, in which the handler is straight-line code; empty in guard style.
+	// The rest is for flow style, in which the handler is straight-line code; empty in guard style.
 	Version string
 	Memos   []Memo
 }
@@ -77,7 +77,7 @@ const (
 	Unseen
 )
 
-// A Span identifies a trace span, roundtrip.SpanRef. Both parts are zero, or neither.
+// A Span identifies a trace span, roundtrip.SpanRef. Either both parts are zero or neither is.
 type Span struct {
 	Trace [16]byte
 	Span  [8]byte

@@ -77,7 +77,7 @@ func parseForm(t testing.TB, schema string) *form.Form {
 const reasonForm = `{"type":"object","properties":{"reason":{"type":"string","minLength":2}},` +
 	`"required":["reason"]}`
 
-// A binding is what distinguishes the vectors of guard style.
+// A binding has the values that differ between the vectors of guard style.
 type binding struct {
 	name      string
 	principal protocol.Principal
@@ -289,7 +289,7 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes junk, as of a foreign sealer. What it reads it must write identically.
+// FuzzDecode decodes junk, as from a foreign sealer. Whatever it reads must be written identically.
 func FuzzDecode(f *testing.F) {
 	full, flow := vector(f, guardVectors, authenticated.name), vector(f, flowVectors, "flow")
 	for _, seed := range [][]byte{

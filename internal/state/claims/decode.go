@@ -18,7 +18,7 @@ var (
 )
 
 // Decode decodes the result of [Claims.AppendTo]. The bytes are authenticated but not trusted: any
-// Sealer may have passed them. Text equal to that in like, the usual case, is shared instead of
+// Sealer may have passed them on. Text that equals the text in like, the usual case, is shared, not
 // copied. The result refers to data.
 func Decode(data []byte, like *Claims) (*Claims, error) {
 	r := &reader{data: data}

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// canonicalBuffers grow to the largest arguments; those over maxCanonicalBuffer are not kept.
+// canonicalBuffers grow to the largest arguments; buffers over maxCanonicalBuffer are not kept.
 var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxCanonicalBuffer = 64 << 10
@@ -23,9 +23,9 @@ func putCanonicalBuffer(buf *[]byte) {
 }
 
 // DigestArguments returns the SHA-256 of a request's canonical arguments: sorted members, minimally
-// escaped strings, numbers as spelled, absent as {}. A state sealed for one set opens for no other.
-// Number spelling counts because a handler may see it, when it decodes into an integer or prints: 1
-// is not 1.0.
+// escaped strings, numbers as spelled, absent as {}. A state sealed for one set of arguments opens
+// for no other. Number spelling counts because a handler may see it, when it decodes into an
+// integer or prints: 1 is not 1.0.
 func DigestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")

@@ -36,7 +36,7 @@ type deriver func(salt []byte) (cipher.AEAD, error)
 func newDeriver(id string, secret []byte) deriver {
 	prk, err := hkdf.Extract(sha256.New, secret, []byte(purpose))
 	if err != nil {
-		// Only for secrets under 14 bytes, in FIPS 140-only mode.
+		// This happens only for secrets under 14 bytes, in FIPS 140-only mode.
 		panic("seal: internal error: " + err.Error())
 	}
 	info := append([]byte(purpose), byte(len(id)))

@@ -41,6 +41,6 @@
 //
 // # Errors
 //
-// Errors about tokens begin with "seal:", those about keys with the key or the entry, for the
+// Errors about tokens begin with "seal:", errors about keys with the key or the entry, for the
 // caller to complete.
 package seal

@@ -18,7 +18,7 @@ const (
 	ephemeralPrefix = "e-"
 )
 
-// Key is a named sealing key, never printed. Zero: unusable. It may be copied, not compared.
+// Key is a named sealing key, never printed. The zero Key is unusable. Do not compare keys.
 type Key struct {
 	_ [0]func()
 

@@ -42,7 +42,7 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 		if ring.findKey([]byte(key.id)) != nil {
 			return nil, fmt.Errorf("two keys have the id %q", key.id)
 		}
-		// Once here, so that sealing cannot fail later.
+		// Tried here, so that sealing cannot fail later.
 		if _, err := key.derive(make([]byte, saltSize)); err != nil {
 			return nil, fmt.Errorf("key %q: %w", key.id, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestSecretsNeverPrint prints keys in every way of Go, nested too, searching every spelling.
+// TestSecretsNeverPrint prints keys in all ways of Go, also nested, and searches for all spellings.
 func TestSecretsNeverPrint(t *testing.T) {
 	secret := secretBytes(9)
 	key := mustKey(t, "k9", 9)
@@ -88,7 +88,7 @@ func TestNotComparable(t *testing.T) {
 	}
 }
 
-// renderings returns v as text, by conversion.
+// renderings returns v as text, by the way of conversion.
 func renderings(t *testing.T, v any) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

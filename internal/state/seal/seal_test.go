@@ -108,7 +108,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEveryTamperedByte puts every other base64url character, and some more, everywhere.
+// TestEveryTamperedByte replaces each byte with every other base64url character, and some more.
 func TestEveryTamperedByte(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 2))
 	for _, plaintext := range []string{"", "a", "ab", "a state of some length"} {
@@ -231,7 +231,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// With one secret under two ids, a token of one must not open as the other's.
+// If two ids share a secret, a token of one id must not open as the other's.
 func TestIDIsBound(t *testing.T) {
 	ring := mustRing(t, mustKey(t, "k1", 1), mustKey(t, "k2", 1))
 	raw, err := base64.RawURLEncoding.DecodeString(ring.Seal([]byte("state")))

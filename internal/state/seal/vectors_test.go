@@ -107,7 +107,7 @@ func (v vector) check(t *testing.T) {
 	}
 }
 
-// sealed returns a token under the first of keys, with counting bytes as the random ones.
+// sealed returns a token under the first of keys, with counting bytes in place of random ones.
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
@@ -145,8 +145,8 @@ func refusedVectors(t testing.TB) []vector {
 		changed[i] = b
 		return base64.RawURLEncoding.EncodeToString(changed)
 	}
-	// The token has whole groups of three bytes, hence no tail bits; offsets in raw: version 0, id
-	// length 1, id 2, salt 4, nonce 16, sealed 28.
+	// The token has whole groups of three bytes, hence no tail bits; offsets in raw: 0 version, 1
+	// id length, 2 id, 4 salt, 16 nonce, 28 sealed.
 	last := len(raw) - 1
 	var vectors []vector
 	add := func(name, token, want string) {
@@ -201,7 +201,7 @@ func refusedVectors(t testing.TB) []vector {
 	return vectors
 }
 
-// setTailBit sets the token's last bit, unused unless the length is a multiple of four.
+// setTailBit sets the token's last bit, which is unused unless the length is a multiple of four.
 func setTailBit(t testing.TB, token string) string {
 	t.Helper()
 	end := len(token) - 1

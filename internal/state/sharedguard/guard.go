@@ -1,6 +1,6 @@
 // Package sharedguard is the storage-independent part of a [store.Guard] for several replicas: it
 // creates holder tokens, seals outcomes, limits and retries operations, adopts claims whose
-// acknowledgement was lost, and sets shares of owners.
+// acknowledgement was lost, and limits the shares of owners.
 package sharedguard
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// A Backend stores claims. Methods are atomic, also with errors, and may be called concurrently.
+// A Backend stores claims. Methods are atomic, even on error, and may be called concurrently.
 type Backend interface {
 	// Claim stores a claim, or takes over a released one with the same Print. If the key is taken
-	// otherwise, it changes nothing and returns what it found, even without room. It returns a
-	// [*store.QuotaError] if there is no room.
+	// otherwise, it changes nothing and returns what it found, even if there is no room. It returns
+	// a [*store.QuotaError] if there is no room.
 	Claim(ctx context.Context, c *Claim) (found *Found, err error)
-	// Renew restarts a claim's lease, false if c.Holder does not hold it.
+	// Renew restarts a claim's lease, or returns false if c.Holder does not hold it.
 	Renew(ctx context.Context, c *Claim) (held bool, err error)
-	// Commit ends a claim with a sealed outcome, or none if it is nil or too large. If c.Holder has
-	// committed before, it changes nothing and reports true; false if the claim is not held.
+	// Commit ends a claim with a sealed outcome, or without one if it is nil or too large. It
+	// returns false if the claim is not held, and true, as a no-op, if c.Holder has committed.
 	Commit(ctx context.Context, c *Claim, sealed []byte) (held bool, err error)
 	// Release releases a claim if c.Holder holds it.
 	Release(ctx context.Context, c *Claim) error
@@ -58,7 +58,7 @@ type Found struct {
 	Sealed  []byte // the outcome
 }
 
-// maxOutcome is the longest recorded outcome, in bytes; replays of longer ones get an error.
+// maxOutcome is the longest recorded outcome, in bytes; replays of longer outcomes get an error.
 const maxOutcome = 256 << 10
 
 // maxUnsure bounds claims of unknown fate. In an outage each waiting request adds one.
@@ -86,9 +86,9 @@ func New(name string, backend Backend) *Guard {
 	}
 }
 
-// Claim implements [store.Guard]. Once begun it ignores the end of ctx, because giving up could
-// leave a claim without holder. If the store does not answer in time, it remembers the token: the
-// next Claim with the same answers recognizes it and holds the claim. No handler has run for it.
+// Claim implements [store.Guard]. Once begun it ignores the end of ctx, as giving up could leave a
+// claim without holder. If the store does not answer in time, Claim remembers the token: the next
+// Claim with the same answers recognizes it and holds the claim. No handler has run for it.
 func (g *Guard) Claim(
 	ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time,
 ) (store.Claim, error) {
@@ -121,7 +121,7 @@ func (g *Guard) Claim(
 	return &heldClaim{guard: g, id: id, claim: c}, nil
 }
 
-// storeClaim stores a claim. It returns what it found if another holds the state.
+// storeClaim stores a claim. It returns the other claim if the state is taken.
 func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err error) {
 	err = g.retry(ctx, refusedTime, func(ctx context.Context) (err error) {
 		found, err = g.backend.Claim(ctx, c)
@@ -171,7 +171,7 @@ const (
 
 // retry calls do until it succeeds, fails for good, or ctx ends. An attempt gets half of the time,
 // because one connection may hang where another answers. A store that refuses connections is
-// retried for refused at most.
+// retried for at most the time refused.
 func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	do func(ctx context.Context) error) error {
 	began := time.Now()
@@ -209,7 +209,7 @@ func (g *Guard) endClaim(key string) {
 	delete(g.claiming, key)
 }
 
-// unsureKey names a claim of unknown fate: answers distinguish those of one state.
+// unsureKey names a claim of unknown fate: its answers distinguish it from others of the state.
 func unsureKey(c *Claim) string { return c.Key + string(c.Print[:]) }
 
 func (g *Guard) addUnsure(c *Claim) {

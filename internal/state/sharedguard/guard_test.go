@@ -23,7 +23,7 @@ var errLostReply, errRefused = errors.New("connection reset"), errors.New("read-
 // An outage is a backend with one claim. While fails is set it loses replies, or refuses.
 type outage struct {
 	fails  error
-	ends   int // last failing attempt, 0: none
+	ends   int // last failing attempt, or 0
 	stored *sharedguard.Found
 	asked  int
 }
@@ -131,7 +131,7 @@ func TestFinalRefusal(t *testing.T) {
 	}
 }
 
-// Authenticated owners have a quarter each; anonymous callers leave one quarter once there are any.
+// Authenticated owners have a quarter each; anonymous callers leave them one quarter.
 func TestShares(t *testing.T) {
 	s := sharedguard.NewShares(sharedguard.Room{Entries: 40, Bytes: 400})
 	local := sharedguard.OwnerOf(quota.OwnerDigest(protocol.LocalPrincipal()))

@@ -44,7 +44,7 @@ func CloneTransport() *http.Transport {
 // A StatusError reports a response with an unexpected status.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // 0: absent or a date
+	RetryAfter time.Duration // 0 if absent or a date
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d", e.Status) }
@@ -57,7 +57,7 @@ func IsMissing(err error) bool {
 }
 
 // Send sends a request and returns the body, of at most limit bytes, and the header of the
-// response. A status not in want is a StatusError, returned with them; the body is truncated then.
+// response. For a status not in want it also returns a *StatusError, and the body may be truncated.
 func Send(client *http.Client, r *http.Request, limit int64, want ...int) (
 	[]byte, http.Header, error) {
 	response, err := client.Do(r)
@@ -122,8 +122,8 @@ var ErrMissing = errors.New("there is no metadata")
 
 // FetchMetadata returns the metadata of an issuer and its URL. fetch returns the document of a URL.
 // After any error status, a redirect or a body that is not an object, the next URL is tried,
-// because servers answer unknown URLs like that. If all fail, FetchMetadata returns the first of
-// these responses other than "missing", or else ErrMissing.
+// because servers answer unknown URLs like that. If all fail, FetchMetadata returns URL, body and
+// error of the first response that was not "missing", or else ErrMissing.
 func FetchMetadata(ctx context.Context, issuer *url.URL,
 	fetch func(ctx context.Context, url string) ([]byte, error)) (
 	at string, body []byte, err error) {

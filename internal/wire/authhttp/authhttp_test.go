@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-// A trailing slash of the issuer is removed (RFC 8414, 3.1); the root of a path is never used.
+// A trailing slash of the issuer is removed (RFC 8414, 3.1), but its path is never dropped.
 func TestMetadataURLs(t *testing.T) {
 	const origin = "https://as.example"
 	root := []string{origin + "/.well-known/oauth-authorization-server",

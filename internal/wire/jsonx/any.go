@@ -146,7 +146,7 @@ func (r *anyReader) readObject(depth int) (any, bool) {
 	return members, true
 }
 
-// nextValue skips the bracket or comma before the next value, or the closing one (false).
+// nextValue skips the bracket or comma before the next value, or the closing bracket (false).
 func (r *anyReader) nextValue(closing byte) bool {
 	if r.data[r.at] != closing {
 		r.at = skipSpace(r.data, r.at+1)

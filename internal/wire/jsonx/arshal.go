@@ -34,7 +34,7 @@ var (
 		jsonv1.ParseBytesWithLooseRFC4648(true),
 		json.WithUnmarshalers(json.UnmarshalFromFunc(decodeInt)))
 
-	// authorEncoding repairs strings, also of a RawMessage, but rejects duplicate names.
+	// authorEncoding repairs strings, including those in a RawMessage, but rejects duplicate names.
 	authorEncoding = json.JoinOptions(jsonv1.DefaultOptionsV1(),
 		json.Deterministic(true),
 		jsontext.EscapeForHTML(false),
@@ -43,9 +43,9 @@ var (
 		json.WithMarshalers(json.MarshalToFunc(encodeNumber)))
 )
 
-// Unmarshal decodes data into v, a pointer to a handler's type, as encoding/json does, except that
-// member names match by exact case, integers by value, so that 5.0 is one (JSON Schema 2020-12,
-// 4.2.3), and data must pass [Check]. Into any it decodes float64. On error v may be partly filled.
+// Unmarshal decodes data into v, a pointer to a handler's type, like encoding/json, except that
+// member names match by exact case, that 5.0 is an integer (JSON Schema 2020-12, 4.2.3), and that
+// data must pass [Check]. Numbers in an any are float64. On error v may be partly filled.
 func Unmarshal(data []byte, v any) error {
 	err := decode(data, v, authorDecoding)
 	if e, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok &&
@@ -111,8 +111,8 @@ func decodeAnyNumber(d *jsontext.Decoder, v *any) error {
 	return nil
 }
 
-// decodeInteger decodes a number into any integer type without own decoding. The canonical form of
-// an integer that fits has neither point nor exponent.
+// decodeInteger decodes a number into any integer type without its own decoding method. The
+// canonical form of an integer that fits has neither point nor exponent.
 func decodeInteger(d *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	set := setInt

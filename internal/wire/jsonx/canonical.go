@@ -10,7 +10,7 @@ import (
 // keepMoved limits the sort buffers returned to the pool, in bytes; a message of 64 KiB fits.
 const keepMoved = 256 << 10
 
-// AppendCanonical appends a canonical form of raw for digests, itself JSON, which differs for
+// AppendCanonical appends a canonical form of raw, for digests. It is JSON, and differs for
 // different values: no white space, members sorted by the bytes of their unescaped names, only the
 // escapes that RFC 8259 requires, and numbers as exact decimals, so that 1, 1.0 and 10e-1 agree
 // while 2^53 and 2^53+1 differ.
@@ -41,7 +41,7 @@ func appendCanonical(dst, raw []byte, spelled bool) ([]byte, error) {
 
 var canonicals = sync.Pool{New: func() any { return new(canonical) }}
 
-// canonical is the scratch memory of one AppendCanonical.
+// canonical is the scratch memory of one call of AppendCanonical.
 type canonical struct {
 	members []member // of all open objects
 	moved   []byte   // members before sorting
@@ -104,8 +104,8 @@ func (c *canonical) appendArray(dst, raw []byte, depth int) ([]byte, error) {
 	return append(dst, ']'), err
 }
 
-// appendObject appends the members in order and then, if they were not sorted, sorts the output:
-// sorting the output visits each value once, however deep.
+// appendObject appends the members in document order and then, if they were not sorted, sorts the
+// output, which visits each value once, however deep.
 func (c *canonical) appendObject(dst, raw []byte, depth int) ([]byte, error) {
 	start, base, sorted := len(dst), len(c.members), true
 	dst = append(dst, '{')

@@ -16,8 +16,8 @@ const (
 )
 
 // AppendNumber appends the canonical form of the number raw, equal for equal values: 0, an integer
-// of at most plainDigits digits, or MeE, with M an integer without trailing zeros and E not zero,
-// or only M if it is long.
+// of at most plainDigits digits, or MeE, with M an integer without trailing zeros, or M alone if E
+// is zero and M is longer than plainDigits.
 func AppendNumber(dst, raw []byte) ([]byte, error) {
 	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 		return dst, syntaxError(end, "malformed number")
@@ -59,8 +59,8 @@ func AppendNumber(dst, raw []byte) ([]byte, error) {
 }
 
 // PlainInteger returns the number raw spelled without fraction and exponent, and whether it is an
-// integer. An integer with an exponent must have at most 21 digits without it. The result aliases
-// raw if raw is already spelled so.
+// integer. An integer with an exponent must have at most 21 digits in this spelling. The result
+// aliases raw if raw already has it.
 func PlainInteger(raw []byte) ([]byte, bool) {
 	if !bytes.ContainsAny(raw, ".eE") {
 		return raw, true

@@ -10,9 +10,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// A Decoder decodes into values of type T as [Unmarshal] does, but inspects the type only once. It
-// leaves to Unmarshal types with own decoding, embedded fields and values that do not fit. It is
-// immutable. Without it a plain call executes 13 % more instructions, a sealed flow 10 %.
+// A Decoder decodes into values of type T as [Unmarshal] does, but inspects the type only once.
+// Types with their own decoding, embedded fields and values that do not fit are left to Unmarshal.
+// Decoders are immutable. Without them plain calls take 13 % more instructions, sealed flows 10 %.
 type Decoder[T any] struct{ set setter }
 
 // NewDecoder returns a decoder, for any T.
@@ -23,7 +23,7 @@ func NewDecoder[T any]() *Decoder[T] {
 }
 
 // Decode decodes data, which must have passed [Check] or be part of checked JSON. The value does
-// not alias data. The error is that of [Unmarshal].
+// not alias data. Errors are those of [Unmarshal].
 func (d *Decoder[T]) Decode(data []byte) (T, error) {
 	if d.set != nil {
 		v := new(T)
@@ -31,7 +31,7 @@ func (d *Decoder[T]) Decode(data []byte) (T, error) {
 			return *v, nil
 		}
 	}
-	v := new(T) // the other may be partly filled
+	v := new(T) // the first value may be partly filled
 	err := Unmarshal(data, v)
 	return *v, err
 }
@@ -189,7 +189,7 @@ func (b *binder) structSetter(t reflect.Type) (setter, bool) {
 	}, true
 }
 
-// fieldName returns the member name of a field, false for tags with other options.
+// fieldName returns the member name of a field, or false for tags with other options.
 func fieldName(field, tag string) (string, bool) {
 	name, options, _ := strings.Cut(tag, ",")
 	for option := range strings.SplitSeq(options, ",") {

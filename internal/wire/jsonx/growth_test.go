@@ -21,7 +21,7 @@ func TestGrowth(t *testing.T) {
 				var v any
 				return jsonx.UnmarshalNumbers(input, &v) == nil
 			},
-			// a list of one-digit numbers: the most for two bytes
+			// a list of one-digit numbers: the most memory for two bytes
 			BytesPerByte: 80, ObjectsPerByte: 1.5,
 		}, values...)
 	})

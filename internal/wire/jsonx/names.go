@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// fewNames is the number of names that are compared pairwise, at most 120 times an object.
+	// fewNames is the number of names that are compared pairwise, at most 120 times per object.
 	fewNames = 16
 
-	// keepSlots limits pooled tables to 16 KiB, which are cleared after each use.
+	// keepSlots limits pooled tables, which are cleared after each use, to 16 KiB.
 	keepSlots = 1024
 )
 
@@ -24,9 +24,9 @@ type scope struct {
 	table bool  // names have moved to the table
 }
 
-// nameSet finds duplicate member names. Few plain names of an object are on a stack; many, or those
-// with escapes, in a hash table shared by all objects of the document. The hash is seeded, so that
-// a peer cannot choose colliding names.
+// nameSet finds duplicate member names. A few plain names of an object are kept on a stack; many
+// names, or names with escapes, in a hash table shared by all objects of the document. The hash is
+// seeded, so that a peer cannot choose colliding names.
 type nameSet struct {
 	stack  [MaxDepth * fewNames]span
 	height int32
@@ -116,7 +116,7 @@ func (n *nameSet) insertName(data []byte, scope int32, name span, escaped bool) 
 	return true
 }
 
-// unescapeName returns the name without escapes, using scratch memory k if there are any.
+// unescapeName returns the name without escapes, using scratch memory k if it has escapes.
 func (n *nameSet) unescapeName(data []byte, name span, escaped bool, k int) []byte {
 	if !escaped {
 		return name.bytesIn(data)

@@ -35,7 +35,7 @@ func Repair(
 	out, most := make([]byte, 0, len(data)+len(data)/8), len(data)+maxGrowth
 	var open [MaxDepth]Care
 	var care Care                          // of the next value
-	var entry struct{ at, out, depth int } // the one of Entries being read; 0: none
+	var entry struct{ at, out, depth int } // the entry of Entries being read, or zero
 	for i, depth := 0, 0; i < len(data); {
 		if len(out) > most {
 			return data

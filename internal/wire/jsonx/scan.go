@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Eight bytes at a time: in a word with one byte of text per lane, the masks below set the top bit
-// of each matching lane. A borrow can set higher lanes too, so only the lowest set bit counts.
+// The scan takes eight bytes at once: in a word with a byte of text per lane, masks set the top bit
+// of each matching lane. A borrow can set higher lanes too: only the lowest set bit counts.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
@@ -146,7 +146,7 @@ func decodeUnicode(b []byte) (r rune, n int) {
 
 func isSurrogate(r rune) bool { return r >= 0xd800 && r <= 0xdfff }
 
-// hex4 reads the first four bytes as hexadecimal digits, -1 if they are not.
+// hex4 reads the first four bytes as hexadecimal digits, or returns -1.
 func hex4(b []byte) rune {
 	var r rune
 	for _, c := range b[:4] {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// shortText is the length from which two searches with the vector instructions of package bytes,
+// shortText is the length from which two searches with package bytes and its vector instructions,
 // for quotes and for backslashes, are faster.
 const shortText = 128
 

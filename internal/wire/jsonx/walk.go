@@ -15,7 +15,7 @@ func Members(data []byte, f func(key, value []byte) error) error {
 	return PresentMembers(data, nil, f)
 }
 
-// PresentMembers is [Members] without null members, except those of keepsNull; nil keeps all.
+// PresentMembers is [Members] without null members, unless keepsNull is nil or reports true.
 func PresentMembers(
 	data []byte, keepsNull func(key []byte) bool, f func(key, value []byte) error,
 ) error {

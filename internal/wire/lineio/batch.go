@@ -29,7 +29,7 @@ func (s *Server) receiveBatch(ctx context.Context, line []byte) bool {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
 			response, answers := s.newUnreadableResponse(message, err)
-			if !broken { // report one: the batch may be large
+			if !broken { // report only one: the batch may be large
 				s.refuseLine(ctx, words.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true

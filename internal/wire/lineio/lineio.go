@@ -24,8 +24,7 @@ func NewReader(r io.Reader, max int) *Reader {
 }
 
 // Next returns the next line that is not blank, trimmed; the caller owns it. A last line without
-// newline counts. Errors are [ErrTooLong] for a line over the limit, and io.EOF or that of the
-// stream.
+// newline counts. Errors are [ErrTooLong] for a line over the limit, io.EOF, and the stream's own.
 func (r *Reader) Next() ([]byte, error) {
 	for {
 		line, err := r.readLine()

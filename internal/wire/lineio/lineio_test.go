@@ -101,7 +101,7 @@ func TestReaderCostIsLinear(t *testing.T) {
 				case err == io.EOF:
 					return accepted
 				case errors.Is(err, lineio.ErrTooLong):
-					accepted = false // of this line; others follow
+					accepted = false // this line is refused; others follow
 				case err != nil:
 					return false
 				}
@@ -164,7 +164,7 @@ func TestStreamEndsWhenItCannotWrite(t *testing.T) {
 	broken := errors.New("broken")
 	for _, test := range []struct {
 		name, line string
-		want       error // nil: any
+		want       error // nil for any error
 	}{{"the writer fails", "a", broken}, {"two lines", "a\nb", nil}} {
 		t.Run(test.name, func(t *testing.T) {
 			r, w := io.Pipe()

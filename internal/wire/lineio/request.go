@@ -25,10 +25,10 @@ type request struct {
 	waiting  bool // for a person; counted in server.waitingCount
 	answered bool // later calls of SetWaiting are ignored
 
-	onWritten func() // called when the response is out; may be nil
+	onWritten func() // called when the response is written; may be nil
 }
 
-// OnWritten sets a function to call when the response was written. Only the serving code calls it.
+// OnWritten sets a function to call when the response is written. Only the serving code calls it.
 func (r *request) OnWritten(f func()) { r.onWritten = f }
 
 func (r *request) SetWaiting(waiting bool) {
@@ -112,7 +112,7 @@ func (s *Server) answerRequest(id protocol.ID, r *request, response *protocol.Re
 	}
 }
 
-// freeRequest frees the id of a served request and reports whether to answer it: not if it was
+// freeRequest frees the id of a served request and reports whether to answer it: false if
 // cancelled. server.mu is not held during calls of the set, whose mutex is held around SetWaiting.
 func (s *Server) freeRequest(id protocol.ID, r *request) bool {
 	s.requests.Free(id.Value())
@@ -145,8 +145,8 @@ func (r *request) Notify(ctx context.Context, n *protocol.Notification) error {
 	return r.sendUnlessCancelled(ctx, n, r)
 }
 
-// Send sends a request to the client, or the notification that withdraws one, which is sent even if
-// the client has cancelled r.
+// Send sends a request to the client, or a notification that withdraws a request. The notification
+// is sent even if the client has cancelled r.
 func (r *request) Send(ctx context.Context, m protocol.Message) error {
 	if _, withdraws := m.(*protocol.Notification); withdraws {
 		return r.sendUnlessCancelled(ctx, m, nil)

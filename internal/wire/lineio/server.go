@@ -24,7 +24,7 @@ import (
 type ServerOptions struct {
 	MaxLineBytes int           // per message
 	MaxInFlight  int           // concurrent requests, without those that wait for people
-	Grace        time.Duration // for requests in flight when the input ends; at most 0: none
+	Grace        time.Duration // for requests in flight when the input ends; none if not positive
 	// SubscriptionEnd is the cause with which subscriptions are cancelled at the end of input; the
 	// peer then answers them with a result.
 	SubscriptionEnd error
@@ -37,9 +37,9 @@ type Peer interface {
 	// Admit is called with each request in stream order, so that requests after initialize find the
 	// session open. The returned function serves the request on its own goroutine.
 	Admit(req *protocol.Request, back protocol.Back) ServeFunc
-	// Notify receives notifications, except of cancelled requests.
+	// Notify receives notifications, except those that cancel requests.
 	Notify(ctx context.Context, n *protocol.Notification)
-	// Deliver receives a response of the client. It must ignore one without a matching question.
+	// Deliver receives a client's response. It must ignore a response without a matching question.
 	Deliver(r *protocol.Response)
 	// AllowsBatches reports whether a line may now hold several messages.
 	AllowsBatches() bool
@@ -150,7 +150,7 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// receiveLine handles a line; nil stands for one that was too long.
+// receiveLine handles a line; nil stands for a line that was too long.
 func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	if line == nil {
 		s.sendResponse(s.refuseLine(ctx, words.RefusedTooLarge, protocol.ID{},
@@ -178,8 +178,8 @@ func (s *Server) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// newUnreadableResponse returns the response to an invalid line, of which message holds the
-// readable part, and whether to send it. An unreadable answer fails its question.
+// newUnreadableResponse returns the response to an invalid line, and whether to send it. message
+// holds the readable part of the line. An unreadable answer fails its question.
 func (s *Server) newUnreadableResponse(message protocol.Message, err error) (
 	response *protocol.Response, answers bool) {
 	response = &protocol.Response{Error: rules.PublicError(err)}

@@ -37,8 +37,8 @@ func NewStream() *Stream {
 		written: make(chan struct{})}
 }
 
-// Read passes each line of r to receive, nil for one of more than max bytes. It returns nil at the
-// end of r, otherwise the error of r or receive.
+// Read passes each line of r to receive, or nil for a line of more than max bytes. It returns nil
+// at the end of r, otherwise the error of r or receive.
 func (s *Stream) Read(r io.Reader, max int, receive func(line []byte) error) error {
 	for lines := NewReader(r, max); ; {
 		line, err := lines.Next()
@@ -54,8 +54,8 @@ func (s *Stream) Read(r io.Reader, max int, receive func(line []byte) error) err
 	}
 }
 
-// Write writes lines to w until [Stream.End], then returns nil, or until a write fails, because it
-// may have written part of a line. It is called once.
+// Write writes lines to w until [Stream.End], then returns nil. It stops at a failed write, which
+// may have written part of a line, and returns its error. It is called once.
 func (s *Stream) Write(w io.Writer) error {
 	defer close(s.written)
 	for s.failure == nil {
@@ -101,7 +101,7 @@ func (s *Stream) End() { close(s.ended) }
 // Done returns a channel that is closed when [Stream.Write] has returned.
 func (s *Stream) Done() <-chan struct{} { return s.written }
 
-// Err returns the write error, nil if there is none so far.
+// Err returns the write error, or nil so far.
 func (s *Stream) Err() error {
 	select {
 	case <-s.written:

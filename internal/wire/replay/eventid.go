@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An eventID names an event by the log's random tag, so that ids of earlier sessions are not
-// mistaken for ours, the stream within the log, and the position within the stream, counted from 1:
+// An eventID names an event by the log's random tag, the stream within the log, and the position
+// within the stream, counted from 1. The tag distinguishes our ids from those of earlier sessions.
 //
 //	k3x9q2-4-17
 type eventID struct {

@@ -6,8 +6,8 @@ import (
 )
 
 // SendUnrelated adds a message that relates to no request to the newest open GET stream, or else to
-// the newest one, or else to one for the first reader. It never blocks, because the caller has
-// other clients to notify. A repeatable message, such as a change, is not queued twice.
+// the newest GET stream, or else to a new one for the first reader. It never blocks, because the
+// caller has other clients to notify. A repeatable message, such as a change, is not queued twice.
 func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	return l.applyChange(func() error {
 		if l.ended {
@@ -27,7 +27,7 @@ func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
 	})
 }
 
-// OpenListener returns the newest open GET stream, nil if there is none.
+// OpenListener returns the newest open GET stream, or nil.
 func (l *Log) OpenListener() *Stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *Log) endListenerLocked() {
 	s.endLocked()
 }
 
-// Resume makes r the reader of the stream of an event, from the following event on. The error is
+// Resume makes r the reader of an event's stream, from the next event on. The error is
 // [ErrLogEnded] or [ErrUnknownEvent].
 func (l *Log) Resume(lastEventID string, r *Reader) error {
 	id, ok := parseEventID(lastEventID)

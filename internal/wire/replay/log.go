@@ -27,7 +27,7 @@ const (
 	maxBacklog = 64 << 10
 	// maxListeners limits a session's GET streams. One suffices; broken connections leave others.
 	maxListeners = 4
-	// eventOverhead and streamOverhead are the memory of an event and a stream beside the text.
+	// eventOverhead and streamOverhead are the memory of an event and a stream besides the text.
 	eventOverhead  = 64
 	streamOverhead = 512
 )
@@ -37,7 +37,7 @@ var (
 	ErrLogEnded = errors.New("replay: the session has ended")
 	// ErrStreamEnded is returned after the last response of a stream.
 	ErrStreamEnded = errors.New("replay: the request has been answered")
-	// ErrUnreachable is returned without a reader if the client has no event id to resume with.
+	// ErrUnreachable is returned without a reader if the client knows no event id to resume with.
 	ErrUnreachable = errors.New("replay: the client disconnected and cannot resume this stream")
 	// ErrSlowReader is returned by SendUnrelated when the client's backlog is full.
 	ErrSlowReader = errors.New("replay: the client is not reading")
@@ -57,9 +57,9 @@ type LogOptions struct {
 //
 // The zero Log keeps nothing: its streams cannot be resumed. It serves clients without a session.
 type Log struct {
-	shared      *Shared // nil: memory is not counted
+	shared      *Shared // if nil, memory is not counted
 	account     Account
-	tag         string // "": nothing can be resumed
+	tag         string // if empty, nothing can be resumed
 	prime       bool
 	endedSignal chan struct{} // closed by End; may be nil
 
@@ -116,7 +116,7 @@ func (l *Log) indexLocked(number uint64) (int, bool) {
 	})
 }
 
-// registerLocked numbers s if needed. From then on its events have ids and count.
+// registerLocked numbers s if needed. From then on its events have ids and are counted.
 func (l *Log) registerLocked(s *Stream) {
 	if s.number != 0 || l.ended {
 		return
@@ -161,7 +161,7 @@ func (l *Log) removeLocked(s *Stream) {
 }
 
 // applyChange runs change with mu held, then enforces the bounds. Evicting for the total bound
-// affects other logs and runs without the lock. It must be used to add events or detach a reader.
+// affects other logs and runs without the lock. Use it to add events and to detach a reader.
 func (l *Log) applyChange(change func() error) error {
 	exceeded, err := l.updateOnce(change)
 	if !exceeded {
@@ -175,7 +175,7 @@ func (l *Log) applyChange(change func() error) error {
 	return err
 }
 
-// updateOnce enforces the bound of this log and reports whether another one is exceeded.
+// updateOnce enforces the bound of this log and reports whether another bound is exceeded.
 func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

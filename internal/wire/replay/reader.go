@@ -16,7 +16,7 @@ type Reader struct {
 
 	// Guarded by the mutex of the log.
 	transient []byte        // to be sent once; may be nil
-	room      chan struct{} // closed when the stream has room; nil: no sender waits
+	room      chan struct{} // closed when the stream has room; nil if no sender waits
 	replaced  bool          // another reader was attached
 	reconnect bool          // close the response
 	retry     time.Duration
@@ -114,7 +114,7 @@ func (r *Reader) Next() Batch {
 func (r *Reader) Release() { clear(r.taken[:]) }
 
 // AppendSSE appends the batch as server-sent events. opening marks the first batch of a response,
-// and resumed one that continues a stream; it begins with a comment or an empty event.
+// which begins with a comment or an empty event; resumed, a response that continues a stream.
 func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 	var room [64]byte // for ids
 	id := eventID{b.log.tag, b.stream, b.after}

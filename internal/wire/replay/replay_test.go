@@ -146,7 +146,7 @@ func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	slow.Detach()
 }
 
-// A connected client loses nothing to the bounds, a disconnected one may.
+// A connected client loses nothing to the bounds, but a disconnected one may.
 func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 	for name, log := range map[string]testLog{
 		"session": newLog(2000, 1<<20), "total": newLog(1<<20, 2000),

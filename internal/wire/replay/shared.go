@@ -26,8 +26,8 @@ func NewShared(maxLogBytes int64, endedStreamLife time.Duration) *Shared {
 // Stop ends the timer, after the last log has ended.
 func (s *Shared) Stop() { s.ended.Stop() }
 
-// evictEnded evicts ended streams until the total of all logs is within its bound, or none is left;
-// then the log that grew evicts (see Log.applyChange). No lock may be held.
+// evictEnded evicts ended streams until the total of all logs is within its bound, or no ended
+// stream is left; then the log that grew evicts (see Log.applyChange). No lock may be held.
 func (s *Shared) evictEnded(account Account) {
 	for account.FindExceeded() == quota.Total {
 		oldest, ok := s.ended.RemoveOldest()
@@ -44,6 +44,6 @@ type Account interface {
 	ForceTake(n int64)
 	// Give subtracts n bytes.
 	Give(n int64)
-	// FindExceeded returns the exceeded bound: of all principals, of this one, or none.
+	// FindExceeded returns the exceeded bound: of all principals, of this one, or [quota.None].
 	FindExceeded() quota.Limit
 }

@@ -39,7 +39,7 @@ func (l *Log) OpenStream(requests int, r *Reader) *Stream {
 }
 
 // Send adds a message that is not a response. It blocks while an attached reader is slow. It fails
-// when ctx ends, with [ErrLogEnded], [ErrStreamEnded] or [ErrUnreachable].
+// when ctx ends, or with [ErrLogEnded], [ErrStreamEnded] or [ErrUnreachable].
 func (s *Stream) Send(ctx context.Context, message []byte) error {
 	l := s.log
 	for {
@@ -85,7 +85,7 @@ func (s *Stream) awaitRoom(ctx context.Context) error {
 	}
 }
 
-// roomSignal returns a channel that is closed when there is room, nil if there is room now.
+// roomSignal returns a channel that is closed when there is room, or nil if there is room now.
 func (s *Stream) roomSignal() <-chan struct{} {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Stream) canComeBackLocked() bool {
 	return s.number != 0 && s.log.tag != "" && !s.removed
 }
 
-// SendTransient sends a message to the attached reader without keeping it. Later ones replace it.
+// SendTransient sends a message to the attached reader without keeping it. A later one replaces it.
 func (s *Stream) SendTransient(message []byte) {
 	l := s.log
 	l.mu.Lock()
@@ -119,7 +119,7 @@ func (s *Stream) SendTransient(message []byte) {
 	s.wakeReaderLocked()
 }
 
-// Respond adds the response to one request, nil for none. The last one ends the stream.
+// Respond adds the response to one request, or nil for none. The last response ends the stream.
 func (s *Stream) Respond(response []byte) {
 	_ = s.log.applyChange(func() error { // cannot fail
 		s.respondLocked(response)

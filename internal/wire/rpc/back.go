@@ -12,9 +12,9 @@ import (
 // modern call executes 5 % more instructions and allocates 1 to 2 KiB more per leg, a call in a
 // session 1 % and 0.8 KiB.
 type BufferLender interface {
-	// Lend returns the buffer to append to. It is called at most once a request, after its handler.
+	// Lend returns the buffer to append to. It is called at most once per request, after the run.
 	Lend() []byte
-	// Return takes the lent buffer, possibly grown, with a result appended, if there is one.
+	// Return takes back the lent buffer, possibly grown, with the result appended if there is one.
 	Return(buf []byte)
 }
 
@@ -27,7 +27,7 @@ type TextSender interface {
 
 // A PushChecker is a server.BackSender that cannot send questions in a JSON response.
 type PushChecker interface {
-	// CannotPush returns the reason why no question can be sent now, for the client; empty: it can.
+	// CannotPush returns the reason, for the client, why no question can be sent now, or "".
 	CannotPush() string
 }
 

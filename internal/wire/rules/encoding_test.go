@@ -8,8 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// The first five rows are from the specification (basic/transports/streamable-http, "Value
-// Encoding").
+// The first five rows are the specification's (basic/transports/streamable-http, "Value Encoding").
 func TestHeaderValues(t *testing.T) {
 	for _, test := range []struct{ name, value, header string }{
 		{"plain", "us-west1", "us-west1"},

@@ -8,8 +8,8 @@ import (
 
 type errorCode struct {
 	code        int64
-	first, last protocol.Version // empty: no limit
-	instead     int64            // in other revisions; 0: none
+	first, last protocol.Version // empty for no limit
+	instead     int64            // code in other revisions, or 0
 	dropData    bool             // the data has no meaning with that code
 	transport   bool             // never returned by handlers
 }
@@ -29,8 +29,8 @@ var errorCodes = [...]errorCode{
 }
 
 // SpellError converts an error of a server or middleware for revision v: e itself if v has its
-// code, otherwise a copy with the code of v. If v has none it returns an error for the operator,
-// and the client must get an internal error. e may be nil.
+// code, otherwise a copy with v's code for the error. If v has none, it returns an error for the
+// operator, and the client must get an internal error. e may be nil.
 func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	c := missingCode(v, e)
 	switch {
@@ -48,7 +48,7 @@ func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) 
 }
 
 // SpellHandlerError is SpellError for handlers, which do not see headers and versions: an error
-// about them that v lacks is a mistake.
+// about these that v lacks is a mistake.
 func SpellHandlerError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	if c := missingCode(v, e); c != nil && c.transport {
 		return nil, noSuchCode(v, e)
@@ -73,7 +73,7 @@ func noSuchCode(v protocol.Version, e *protocol.Error) error {
 }
 
 // ProvesModern reports whether only modern servers send e, which may be nil (basic/versioning,
-// "Backward Compatibility"). Draft codes of the same errors prove nothing: others use them too.
+// "Backward Compatibility"). Draft codes prove nothing: other servers use them too.
 func ProvesModern(e *protocol.Error) bool {
 	if e == nil {
 		return false
@@ -91,7 +91,7 @@ func InternalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
-// PublicError returns the protocol error within err, which is not nil, otherwise an internal error.
+// PublicError returns the protocol error within err, or an internal error. err must not be nil.
 func PublicError(err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e

@@ -132,7 +132,7 @@ func TestCheckRefuses(t *testing.T) {
 	tests := []struct {
 		name, arguments string
 		s, i            []string
-		err             string // empty: accepted
+		err             string // empty if accepted
 	}{
 		{"equal", `{"s":"Hello"}`, []string{"Hello"}, nil, ""},
 		{"base64", `{"s":"Hello"}`, []string{"=?base64?SGVsbG8=?="}, nil, ""},

@@ -76,8 +76,8 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// parseInteger reads an integer in any spelling without expanding the exponent. One beyond 64 bits
-// is returned as MaxInt64, which is not safe either.
+// parseInteger reads an integer in any spelling without expanding the exponent. An integer beyond
+// 64 bits is returned as MaxInt64, which is not safe either.
 func parseInteger(text string) (int64, bool) {
 	plain, err := jsonx.AppendNumber(nil, []byte(text))
 	if err != nil || bytes.Contains(plain, []byte("e-")) {

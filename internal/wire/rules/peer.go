@@ -10,9 +10,9 @@ import (
 // means that the request did not run.
 const HeaderOutcome = "Rondo-Outcome"
 
-// RefusePeer returns the reason why an HTTP request may come from another machine, or "": the peer
-// has no loopback address, or a proxy has added a forwarding header of any value. A browser under
-// DNS rebinding is local: check the Host header as well.
+// RefusePeer returns the reason why an HTTP request may come from another machine, or "". Either
+// the peer has no loopback address, or a proxy has added a forwarding header of any value. A
+// browser under DNS rebinding is local: check the Host header as well.
 func RefusePeer(remoteAddr string, header map[string][]string) string {
 	peer, err := netip.ParseAddrPort(remoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {

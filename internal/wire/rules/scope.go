@@ -17,7 +17,7 @@ func IsScopeList(text string) bool {
 	return text != ""
 }
 
-// UniteScopes returns the distinct scopes of all lists in order, without invalid ones.
+// UniteScopes returns the distinct scopes of all lists in order, without invalid scopes.
 func UniteScopes(lists ...[]string) []string {
 	var all []string
 	for _, scope := range slices.Concat(lists...) {
@@ -28,5 +28,5 @@ func UniteScopes(lists ...[]string) []string {
 	return all
 }
 
-// ParseScopes splits a list of scopes at spaces, without duplicates and invalid ones.
+// ParseScopes splits a list of scopes at spaces, without duplicates and invalid scopes.
 func ParseScopes(text string) []string { return UniteScopes(strings.Split(text, " ")) }

@@ -49,8 +49,8 @@ type Reader struct {
 	hasRetry bool
 }
 
-// NewReader returns a reader that refuses events of more than maxEvent bytes, [DefaultMaxEvent] if
-// it is not positive.
+// NewReader returns a reader that refuses events of more than maxEvent bytes, or [DefaultMaxEvent]
+// if it is not positive.
 func NewReader(src io.Reader, maxEvent int) *Reader {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent
@@ -58,7 +58,7 @@ func NewReader(src io.Reader, maxEvent int) *Reader {
 	return &Reader{src: src, max: maxEvent}
 }
 
-// LastEventID returns the latest id field, also of events without data.
+// LastEventID returns the latest id field, including those of events without data.
 func (r *Reader) LastEventID() string { return r.lastID }
 
 // Retry returns the latest retry field and whether there was one.

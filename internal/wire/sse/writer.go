@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AppendEvent appends one event with data of any lines. Readers drop one without data.
+// AppendEvent appends one event with data of any number of lines. Readers drop events without data.
 func AppendEvent(dst, data []byte) []byte {
 	// Fast path: most messages are JSON on one line.
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
@@ -25,7 +25,7 @@ func AppendEvent(dst, data []byte) []byte {
 	return append(appendData(dst, data[done:]), '\n')
 }
 
-// AppendEventID is [AppendEvent] with an id to resume after. It omits characters not allowed there.
+// AppendEventID is [AppendEvent] with an id to resume after. It omits forbidden characters.
 func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	dst = append(dst, "id: "...)
 	for i := range len(id) {
