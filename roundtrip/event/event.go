@@ -154,6 +154,8 @@ type Way string
 type CapabilityRefused struct {
 	Where
 	Missing protocol.ClientCapabilities
+	// AnonymousPage: the question's page was not used, because it does not serve anonymous callers.
+	AnonymousPage bool
 }
 
 // HandlerFailed: a handler returned an error, neither an [*protocol.Error] nor a refusal. The
