@@ -162,9 +162,15 @@ func (p *questioner) findMissing(ctx context.Context,
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
 	}
 	if !missing.IsZero() {
-		p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing})
+		p.reportMissing(ctx, missing)
 	}
 	return missing
+}
+
+func (p *questioner) reportMissing(ctx context.Context, missing protocol.ClientCapabilities) {
+	noForm := missing.Elicitation != nil && missing.Elicitation.Form
+	p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: missing,
+		AnonymousPage: noForm && p.funnel.pages != nil && p.call.Principal.Anonymous()})
 }
 
 // withoutContext drops includeContext from sampling questions to clients that do not declare it

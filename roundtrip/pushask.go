@@ -32,7 +32,7 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 	onPage := r.canUsePage() && request.Kind() == protocol.KindElicitForm
 	if cannot := p.askingMode().checkPushable(p, request); cannot != nil && !onPage {
 		if !cannot.Missing.IsZero() {
-			p.observe(ctx, event.CapabilityRefused{Where: p.where, Missing: cannot.Missing})
+			p.reportMissing(ctx, cannot.Missing)
 		}
 		r.failQuestion(ctx, p, request.Kind(), cannot, false)
 		return nil, cannot

@@ -235,11 +235,16 @@ func (e FlowEnded) countMetrics(c counter) {
 	}
 }
 
-func (CapabilityRefused) head() head {
-	return head{LevelInfo, "mcp.capability_refused", true}
+func (e CapabilityRefused) head() head {
+	return head{warnIf(e.AnonymousPage), "mcp.capability_refused", true}
 }
 
-func (e CapabilityRefused) addFields(f Fields) { f.AddText("missing", e.Missing.String()) }
+func (e CapabilityRefused) addFields(f Fields) {
+	f.AddText("missing", e.Missing.String())
+	if e.AnonymousPage {
+		f.AddText("page", "it does not serve anonymous callers: authenticate them")
+	}
+}
 
 // countMetrics counts each missing capability.
 func (e CapabilityRefused) countMetrics(c counter) {

@@ -155,6 +155,8 @@ type Way string
 type CapabilityRefused struct {
 	Where
 	Missing protocol.ClientCapabilities
+	// AnonymousPage: the question's page was not used, because it does not serve anonymous callers.
+	AnonymousPage bool
 }
 
 // HandlerFailed: a handler returned an error that is neither an [*protocol.Error] nor a refusal.

@@ -45,10 +45,29 @@ func move(ctx context.Context, _ *server.ToolCall, in transfer) (protocol.CallTo
 	return server.Text(time.Duration(how.Amount).String() + " moved: " + why.Reason), nil
 }
 
+var sure = roundtrip.MustQuestion[reason]("sure")
+
+// closing answers a decline with a result and an effect.
+func closing(effects *roundtriptest.Effects) func(context.Context, *server.ToolCall,
+	transfer) (protocol.CallToolOutcome, error) {
+	return func(ctx context.Context, _ *server.ToolCall, in transfer) (
+		protocol.CallToolOutcome, error) {
+		switch why := sure.Answer(ctx); why.Outcome {
+		case roundtrip.Accepted:
+			effects.Mark("closed")
+			return server.Text("closed: " + why.Content.Reason), nil
+		case roundtrip.Declined:
+			effects.Mark("kept")
+			return server.Text("kept " + in.To), nil
+		}
+		return roundtrip.InputRequired(sure.Elicit("Close " + in.To + "?")), nil
+	}
+}
+
 // bank is a subject of two users whose server has a page, wrapped by through.
 func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) roundtriptest.Subject {
 	t.Helper()
-	mux := http.NewServeMux()
+	mux, effects := http.NewServeMux(), &roundtriptest.Effects{}
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
 	who := func(r *http.Request) protocol.Principal {
@@ -70,6 +89,7 @@ func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) r
 			t.Fatal(err)
 		}
 		server.AddTool(srv, server.Tool{Name: "move"}, move)
+		server.AddTool(srv, server.Tool{Name: "close"}, closing(effects))
 		web := httptest.NewServer(servertest.NewHandler(t, srv, &serverhttp.Options{
 			Authenticate: func(r *http.Request) (protocol.Principal, error) { return who(r), nil }}))
 		t.Cleanup(func() { web.Close(); _ = srv.Close() })
@@ -81,7 +101,8 @@ func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) r
 		return peer
 	}
 	browser := func(user string) *http.Client { return &http.Client{Transport: as(user)} }
-	return roundtriptest.Subject{Connect: connect, TwoUsers: true, Browser: browser}
+	return roundtriptest.Subject{Connect: connect, TwoUsers: true, Browser: browser,
+		Effects: effects}
 }
 
 type as string
@@ -111,6 +132,12 @@ var (
 		Answers: roundtriptest.Answers{"pin": roundtriptest.Decline()},
 		Fails:   "declined: pin",
 	}
+	closed = roundtriptest.Flow{
+		Name:    "closed",
+		Request: roundtriptest.Tool("close", transfer{"Ada"}),
+		Answers: roundtriptest.Answers{"sure": roundtriptest.Accept(reason{"left"})},
+		Want:    "closed: left",
+	}
 )
 
 // TestLinks: flows on the page match those with forms, and links yield no other question's answer.
@@ -118,6 +145,7 @@ func TestLinks(t *testing.T) {
 	subject := bank(t, isPage)
 	roundtriptest.Run(t, subject, moved, declined)
 	roundtriptest.Attack(t, subject, moved)
+	roundtriptest.Attack(t, subject, closed)
 }
 
 // A loosePage reuses an answer for all calls whose questions begin alike.
@@ -141,9 +169,33 @@ func loosen(q *roundtrip.PageQuestion) *roundtrip.PageQuestion {
 // TestLoosePage: the kit finds a page whose answers work for other calls.
 func TestLoosePage(t *testing.T) {
 	subject := bank(t, func(p *visit.Questions) roundtrip.QuestionPage { return loosePage{p} })
-	problems, why := roundtriptest.RunAttack(t, subject, moved, "link")
+	problems, why := roundtriptest.RunAttack(t, subject, moved, "page")
 	if len(problems) != 1 || why != "" ||
 		!strings.Contains(problems[0].Error(), "an answer for other arguments: got 5ns moved") {
+		t.Errorf("%v %s", problems, why)
+	}
+}
+
+// An eagerPage accepts what was declined.
+type eagerPage struct{ roundtrip.QuestionPage }
+
+func (p eagerPage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (
+	*roundtrip.PageReply, error) {
+	reply, err := p.QuestionPage.AskOnPage(ctx, q)
+	if err == nil && strings.Contains(string(reply.Answer), "decline") {
+		reply.Answer = []byte(`{"action":"accept","content":{"reason":"left"}}`)
+	}
+	return reply, err
+}
+
+// TestEagerPage: the kit finds a page on which a decline does not count, by result and effects.
+func TestEagerPage(t *testing.T) {
+	subject := bank(t, func(p *visit.Questions) roundtrip.QuestionPage { return eagerPage{p} })
+	problems, why := roundtriptest.RunAttack(t, subject, closed, "page")
+	const where = "a form that was declined in another tab: "
+	if len(problems) != 2 || why != "" ||
+		!strings.Contains(problems[0].Error(), where+"got closed: left, want what a decline") ||
+		!strings.Contains(problems[1].Error(), where+"these effects happened: closed") {
 		t.Errorf("%v %s", problems, why)
 	}
 }

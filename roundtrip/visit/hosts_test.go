@@ -91,10 +91,17 @@ type hall struct {
 }
 
 func (h *hall) Observe(_ context.Context, e event.Event) {
-	if a, ok := e.(event.Answered); ok && a.Decision == event.Accepted {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.ways[string(a.Way)]++
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch e := e.(type) {
+	case event.Answered:
+		if e.Decision == event.Accepted {
+			h.ways[string(e.Way)]++
+		}
+	case event.CapabilityRefused:
+		if e.AnonymousPage {
+			h.ways["anonymous"]++
+		}
 	}
 }
 

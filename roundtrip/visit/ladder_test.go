@@ -149,6 +149,7 @@ func TestADeclineOnThePageIsThePersons(t *testing.T) {
 	})
 }
 
+// TestAnonymousCallersGetNoLink, and the operator reads why.
 func TestAnonymousCallersGetNoLink(t *testing.T) {
 	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
 		h.header = http.Header{"Authorization": {"nobody"}}
@@ -160,6 +161,9 @@ func TestAnonymousCallersGetNoLink(t *testing.T) {
 			if linkIn.MatchString(text) || strings.HasPrefix(text, "deployed") {
 				t.Errorf("%s: got %q", who.name, text)
 			}
+		}
+		if h.ways["anonymous"] == 0 {
+			t.Error("nothing says that the callers were anonymous")
 		}
 	})
 }

@@ -65,7 +65,7 @@
 //	mcp.message_repaired    info   a malformed but unambiguous request was repaired
 //	mcp.question_reworded   warn   two versions of the application ask differently
 //	mcp.leg_running         info   a copy of a running leg was told to retry
-//	mcp.capability_refused  info   a client lacks a capability for a question
+//	mcp.capability_refused  info   a client lacks a capability; warn: and may use no page
 //	mcp.push_failed         warn   a request to the client failed during a call
 //	mcp.wait_began          debug  a call waits for a user
 //	mcp.wait_ended          debug  it continues

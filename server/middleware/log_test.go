@@ -277,6 +277,18 @@ func TestLogOptions(t *testing.T) {
 	wantEqual(t, "level", all[3].Level, zap.DebugLevel)
 }
 
+func TestLogWarnsThatThePageServesNoAnonymousCallers(t *testing.T) {
+	log, logs := newLog(nil)
+	log.Observe(t.Context(), event.CapabilityRefused{})
+	log.Observe(t.Context(), event.CapabilityRefused{AnonymousPage: true})
+	all := logs.All()
+	wantFields(t, all[0], map[string]any{"page": nil})
+	wantEqual(t, "level", all[0].Level, zap.InfoLevel)
+	wantFields(t, all[1], map[string]any{
+		"page": "it does not serve anonymous callers: authenticate them"})
+	wantEqual(t, "level", all[1].Level, zap.WarnLevel)
+}
+
 func TestLogLevelIsObeyed(t *testing.T) {
 	log, logs := newLog(nil, zap.IncreaseLevel(zap.ErrorLevel))
 	log.Observe(t.Context(), event.Resumed{Waited: time.Second})

@@ -28,11 +28,12 @@ type step struct {
 	want  expectation
 }
 
-// An expectation is a forged leg's required outcome. With mayHang, no answer is fine, too.
+// An expectation is a forged leg's required outcome. With mayDiffer, no answer and effects that the
+// flow does not have, such as those of a refusal, are fine, too.
 type expectation struct {
-	words   string
-	isMet   func(*attempt, outcome) bool
-	mayHang bool
+	words     string
+	isMet     func(*attempt, outcome) bool
+	mayDiffer bool
 }
 
 var (
@@ -130,8 +131,8 @@ func (v *Victim) listAttacks() []attack {
 		{"wrong content", accept, v.wrongContents()},
 	}
 	if v.target.Browser != nil {
-		attacks = append(attacks, attack{"link", noPage, attackLinks()},
-			attack{"link of another user", cmp.Or(unset("TwoUsers", v.target.TwoUsers), noPage),
+		attacks = append(attacks, attack{"page", noPage, attackLinks()},
+			attack{"page of another user", cmp.Or(unset("TwoUsers", v.target.TwoUsers), noPage),
 				[]step{attackLinkOfOther()}})
 	}
 	return attacks

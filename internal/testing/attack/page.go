@@ -241,13 +241,7 @@ func attackLinks() []step {
 			}
 			return s.answerIn(t, false)
 		}),
-		attackLink("a form that was declined in another tab",
-			func(_ context.Context, s *attempt, t *tab) error {
-				if _, err := t.answer(json.RawMessage(decline)); err != nil {
-					return err
-				}
-				return s.answerIn(t, false)
-			}),
+		attackDeclined(),
 		attackLink("an answer for other arguments",
 			func(ctx context.Context, s *attempt, t *tab) error {
 				return cmp.Or(s.answerIn(t, true), changeArguments(ctx, s))
@@ -256,6 +250,38 @@ func attackLinks() []step {
 			return cmp.Or(s.answerIn(t, true), sendFirst(ctx, s))
 		}),
 	}
+}
+
+// attackDeclined accepts on the page after a decline. The tool may answer a decline with a result.
+func attackDeclined() step {
+	attack := attackLink("a form that was declined in another tab",
+		func(_ context.Context, s *attempt, t *tab) error {
+			if _, err := t.answer(json.RawMessage(decline)); err != nil {
+				return err
+			}
+			return s.answerIn(t, false)
+		})
+	attack.want = expectation{"what a decline in the client's form gives", asDeclined, true}
+	return attack
+}
+
+// asDeclined declines in the client's form, twice, because results may have fresh parts.
+func asDeclined(s *attempt, o outcome) bool {
+	if !o.isComplete() {
+		return true
+	}
+	var texts [2]string
+	for i := range texts {
+		flow, last := s.flow, len(s.honest.asked)-1
+		flow.refuse = &refusing{refusal: refusal{answer: decline, thinks: true}, number: last,
+			limit: last + 1, effects: s.target.Effects}
+		p, err := s.target.PlayModern(flow)
+		if err != nil || !p.out.isComplete() {
+			return false
+		}
+		texts[i] = p.out.String()
+	}
+	return sameButFresh(o.String(), texts[0], texts[1])
 }
 
 func attackLinkOfOther() step {
