@@ -78,7 +78,7 @@ type Options struct {
 	// ([protocol.RelayResult]). The client then declares Manual.
 	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
-	// Warn receives problems that cause no error for the caller, and should log them.
+	// Warn receives problems that cause no error for the caller. It should log them.
 	//   - A tool with an invalid definition is left out of a list.
 	//   - A malformed result is read in spite of its faults: an entry of a list or a block of
 	//     content is left out, or a text block without text is read as empty.

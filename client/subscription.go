@@ -19,7 +19,7 @@ type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	Filter protocol.SubscriptionFilter // the honoured part of the request; it has all reported changes
+	Filter protocol.SubscriptionFilter // honoured part of the request: all reported changes
 }
 
 // ToolsChanged means that the result of tools/list has changed.

@@ -51,7 +51,7 @@ type taskState struct {
 	Created time.Time                  `json:"created"`
 	Poll    int64                      `json:"pollMs"`
 	Asked   []string                   `json:"asked"`             // wire keys of answered questions
-	Answers map[string]json.RawMessage `json:"answers,omitempty"` // to questions that are still asked
+	Answers map[string]json.RawMessage `json:"answers,omitempty"` // to questions still asked
 }
 
 const taskFormat = 1
