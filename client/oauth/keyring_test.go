@@ -14,7 +14,7 @@ func openLogins(folder string) (oauth.TokenStore, error) {
 	text, err := keyring.Get("Notes", "logins")
 	if errors.Is(err, keyring.ErrNotFound) {
 		if err = keyring.Set("Notes", "logins", rand.Text()); err == nil {
-			text, err = keyring.Get("Notes", "logins") // some keyrings silently keep nothing
+			text, err = keyring.Get("Notes", "logins") // some keep nothing and return no error
 		}
 	}
 	if err == nil && len(text) < len(rand.Text()) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestClientsWithoutElicitationReachTheirPerson by the link in the result of the first call.
+// Clients without elicitation reach their person by the link in the first call's result.
 func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
 	page := &servertest.Page{}
 	srv, err := server.New(&server.Options{Info: servertest.Info(),

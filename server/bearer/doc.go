@@ -38,9 +38,8 @@
 //
 // # When an issuer cannot be reached
 //
-// The issuer's keys are used until they are a day old. A token that cannot be verified then gets
-// 503 and not 401: clients drop a refused token, so an outage of the issuer would log everybody
-// out.
+// Its keys are used for up to a day. A token that cannot be verified then gets 503 and not 401:
+// clients drop a refused token, so an outage of the issuer would log everybody out.
 //
 // # Principals
 //

@@ -36,8 +36,7 @@ type Options struct {
 	// Supported is scopes_supported of the metadata: the scopes that a client requests at first.
 	// Nil: Scopes. "offline_access" is an error: it is not a scope of a resource.
 	Supported []string
-	// Implies reports whether scope have includes scope need. Calls may overlap. Nil: it never
-	// does.
+	// Implies reports whether scope have includes scope need. Calls may overlap. Nil: always false.
 	Implies func(have, need string) bool
 	// Subject returns a verified token's principal, which must not be anonymous. After an error or
 	// panic the token is refused with 401; only the server's observer gets the cause. Calls may
@@ -74,18 +73,17 @@ type Issuer struct {
 	// issuer may have Introspection or Verify: it gets the tokens that name no issuer.
 	Introspection *Introspection
 	// Verify looks a token up at an issuer with a proprietary endpoint instead of introspection,
-	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for a token that is
-	// invalid or key-bound (the binding is not checked). Any other error, a panic and a call of
-	// more than 15 seconds lead to 503. Audience must be the resources that the token is for; if
-	// the issuer has none, Audience is empty, and ClientID is the token's client. The server
-	// compares them with Options.Resource and Audiences: another client's valid token is refused.
-	// Expiry may be zero. Results are cached like those of introspection. Up to 64 calls may
-	// overlap.
+	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for an invalid or
+	// key-bound token (the binding is not checked). Any other error, a panic and a call of more
+	// than 15 seconds are 503. Audience must be the resources that the token is for; if the issuer
+	// has none, Audience is empty, and ClientID is the token's client. The server compares them
+	// with Options.Resource and Audiences: another client's valid token is refused. Expiry may be
+	// zero. Results are cached like those of introspection. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
-	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Above it,
+	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
 	// tokens not accepted in the last five minutes get 503. One address may use a quarter, unless
-	// it is private, like a proxy's. 0: 60 for Verify, 1200 for Introspection; negative is an
+	// it is private (perhaps a proxy). 0: 60 for Verify, 1200 for Introspection; negative is an
 	// error.
 	MaxFailedLookUps int
 

@@ -46,8 +46,7 @@ func (t *Token) LogValue() slog.Value {
 type tokenKey struct{}
 
 // TokenFrom returns the claims of a request's token, for handlers of an MCP server with a
-// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false if the request has no
-// token.
+// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false without a token.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

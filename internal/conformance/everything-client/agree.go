@@ -8,9 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// agree accepts every form: it answers yes to yes or no, and leaves other fields to the client,
-// which fills in defaults. If a value is still missing, the call fails: the client sends no invalid
-// answer.
+// agree accepts every form: yes to yes or no, otherwise defaults, which the client fills in. If a
+// value is still missing, the call fails: the client sends no invalid answer.
 func agree(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 	var form struct {
 		Properties map[string]struct {

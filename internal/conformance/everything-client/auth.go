@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// documentURL is the client id at servers that read metadata documents. The page does not
-	// exist.
+	// documentURL is the client id at servers that read metadata documents. No page exists there.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 
 	redirectURI = "http://localhost:3000/callback" // for the browser; nothing listens there

@@ -22,8 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// limit is the time for a scenario. It is shorter than the suite's, so that hangs are reported
-// here.
+// limit is a scenario's time, shorter than the suite's, so that hangs are reported here.
 const limit = 20 * time.Second
 
 func main() {

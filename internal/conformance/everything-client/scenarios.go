@@ -76,8 +76,7 @@ func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) e
 	return nil
 }
 
-// callAsTold makes the calls that the suite wants, after reading the list, which names arguments
-// for headers.
+// callAsTold reads the list, which names arguments for headers, and makes the requested calls.
 func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) error {
 	var told struct {
 		ToolCalls []struct {

@@ -94,8 +94,7 @@ func text(blocks []protocol.Content) string {
 	return strings.Join(all, "|")
 }
 
-// A client without capabilities gets no questions. A tool that needs a capability is refused before
-// it runs.
+// A client without capabilities gets no questions, and tools that need one are refused at once.
 func TestWithoutCapabilities(t *testing.T) {
 	srv, err := newServer(nil)
 	if err != nil {

@@ -71,8 +71,7 @@ func addQuestions(srv *server.Server) {
 	}, greet)
 	server.AddTool(srv, server.Tool{
 		Name: "test_missing_capability", Description: "Is of no use without a model.",
-		// The call is refused before the handler runs. Questions are checked against capabilities
-		// when asked.
+		// Refused before the handler runs. Questions are checked against capabilities when asked.
 		Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}},
 	}, capital)
 	for _, tool := range []struct {
@@ -93,8 +92,7 @@ func addQuestions(srv *server.Server) {
 			whatever},
 		{"test_input_required_result_request_state", "Keeps something in mind while it asks.",
 			remember},
-		// A state reaches the handler only if it was sent to this caller, for this tool and these
-		// arguments.
+		// A state must have been sent to this caller, for this tool and these arguments.
 		{"test_input_required_result_tampered_state", "Asks, and refuses a state that was changed.",
 			confirmed},
 		{"test_input_required_result_multiple_inputs", "Asks person, model and client at once.",
@@ -243,8 +241,7 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error
 		greeting.Model), greeting), nil
 }
 
-// steps asks a question that depends on an earlier answer. That answer is still there in round
-// three.
+// steps asks a question that depends on an earlier answer, which round three still has.
 func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := step1.AcceptedContent(ctx)
 	if !ok {

@@ -44,8 +44,7 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	return r, err
 }
 
-// addReplica registers a tool that returns the name of its replica. In a session it is always the
-// same.
+// addReplica registers a tool that names its replica, which never changes in a session.
 func addReplica(srv *server.Server, name string) {
 	add(srv, "test_replica",
 		"Answers with the name of the replica that runs it.",

@@ -40,8 +40,7 @@ type Request struct {
 type Next = func() *Answer
 
 // A Rewrite changes how an endpoint answers. next returns the right answer to r, which may be
-// changed first. A nil result closes the connection. Authorize's document has the redirect's
-// parameters.
+// changed first. Nil closes the connection. Authorize's document has the redirect's parameters.
 type Rewrite func(r *Request, next Next) *Answer
 
 type recorder struct {

@@ -7,9 +7,8 @@ package servertest
 //	p := servertest.StartProcess(t, servertest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
 //
-// At the end of the test, the process's input is closed and the test waits for it. An exit code
-// other than 0 fails the test, and so does a process that hangs and must be killed. Standard error
-// is logged.
+// At the end of the test the process's input is closed and the test waits. It fails if it must kill
+// a hanging process, or for an exit code other than 0. Standard error goes to the test's log.
 
 import (
 	"bufio"
