@@ -65,7 +65,7 @@ func (c *Client) Close() error {
 
 func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
-// beginCall derives a call's context, which Close cancels too. The caller must call the result.
+// beginCall derives a context that Close cancels too. The caller must call the returned function.
 func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const errPrefix errtext.Prefix = "client: " // errors that users see start with it once
+const errPrefix errtext.Prefix = "client: " // every error text starts with it once
 
 var (
 	// ErrClosed means that the client was closed before the call or during it.
@@ -235,7 +235,7 @@ func (e *QuestionError) Error() string {
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 // An AnswerError means that a question got no valid answer: its handler failed or panicked, or its
-// answer is invalid. Nothing was sent. (In package roundtrip: of a received answer.)
+// answer is invalid. Nothing was sent. (Package roundtrip's is about a received answer.)
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind

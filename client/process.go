@@ -16,8 +16,8 @@ const (
 	// after SIGTERM. Some servers do not notice the end of their input.
 	defaultExitGrace = 2 * time.Second
 	maxStderrTail    = 4 << 10 // size kept in an [ExitError]
-	// exitDelay is the longest time between a process's exit and the end of its output. After it,
-	// another process, such as a child, must hold the output open.
+	// exitDelay is the longest time between a process's exit and the end of its output. After that
+	// time, another process, such as a child, must hold the output open.
 	exitDelay = time.Second
 )
 

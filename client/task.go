@@ -27,7 +27,7 @@ const (
 	maxTaskPoll     = time.Minute
 	maxTaskFailures = 20 // consecutive; they take about a quarter of an hour
 	maxTaskRepeats  = 60 // consecutive polls that show only answered questions
-	// Every resendTaskAnswers-th of them resends answers: a restored backup has lost them.
+	// Every resendTaskAnswers-th such poll resends answers: a restored backup has lost them.
 	resendTaskAnswers = 10
 	maxTaskQuestions  = 1024            // per task
 	taskCancelTime    = 2 * time.Second // for the task of an abandoned call

@@ -58,7 +58,7 @@ func isRefusal(resp *http.Response) bool {
 		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
 }
 
-// reportRefused calls the authorizer after closing the exchange, because a login may take long.
+// reportRefused calls the authorizer without holding a connection, because a login may take long.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer waiting.Pause(x.ctx)()

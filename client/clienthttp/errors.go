@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const errPrefix errtext.Prefix = "clienthttp: " // errors that users see start with it once
+const errPrefix errtext.Prefix = "clienthttp: " // every error text starts with it once
 
 var (
 	errClosed           = errors.New("clienthttp: transport is closed")

@@ -267,9 +267,9 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 
 const codeNoSession = -32001 // unknown session
 
-// readSingleResponse reads a response that is not a stream. Status 404 ends the session, unless it
-// comes with an answer, as handlers and proxies send it. The request has not run if a ping is
-// refused too and no header says that the session ended meanwhile.
+// readSingleResponse reads a response that is not a stream. Status 404 without an answer ends the
+// session. The request has not run if a ping is refused too (handlers and proxies have their own
+// 404s) and no header says that the session ended meanwhile.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode
@@ -323,7 +323,7 @@ func (s *session) startListening(ctx context.Context) {
 	}
 }
 
-// listenToServer reads the session's stream until both end. It closes opened after one attempt.
+// listenToServer reads the session's stream, if there is one. It closes opened after one attempt.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {

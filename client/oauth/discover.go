@@ -159,7 +159,7 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 	return m.Issuers[0], nil
 }
 
-// resolveAlias returns the issuer that its metadata must have; see Provider.NamedAs.
+// resolveAlias returns the issuer that a name stands for; see Provider.NamedAs.
 func (s *Source) resolveAlias(issuer string) string {
 	for _, p := range s.opts.Providers {
 		if p.NamedAs != "" && p.NamedAs == issuer {
@@ -201,7 +201,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	return s.readServer(at, issuer, body)
 }
 
-// findServer does the same for an issuer as spelled in its own metadata.
+// findServer calls discoverServer for an issuer as spelled in its own metadata.
 func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	if named := s.providerFor(issuer).NamedAs; named != "" {
 		return s.discoverServer(ctx, named)

@@ -95,7 +95,7 @@ func (s *Source) recentFailure(key string) error {
 	return nil
 }
 
-// cachedError never returns a context error: it is the current caller's context that counts.
+// cachedError never returns a context error, because the caller's context has not ended.
 func (f *failure) cachedError(reason string) error {
 	err := f.err
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -85,7 +85,7 @@ type ClientInfo struct {
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
 	// MetadataURL is the https URL of the client id metadata document, see [Options.ServeMetadata].
-	// It is the client id at authorization servers that support such documents.
+	// The URL is the client id at authorization servers that support such documents.
 	MetadataURL string
 }
 

@@ -58,7 +58,7 @@ type ServerEndpoints struct {
 
 const parameterAudience = "audience" // the audience of a token, without RFC 8707
 
-// isReservedParameter reports whether this package sets a parameter, or it changes their meaning.
+// isReservedParameter reports a parameter that this package sets, or that would change a set one.
 func isReservedParameter(name string) bool {
 	switch name {
 	case "", "response_type", "client_id", "redirect_uri", "state", "resource", "scope",

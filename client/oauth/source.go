@@ -137,8 +137,8 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	return newTokens(pointer.Issuer, pointer.Resource, record), nil
 }
 
-// StoredLogin returns an id of the login in the store, which another process may have finished. It
-// is for hosts that wait for a user ([Source.Begin]) or cache results. Refreshes keep the id; each
+// StoredLogin returns an id of the login in the store, which another process may have finished.
+// Hosts use it to wait for a user ([Source.Begin]) or to cache results. Refreshes keep the id; each
 // login has a new one. Empty means that there is no usable login. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)

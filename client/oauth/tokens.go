@@ -103,7 +103,7 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 
 var errNoTokenResponse = errors.New("the response is not a token response")
 
-// readTokenResponse decodes JSON, or a form, which some servers send in spite of Accept; else zero.
+// readTokenResponse decodes JSON, or the form that some servers send. Else it returns zero.
 func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err == nil && kind == "application/x-www-form-urlencoded" {
@@ -208,7 +208,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oaut
 	return failed
 }
 
-// refusal returns an error response's cause: its status (in err) or refusal, and its description.
+// refusal returns an error response's cause: err (the status), if not nil, and the description.
 func (r *tokenResponse) refusal(err error) error {
 	text := "it was refused"
 	if err != nil {

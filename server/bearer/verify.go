@@ -125,7 +125,7 @@ func describeTime(claim string, at time.Time) error {
 		time.Now().UTC().Format(time.RFC3339))
 }
 
-// resolveIdentity maps verified claims to an identity. It is cached for at most keep.
+// resolveIdentity maps claims to an identity, cached for keep or a shorter token lifetime.
 func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
 	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,

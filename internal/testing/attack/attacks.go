@@ -57,7 +57,7 @@ var (
 		func(s *attempt, o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, true}
 )
 
-// These answers of three kinds are in no attacked flow.
+// No attacked flow gives these answers of three kinds.
 const (
 	noRoots      = `{"roots":[]}`
 	otherMessage = `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`

@@ -14,7 +14,7 @@ import (
 // refuseAttack names the attack that refuses a flow's questions, one after the other.
 const refuseAttack = "refuse"
 
-// errNobody answers questions in a session that get no answer.
+// errNobody is the response to questions in a session that nobody answers.
 var errNobody = errors.New("nobody answered")
 
 // thinkingSlack allows for a coarse server clock.
@@ -26,7 +26,7 @@ type refusal struct {
 	thinks bool // answers as late as a person would
 }
 
-// A refusing refuses the question number, and answers the others like the flow, up to limit. A
+// A refusing refuses the number-th question and answers the others like the flow, up to limit. A
 // further question must be a rewording of the refused one, so accepting it circumvents nothing.
 type refusing struct {
 	refusal

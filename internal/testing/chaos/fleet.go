@@ -123,7 +123,8 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble runs next's result, nil: kills a replica, until stop closes. Call it in the test.
+// makeTrouble runs the functions that next returns (if nil, it kills a replica) until stop closes.
+// Call it on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {
 	for ; ; failures++ {

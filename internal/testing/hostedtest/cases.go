@@ -177,7 +177,7 @@ func (sdk SDK) testEndOfACall(t *testing.T) {
 	}
 }
 
-// If handlers ignore their call's end, the wait for them is bounded.
+// testHandlersThatStay checks that the wait for handlers that ignore their call's end is bounded.
 func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -245,7 +245,7 @@ func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	}
 }
 
-// A question ends with its call, whatever its context.
+// testEndOfAQuestion checks that a question ends with its call, whatever its context.
 func (sdk SDK) testEndOfAQuestion(t *testing.T) {
 	for name, detach := range map[string]func(context.Context) context.Context{
 		"own":   func(ctx context.Context) context.Context { return ctx },
@@ -290,7 +290,8 @@ func (sdk SDK) testErrorsOfTheWayBack(t *testing.T) {
 
 type markKey struct{}
 
-// A question is put on the asking goroutine, with its context, until that ends.
+// testWhereAQuestionIsPut checks that a question is put on the asking goroutine, with its context,
+// until that context ends.
 func (sdk SDK) testWhereAQuestionIsPut(t *testing.T) {
 	p, _ := sdk.Peer(map[string]Tool{
 		"ask": func(ctx context.Context, c Call) (string, error) {

@@ -14,8 +14,8 @@ import (
 // grace is how long goroutines may take to end, so that correct tests pass on loaded machines.
 const grace = 5 * time.Second
 
-// Main runs a package's tests. If goroutines leak, the binary fails. If a test hangs, it fails at
-// once, with the waiting stacks. Main does not return.
+// Main runs a package's tests. If goroutines leak, the binary fails. If a test hangs, the binary
+// fails at once, with the waiting stacks. Main does not return.
 //
 //	func TestMain(m *testing.M) { testkit.Main(m) }
 func Main(m *testing.M) { run(m, hangLimit) }

@@ -21,7 +21,7 @@ type Authority struct {
 	issuer *bearertest.Issuer
 }
 
-// NewAuthority returns an authority whose bearer.Options.MaxCachedTokens is remembered.
+// NewAuthority returns an authority. remembered is its bearer.Options.MaxCachedTokens.
 func NewAuthority(remembered int) *Authority {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
