@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A stub answers at once, so that the benchmark measures the client.
+// A stub is a peer that answers at once, so that the benchmark measures the client.
 type stub func(req *protocol.Request) string
 
 func (s stub) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (response, error) {

@@ -7,12 +7,12 @@ import (
 )
 
 // CallTool calls a tool and answers its questions (server/tools). args is a struct, map or JSON
-// text that encodes as an object; nil for none. A failure of the tool itself is a result with
-// IsError set.
+// text that encodes as an object; nil sends no arguments. A failure of the tool itself is a result
+// with IsError set.
 //
 // Errors are [*protocol.Error] (from the server), [*TransportError], [*ResponseError],
 // [*QuestionError], [*AnswerError], [ErrClosed], [context.DeadlineExceeded] after
-// [Options.Timeout], and one that names [Options.MaxRounds].
+// [Options.Timeout], and an error that names [Options.MaxRounds].
 func (c *Client) CallTool(ctx context.Context, name string,
 	args any) (*protocol.CallToolResult, error) {
 	data, err := objectOf(args)
@@ -83,8 +83,8 @@ func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, 
 }
 
 // CallExtension sends a request defined by an extension, to a server of revision 2026-07-28. p may
-// be nil and is not changed. target is repeated in the header Mcp-Name, if not empty. Declare the
-// extension in [Options.Extensions] if it requires that. Errors are those of [Client.CallTool].
+// be nil and is not changed. If target is not empty, the header Mcp-Name repeats it. Extensions
+// that must be declared belong in [Options.Extensions]. Errors are those of [Client.CallTool].
 func (c *Client) CallExtension(ctx context.Context, method, target string,
 	p *protocol.ExtensionParams) (*protocol.ExtensionResult, error) {
 	if p == nil {

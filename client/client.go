@@ -14,7 +14,7 @@ type Client struct {
 	peer       protocol.Peer
 	opts       Options
 	caps       protocol.ClientCapabilities
-	version    protocol.Version // the modern revision that it speaks
+	version    protocol.Version // the modern revision that the client speaks
 	lastID     atomic.Int64
 	negotiator negotiator
 	questions  questionHandlers
@@ -65,11 +65,11 @@ func (c *Client) Close() error {
 
 func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
-// beginCall derives a call's context, which Close cancels too. The caller must call the function.
+// beginCall derives a context that Close cancels too. The caller must call the returned function.
 func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {
-		cancel(ErrClosed) // at once: AfterFunc uses another goroutine
+		cancel(ErrClosed) // at once: AfterFunc would cancel on another goroutine
 	}
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	return ctx, func() {
@@ -78,8 +78,8 @@ func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// preferClosed returns [ErrClosed] if Close cancelled ctx: transports word a cancellation
-// differently.
+// preferClosed returns [ErrClosed] if Close cancelled ctx, because transports word cancellations
+// differently, and else err.
 func preferClosed(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == ErrClosed {
 		return ErrClosed

@@ -12,13 +12,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A call is one operation of the caller. A round is a request for input and the retry that answers
-// it.
+// A call is one operation of the caller, with all its rounds.
 type call struct {
 	original leg             // the request of the first leg
 	retry    *protocol.Retry // answers and state for the next leg; nil for the first
-	round    int             // number of the next questions, from 1
-	budget   budget          // the server's share of the time
+	round    int             // number of the next questions' round, from 1
+	budget   budget          // the time that the server may still use
 }
 
 // A budget is the time that the server may still spend on a call.
@@ -37,8 +36,8 @@ func (b *budget) runLimited(ctx context.Context, c *Client, method string,
 	if !b.isLimited {
 		return preferClosed(ctx, f(ctx))
 	}
-	// Time in which a legacy server waits for a user, or a transport for a login, does not count.
-	// The client has one clock: an open question of any call stops the time of all calls.
+	// The time in which a legacy server waits for a user, or a transport for a login, does not
+	// count. The client has one clock: an open question of any call stops the time of all calls.
 	limited := c.humanClock.WithTimeout(ctx, b.remaining)
 	defer limited.Release()
 	err := f(limited)
@@ -80,7 +79,7 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 	}
 }
 
-// advanceCall sends legs until a result or questions. It retries state without questions later.
+// advanceCall sends legs until a result or questions. After state without questions it pauses.
 func (c *Client) advanceCall(ctx context.Context,
 	k *call) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
@@ -117,8 +116,8 @@ func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.Req
 	k.round++
 }
 
-// retryDelay returns the wait after idle rounds in a row without questions: a random time between
-// half of a bound and the bound, which doubles up to maxPause.
+// retryDelay returns the wait after idle consecutive rounds without questions: a random time
+// between half a bound and the bound, which doubles up to maxPause.
 func retryDelay(idle int) time.Duration {
 	bound := min(minPause<<min(idle+1, 10), maxPause)
 	low := bound / 2
@@ -126,18 +125,18 @@ func retryDelay(idle int) time.Duration {
 }
 
 const (
-	// minPause and maxPause bound the wait after state without questions: enough to shed load, but
-	// not noticeable.
+	// minPause and maxPause bound the wait after state without questions. Users do not notice it,
+	// but it sheds load.
 	minPause       = 50 * time.Millisecond
 	maxPause       = 250 * time.Millisecond
 	maxBusyRetries = 3                // more would add to the overload
-	maxRetryAfter  = 30 * time.Second // a busy server that asks for more fails the call
+	maxRetryAfter  = 30 * time.Second // if a busy server asks for a longer wait, the call fails
 )
 
-// sendWithBusyRetry sends one leg, and retries while the server is busy and says when to retry
-// ([protocol.CodeBusy] with retryAfterMs), within the call's deadline. It assumes that a refused
-// request had no effect. A server may also refuse when a handler is about to ask its first
-// question; then the retry repeats what the handler did before.
+// sendWithBusyRetry sends one leg. While the server is busy and says when to retry
+// ([protocol.CodeBusy] with retryAfterMs), it retries, within the call's deadline. It assumes that
+// a refused request had no effect. If the server refuses only when a handler is about to ask its
+// first question, the retry repeats the handler's earlier work.
 func (c *Client) sendWithBusyRetry(ctx context.Context, k *call,
 	l leg) (result protocol.Result, err error) {
 	for retries := 0; ; retries++ {
@@ -171,7 +170,7 @@ func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	return !k.budget.isLimited || k.budget.remaining > wait
 }
 
-// retryAfter returns the wait that a busy server asks for, if it does and maxRetryAfter allows it.
+// retryAfter returns the wait that a busy server asks for, and whether maxRetryAfter allows it.
 func retryAfter(err error) (after time.Duration, ok bool) {
 	if _, ours := errors.AsType[*AnswerError](err); ours {
 		return 0, false // a handler's error, not the server's

@@ -39,7 +39,7 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (elicited, error) {
 			rounds[q.Round].Add(1)
 			wantEqual(t, "got URL", q.URL, "https://example.com/in")
-			// Content has no place in URL mode and must not be sent.
+			// An answer in URL mode has no content, so this must not be sent.
 			return client.Accept(map[string]any{"secret": "x"})
 		},
 		CreateMessage: func(_ context.Context,
@@ -265,7 +265,7 @@ func busy(n int, data string) *fakePeer {
 	})
 }
 
-// A call is repeated when a busy server says, unless that takes too long.
+// A call is repeated when a busy server says so, unless the wait would be too long.
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -325,7 +325,7 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 	}
 }
 
-// The waits before another round and for a busy server end with the call.
+// The pause before the next round, and the wait for a busy server, end with the call.
 func TestWaitsEndWithTheCall(t *testing.T) {
 	for name, peer := range map[string]func() *fakePeer{
 		"pause": func() *fakePeer { return script(ask(`"requestState":"wait"`)) },
@@ -343,7 +343,7 @@ func TestWaitsEndWithTheCall(t *testing.T) {
 	}
 }
 
-// A retry to a busy server carries the answers again, without another call of the handler.
+// A retry to a busy server repeats the answers, and the handler is not called again.
 func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, asked := 0, 0
@@ -376,7 +376,7 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	})
 }
 
-// A busy server is not taken for one of the other era, over HTTP, in both eras, for every request.
+// A busy server never seems to be of the other era: over HTTP, in both eras, for every request.
 func TestBusyOverHTTP(t *testing.T) {
 	const full = `"error":{"code":23223,"message":"full","data":{"retryAfterMs":5}}`
 	for _, status := range []int{200, 429, 503} {

@@ -15,10 +15,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const errPrefix errtext.Prefix = "client: " // starts every error text once
+const errPrefix errtext.Prefix = "client: " // every error text starts with it once
 
 var (
-	// ErrClosed means that the client was closed before or during the call.
+	// ErrClosed means that the client was closed before the call or during it.
 	ErrClosed = errors.New("client: closed; create a new one")
 	// ErrStreamEnded is wrapped by the errors of a [Stream] that the server closed, or that can no
 	// longer be read or written. Running requests are lost and may be repeated on another stream
@@ -57,10 +57,10 @@ func (e *TransportError) Error() string {
 
 type unusableResponse interface {
 	error
-	HasRun() bool // the request has certainly run
+	HasRun() bool // reports whether the request has certainly run
 }
 
-// nextStep returns what the caller can do, empty if the cause says it.
+// nextStep returns what the caller can do next. It is empty if the cause already says it.
 func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Method, e.Err); step != "" {
 		return step
@@ -96,9 +96,9 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-const mayHaveRun = "the tool may have run: look before you call it again" // outcome unknown
+const mayHaveRun = "the tool may have run: look before you call it again" // the outcome is unknown
 
-// afterRun returns what the caller of a method that has run can do without its result.
+// afterRun returns what a caller can do if the method has run but its result is lost.
 func afterRun(method string) string {
 	if method == protocol.MethodCallTool {
 		return "the tool ran, and its result cannot be used: look before you call it again"
@@ -106,7 +106,7 @@ func afterRun(method string) string {
 	return "the server has answered, and its answer cannot be used"
 }
 
-// stepAfterStatus returns what the caller can do about an HTTP status, empty if err has none.
+// stepAfterStatus returns what the caller can do after err's HTTP status. It is empty without one.
 func stepAfterStatus(method string, err error) string {
 	s, ok := httpStatus(err)
 	if !ok || errors.Is(err, protocol.ErrSessionGone) {
@@ -142,8 +142,8 @@ func httpStatus(err error) (status int, ok bool) {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError means that the response is no answer to the request: another id, a wrong shape,
-// an unknown resultType.
+// A ResponseError means that the response does not fit the request: another id, a wrong shape or an
+// unknown resultType.
 type ResponseError struct {
 	Method string
 	Err    error
@@ -181,25 +181,25 @@ func timeoutError(method string, limit time.Duration) error {
 		method, limit, context.DeadlineExceeded, step)
 }
 
-// roundsExceeded is for calls beyond [Options.MaxRounds]. The last questions reached no handler.
+// roundsExceeded is the error beyond [Options.MaxRounds]. The last questions reached no handler.
 func roundsExceeded(rounds int) error {
 	return errPrefix.Errorf("server still requires input after %d rounds; "+
 		"start the call again, or raise Options.MaxRounds", rounds)
 }
 
-// noCommonRevision: some bridges to legacy servers open their own session if the first message is
-// not initialize, and then refuse the client's; they work with Options.Era set to Legacy.
+// noCommonRevision explains a failed negotiation. Some bridges to legacy servers open their own
+// session if initialize is not the first message, and then refuse the client's; Era Legacy helps.
 func noCommonRevision(modern, legacy error) error {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
 	if errors.Is(modern, context.DeadlineExceeded) {
 		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
 	}
-	// [protocol.AsError] finds the first of two protocol errors.
+	// [protocol.AsError] finds the first of the two protocol errors, so legacy comes first.
 	return errPrefix.Errorf("no common revision: legacy: %w; modern: %w; %s", legacy, modern, hint)
 }
 
-// A QuestionError means that the client refused a question, before calling handlers of the round.
+// A QuestionError means that the client refused a question before it called the round's handlers.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
@@ -214,7 +214,7 @@ func (e *undeclaredError) Error() string {
 	return fmt.Sprintf("%s: capability is not declared by this client", e.missing)
 }
 
-// MissingCapabilities is for a program that passes questions on.
+// MissingCapabilities is for programs that pass questions on to other clients.
 func (e *undeclaredError) MissingCapabilities() protocol.ClientCapabilities { return e.missing }
 
 // Error names the question and the reason.
@@ -235,7 +235,7 @@ func (e *QuestionError) Error() string {
 func (e *QuestionError) Unwrap() error { return e.Err }
 
 // An AnswerError means that a question got no valid answer: its handler failed or panicked, or its
-// answer is invalid. Nothing was sent. (In package roundtrip it is about an answer received.)
+// answer is invalid. Nothing was sent. (Package roundtrip's is about a received answer.)
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
@@ -281,8 +281,8 @@ func (e *PanicError) Unwrap() error {
 
 // An ExitError means that a server process has exited or was killed. It wraps [ErrStreamEnded].
 type ExitError struct {
-	State  *os.ProcessState // nil if the system did not report it
-	Stderr string           // last 4 KiB of standard error; untrusted
+	State  *os.ProcessState // nil if the system did not report the state
+	Stderr string           // last 4 KiB of standard error; untrusted text
 	Err    error            // set if State is nil
 }
 
@@ -310,7 +310,7 @@ func (e *ExitError) Unwrap() []error {
 	return []error{ErrStreamEnded, e.Err}
 }
 
-// explainRefusal adds a hint to a server's error whose code does not tell callers what to do.
+// explainRefusal adds a hint to a server's error if its code does not tell callers what to do.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
@@ -334,10 +334,10 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	return e
 }
 
-// reasonRefusedState marks, in error data, a request state refused by servers of this library.
+// reasonRefusedState, in error data, means that a server of this library refused a request state.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether err refuses a retry's state. reference, if any, is for the operator.
+// refusedState reports whether err refuses a retry's state. reference, if any, is for operators.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
 		Reason    string `json:"reason"`

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError wants an error with its package named once, a text, and the next step.
+// wantError checks that an error names its package once, and contains a text and the next step.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
@@ -40,7 +40,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	lost := func(cause error) error {
 		return &client.TransportError{Method: "tools/call", Err: cause}
 	}
-	cause := client.ErrStreamEnded // has its own prefix
+	cause := client.ErrStreamEnded // this cause has its own prefix
 	unrun := protocol.ErrNotRun
 	for _, test := range []struct {
 		err  error
@@ -90,7 +90,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 // refusedStateError is a server's error for an invalid state, exactly as on the wire.
 const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// To a refused state the client adds the reference, and that the call must be started again.
+// The error of a refused state has the reference and says that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
 	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {
@@ -166,7 +166,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A silent server is taken for a legacy one. Warn reports that, and the error names the option.
+// A silent server is taken for a legacy server. Warn reports that, and the error names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
@@ -179,7 +179,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// A bridge with its own session refuses the client's. The error names the helpful option.
+// A bridge with its own session refuses the client's session. The error names the helpful option.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
@@ -265,7 +265,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			c, err := client.New(s, &client.Options{Era: protocol.Modern})
 			noError(t, err)
 			go func() {
-				// earlier, nothing could be answered
+				// An earlier response would have no request.
 				_, _ = bufio.NewReader(requests).ReadString('\n')
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
@@ -277,7 +277,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	}
 }
 
-// TestTransportErrorsTellAnswersFromSilence wants "no response" only without an HTTP status.
+// TestTransportErrorsTellAnswersFromSilence: errors say "no response" only without an HTTP status.
 func TestTransportErrorsTellAnswersFromSilence(t *testing.T) {
 	for _, test := range []struct {
 		cause error

@@ -70,7 +70,7 @@ func ExampleNew() {
 	// accept {"reason":"none given"}
 }
 
-// A client without handlers declares no capability. A question all the same fails the call.
+// A client without handlers declares no capability. If the server asks anyway, the call fails.
 func ExampleQuestionError() {
 	c, err := client.New(deployer{}, nil)
 	if err != nil {

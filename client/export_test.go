@@ -18,7 +18,7 @@ func IsUndeclared(err error) bool {
 	return undeclared
 }
 
-// Waiting reports whether n calls wait for one negotiation.
+// Waiting reports whether n calls are waiting for one negotiation.
 func (c *Client) Waiting(n int) bool {
 	c.negotiator.mu.Lock()
 	defer c.negotiator.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestResultGrowth: above any transport, a result costs in proportion to its length.
+// TestResultGrowth: without a transport, the cost of a result is proportional to its length.
 func TestResultGrowth(t *testing.T) {
 	in := func(name, head, part, tail string) testkit.GrowthInput {
 		return testkit.GrowthInput{Name: name, Make: testkit.Repeat(head, part, tail)}

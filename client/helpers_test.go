@@ -50,7 +50,7 @@ func (p *fakePeer) requests() []*protocol.Request {
 	return p.seen
 }
 
-// script returns a peer with one result (JSON) per request, the last one repeated.
+// script returns a peer with one result (JSON) per request. The last result repeats.
 func script(results ...string) *fakePeer {
 	var mu sync.Mutex
 	n := 0

@@ -60,14 +60,14 @@ func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor 
 	return completeCall[R](ctx, c, l)
 }
 
-const maxPages = 1000 // of one list: an endless one must not block the caller
+const maxPages = 1000 // per list: an endless list must not block the caller
 
 // ErrListWhole is wrapped by the error that ends a loop over an endless list, such as one whose
-// cursor repeats. Entries before it are valid.
+// cursor repeats. The entries before the error are valid.
 var ErrListWhole = errors.New("the list before it is whole")
 
 // Tools returns the tools of all pages of [Client.ListTools], read lazily. An error comes with a
-// zero tool and ends the loop. A list that changes meanwhile may repeat or omit tools.
+// zero tool and ends the loop. If the list changes meanwhile, tools may be repeated or missing.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 	return walkPages(ctx, protocol.MethodListTools, c.ListTools,
 		func(r *protocol.ListToolsResult) ([]protocol.Tool, string) {
@@ -100,7 +100,7 @@ func (c *Client) ResourceTemplates(
 		})
 }
 
-// walkPages iterates over all pages. read returns a page, entries its entries and the next cursor.
+// walkPages iterates over all pages. entries returns a page's entries and the next cursor.
 func walkPages[T, P any](ctx context.Context, method string, read func(context.Context, string) (P,
 	error), entries func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -137,7 +137,7 @@ func walkPages[T, P any](ctx context.Context, method string, read func(context.C
 }
 
 // undeclaredList returns the empty result of a list that a legacy server does not declare
-// (server/tools, "Capabilities"), or nil. A modern server may have added the list since.
+// (server/tools, "Capabilities"), otherwise nil. A modern server may have added the list since.
 func undeclaredList(conn *connection, method string) protocol.Result {
 	if !conn.isLegacy() || declaresList(&conn.session.agreed.Load().Capabilities, method) {
 		return nil
@@ -145,8 +145,8 @@ func undeclaredList(conn *connection, method string) protocol.Result {
 	return newEmptyList(method)
 }
 
-// unknownList returns an empty list if the server neither knows the method, according to err, nor
-// declares the list; else nil. It asks for unknown capabilities of a modern server.
+// unknownList returns an empty list if err says that the server does not know the method and the
+// list is undeclared, else nil. It requests a modern server's capabilities if they are unknown.
 func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
 	err error) protocol.Result {
 	said, ok := protocol.AsError(err)

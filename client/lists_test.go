@@ -130,7 +130,7 @@ func TestIteratorReportsErrors(t *testing.T) {
 	}
 }
 
-// Faults of a result that is read all the same are reported, once per result, in both eras.
+// A malformed result that is read in spite of its faults is reported once, in both eras.
 func TestMalformedPartsAreReported(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 61) + "1" + strings.Repeat("}", 61)
 	results := map[string]string{
@@ -208,7 +208,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each, and knows no other.
+// listing answers the list methods in has with one entry each, and does not know the others.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -227,8 +227,8 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// Without a declaration a legacy server's list is empty, and no request is sent. A declared but
-// missing one is an error, except for templates.
+// A legacy server's list that is not declared is empty, and no request is sent. A list that is
+// declared but missing is an error, except for templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string
@@ -265,7 +265,7 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// A modern server is asked for every list. A refused, undeclared list is empty.
+// A modern server is asked for every list. A refused list is empty if it is undeclared.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	serve := func(caps string, knows bool) *fakePeer {
 		return answering(func(req *protocol.Request) (response, error) {

@@ -14,7 +14,7 @@ const maxToolPages = 100 // an endless list must not block a call
 
 const maxMirrored = 10_000 // a server must not fill the client's memory
 
-// mirrors remembers which arguments of which tools the tool list has copied into HTTP headers.
+// A mirrors remembers which arguments of which tools are copied into HTTP headers.
 type mirrors struct {
 	mu     sync.RWMutex
 	tables map[string]rules.Mirrors // by tool; only those with mirrored arguments
@@ -30,7 +30,7 @@ func (m *mirrors) storeTable(tool string, table rules.Mirrors) {
 		m.tables = map[string]rules.Mirrors{tool: table}
 	default:
 		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
-			// Evict any tool: a refused call relearns it.
+			// Evict any tool: if a call of it is refused, the client learns it again.
 			for other := range m.tables {
 				delete(m.tables, other)
 				break

@@ -66,7 +66,7 @@ func TestMirroredArguments(t *testing.T) {
 	}{
 		{"listed", true, args, 1, "tools/list tools/call"},
 		{"never listed", false, args, 2, "tools/call tools/list tools/list tools/call tools/call"},
-		// The list changes nothing about the headers, so nothing is repeated.
+		// The list does not change the headers, so the call is not repeated.
 		{"absent argument", false, nil, 1, "tools/call tools/list tools/list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 )
 
 // recheckInterval is the minimum time between renegotiations after errors that may come from a
-// server of the other era. Most mean something else and must not double the traffic.
+// server of the other era. Most such errors have other causes, and must not double the traffic.
 const recheckInterval = time.Minute
 
 // A connection is the outcome of a negotiation: a revision, and the peer for its requests.
 type connection struct {
 	version      protocol.Version
 	peer         protocol.Peer
-	session      *session                                    // nil for a modern revision
+	session      *session                                    // nil if the revision is modern
 	recheckedAt  atomic.Int64                                // last negotiation or recheck, Unix ns
 	capabilities atomic.Pointer[protocol.ServerCapabilities] // last declared, or nil
 }
@@ -42,12 +42,12 @@ func (n *connection) isUsable() bool {
 
 type negotiator struct {
 	client  *Client
-	peer    protocol.LegacyPeer        // nil: modern revisions only, without negotiation
+	peer    protocol.LegacyPeer        // nil: modern revisions only
 	current atomic.Pointer[connection] // nil before an agreement
 
 	mu      sync.Mutex
 	running *negotiation
-	era     protocol.Era // of the last agreement; 0: unknown
+	era     protocol.Era // era of the last agreement; 0: unknown
 	wait    sync.WaitGroup
 }
 
@@ -60,9 +60,9 @@ type negotiation struct {
 	waiters int
 }
 
-// Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls do
-// this themselves; after a call nothing is sent. The revision is a property of the server: it may
-// be stored, and its era set in [Options.Era] later. Errors are those of [Client.CallTool].
+// Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls
+// negotiate by themselves; after one nothing is sent. The revision is a property of the server: it
+// may be stored and its era set in [Options.Era]. Errors are those of [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
@@ -100,10 +100,10 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	switch {
 	case c.life.Err() != nil:
 		return endedNegotiation(nil, ErrClosed)
-	case n == nil && old.isUsable(): // one has ended since the caller looked
+	case n == nil && old.isUsable(): // the negotiation ended after the caller looked
 		return endedNegotiation(old, nil)
 	case n == nil:
-		// Keep the first caller's values, such as credentials, but not its cancellation.
+		// Keep the first caller's context values, such as credentials, but not its cancellation.
 		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		n = &negotiation{done: make(chan struct{}), cancel: cancel}
 		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
@@ -120,7 +120,7 @@ func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
 	return n
 }
 
-// finishNegotiation publishes n's outcome. Without waiters it closes conn.
+// finishNegotiation publishes n's outcome. If no caller waits, it closes conn.
 func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err error) {
 	g.mu.Lock()
 	wanted := g.running == n && g.client.life.Err() == nil
@@ -161,14 +161,14 @@ func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*con
 
 // close ends the client's life and waits until no negotiation runs.
 func (g *negotiator) close() {
-	g.mu.Lock() // joinNegotiation reads life under mu, so none starts after this
+	g.mu.Lock() // joinNegotiation reads life under mu, so no negotiation starts later
 	g.client.endLife(ErrClosed)
 	g.mu.Unlock()
 	g.wait.Wait()
 }
 
-// chooseEra finds out which era the server speaks and connects to it, replacing old. If era, the
-// last one agreed on, is Legacy, it tries initialize first.
+// chooseEra finds out which era the server speaks and connects to it, replacing old. If era (of the
+// last agreement) is Legacy, it tries initialize first.
 //
 //	server/discover ── result or modern error ───────────▶ modern
 //	      │ refused as legacy servers do
@@ -184,12 +184,12 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	era protocol.Era) (*connection, error) {
 	c := g.client
 	if old.isLegacy() {
-		_ = old.session.peer.Close() // it has ended; release its resources
+		_ = old.session.peer.Close() // the session has ended; release its resources
 	}
 	if c.opts.Era == protocol.Legacy {
 		return c.openSession(ctx, g.peer)
 	}
-	var refusedFirst error // of an initialize that was tried first
+	var refusedFirst error // of an initialize that was sent before server/discover
 	if era == protocol.Legacy {
 		conn, err := c.openSession(ctx, g.peer)
 		if err == nil || !isFinalRefusal(err) {
@@ -212,7 +212,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	if failed == nil || !isFinalRefusal(failed) {
 		return conn, failed
 	}
-	// A modern server that was still starting when it was asked is up now.
+	// A modern server that was still starting may be ready now.
 	if errors.Is(err, context.DeadlineExceeded) {
 		if conn, tryLegacy, again := g.probeServer(ctx); !tryLegacy && again == nil {
 			return conn, nil
@@ -221,7 +221,7 @@ func (g *negotiator) chooseEra(ctx context.Context, old *connection,
 	return nil, noCommonRevision(err, failed)
 }
 
-// isFinalRefusal reports whether the server itself refused, and not temporarily.
+// isFinalRefusal reports whether the server itself refused, and did so permanently.
 func isFinalRefusal(err error) bool {
 	if said, ok := protocol.AsError(err); ok {
 		return said.Code != protocol.CodeBusy
@@ -243,8 +243,8 @@ func isLegacyStatus(err error) bool {
 	}
 }
 
-// probeServer asks which revisions the server speaks (server/discover). If tryLegacy is true, try
-// initialize; err says why the server does not seem modern.
+// probeServer asks which revisions the server speaks (server/discover). If tryLegacy is true, the
+// caller should try initialize, and err says why the server does not seem modern.
 func (g *negotiator) probeServer(
 	ctx context.Context) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
@@ -280,21 +280,21 @@ func (g *negotiator) probeServer(
 	return conn, false, nil
 }
 
-// judgeRefusal is probeServer for a response without a result. tryLegacy is the peer's verdict.
+// judgeRefusal is probeServer for a response without a result. The peer decides tryLegacy.
 func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool, error) {
 	c := g.client
 	said, isError := protocol.AsError(err)
 	switch {
 	case !isError:
-		return nil, true, err // no modern server sends this response
+		return nil, true, err // no modern server sends such a response
 	case slices.Contains(said.SupportedVersions(), c.version):
 		// The server refused a version that it supports (basic/versioning). The next request will
-		// show.
+		// show whether it accepts it.
 		return &connection{version: c.version, peer: c.peer}, false, nil
 	case said.SupportedVersions() != nil:
 		return nil, containsLegacy(said.SupportedVersions()), err
 	case said.Code == protocol.CodeBusy:
-		return nil, false, err // transient, and of either era
+		return nil, false, err // a transient error, possible in both eras
 	}
 	return nil, tryLegacy, err
 }
@@ -306,7 +306,7 @@ func containsLegacy(list []protocol.Version) bool {
 }
 
 // recheckEra checks the outcome of every modern request. If err may come from a legacy server, it
-// renegotiates. The request must be repeated over a connection that it returns.
+// renegotiates. If it returns a connection, the request must be repeated over it.
 func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
 	if g.peer == nil || conn.isLegacy() || err == nil || !indicatesOtherEra(err) {
 		return nil

@@ -23,7 +23,7 @@ const (
 	bothEras   = `"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`
 )
 
-// says answers with a status, content type and text, in which ID is the request's id.
+// says answers with a status, content type and text. The word ID in it becomes the request's id.
 func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
 	return func(w http.ResponseWriter, m legacyMessage) {
 		w.Header().Set("Content-Type", media)
@@ -36,7 +36,7 @@ func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) 
 	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
 }
 
-// The compatibility matrix over HTTP (basic/versioning): the first request's outcome.
+// This is the compatibility matrix over HTTP (basic/versioning): the first request's outcome.
 func TestNegotiationOverHTTP(t *testing.T) {
 	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
 	tests := []struct {
@@ -108,7 +108,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := &legacyHTTP{legacyServer: &legacyServer{refuse: test.answer}, noGet: true}
 			c := s.client(t, nil)
-			for range 2 { // the second call uses the verdict, or looks for one
+			for range 2 { // the second call uses the first one's verdict, or negotiates again
 				r, err := c.CallTool(t.Context(), "t", nil)
 				if test.err == "" {
 					wantDone(t, r, err)
@@ -130,7 +130,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 	}
 }
 
-// The outcome of initialize, after the server has refused server/discover.
+// An initialize fails that follows a refused server/discover.
 func TestRefusedInitializeFails(t *testing.T) {
 	tests := []struct{ name, answer, err string }{
 		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
@@ -162,7 +162,7 @@ func TestRefusedInitializeFails(t *testing.T) {
 	}
 }
 
-// The compatibility matrix over streams.
+// TestNegotiationOverLines checks the compatibility matrix over streams.
 func TestNegotiationOverLines(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -230,7 +230,7 @@ func TestEraOptions(t *testing.T) {
 	tests := []struct {
 		name   string
 		opts   client.Options
-		modern bool // the server
+		modern bool // the server is modern
 		want   []string
 		err    bool
 	}{
@@ -276,7 +276,7 @@ func TestEraOptions(t *testing.T) {
 	})
 }
 
-// A client notices a downgraded server. Similar errors cause a new negotiation once in a while.
+// The client notices when a server is downgraded. Similar errors rarely cause a new negotiation.
 func TestServerThatChangesItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old atomic.Bool
@@ -313,7 +313,7 @@ func TestServerThatChangesItsEra(t *testing.T) {
 			}
 		}
 		wantCall(t, c, "t")
-		odd(1) // a fresh verdict is not doubted
+		odd(1) // a fresh verdict is not checked again
 		time.Sleep(2 * time.Minute)
 		odd(2)
 		time.Sleep(2 * time.Minute)
@@ -347,7 +347,7 @@ func TestOneNegotiationForAll(t *testing.T) {
 	})
 }
 
-// blocking answers server/discover only when released.
+// blocking returns a server that answers server/discover only when released.
 func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func()) {
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
@@ -464,7 +464,7 @@ func TestRefusedVersion(t *testing.T) {
 	}
 }
 
-// Warn is called for every legacy session that follows a failed server/discover, and for no other.
+// Warn is called once for each legacy session after a failed server/discover, and only then.
 func TestLegacySessionIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *legacyServer

@@ -12,14 +12,14 @@ import (
 // A notificationReceiver is the [protocol.Back] of a request, for handlers of notifications.
 type notificationReceiver struct {
 	opts         *Options
-	token        protocol.ID                               // of the request
-	progress     func(context.Context, *protocol.Progress) // nil: not wanted
+	token        protocol.ID                               // progress token of the request
+	progress     func(context.Context, *protocol.Progress) // nil: progress is not wanted
 	subscription *subscription                             // nil without a subscription
 
 	mu           sync.Mutex
 	ended        bool     // the request has ended
 	lastProgress *float64 // nil before the first
-	firstErr     error    // of a notification that failed
+	firstErr     error    // error of the first notification that failed
 }
 
 func (c *Client) newReceiver(token protocol.ID, progress func(context.Context,
@@ -38,7 +38,7 @@ func (b *notificationReceiver) asBack() protocol.Back {
 	return b
 }
 
-// stopReceiving refuses later notifications: a peer in the same process may still hold b.
+// stopReceiving refuses later notifications, because a peer in the same process may still hold b.
 func (b *notificationReceiver) stopReceiving() {
 	if b != nil {
 		b.mu.Lock()
@@ -65,7 +65,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 		return errPrefix.Errorf("the request has ended")
 	}
 	if failed != nil && b.subscription != nil {
-		return failed // subscription ended; the peer may not have noticed
+		return failed // the subscription has ended; the peer may not have noticed
 	}
 	if n == nil {
 		return errPrefix.Errorf("nil notification")

@@ -15,16 +15,16 @@ import (
 
 const (
 	defaultMaxRounds = 10              // protects users from a server that never stops asking
-	defaultTimeout   = 5 * time.Minute // without handlers: a silent server must not block a call
+	defaultTimeout   = 5 * time.Minute // a silent server must not block a call
 )
 
-// Options configure a [Client]. Nil and the zero value answer no questions. For every limit and
-// duration, 0 is the default.
+// Options configure a [Client]. Nil and the zero value answer no questions. In every limit and
+// duration, 0 means the default.
 //
 // The client declares exactly the capabilities that it has handlers for. Handlers may be called
-// concurrently, also for the questions of one round. They must return when their context ends: with
-// the call, or when another question of the round fails. A handler that panics or returns nil fails
-// the call, not the process.
+// concurrently, also for the questions of one round. They must return when their context ends,
+// which happens when the call ends or another question of the round fails. A handler that panics or
+// returns nil fails the call, not the process.
 type Options struct {
 	// Info names the program to servers. Default: rondo-client, version 0.
 	Info protocol.Implementation
@@ -42,46 +42,46 @@ type Options struct {
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
 	// AllowURL decides whether the user may be asked to visit a URL; its error fails the call.
-	// Default: https, and http to loopback hosts. Always refused: credentials, deceptive
+	// Default: https, and http to loopback hosts. Always refused are credentials, deceptive
 	// characters, more than 8 KiB, and the schemes javascript, vbscript, file, data and blob.
 	AllowURL func(*url.URL) error
 
-	// MaxRounds limits the retries of one call. 0: 10, negative: none.
+	// MaxRounds limits the retries of one call. 0: 10, negative: no retries.
 	MaxRounds int
 	// Timeout is the server's total time for one call, pauses included. Handlers, and a login in
 	// the transport, do not count. 0: 5 minutes, negative: no limit.
 	Timeout time.Duration
 
 	// NoBusyRetry fails calls at once when the server is busy ([protocol.CodeBusy]). Otherwise a
-	// request is retried as the server says (retryAfterMs), at most 3 times, within the caller's
+	// request is retried when the server says (retryAfterMs), at most 3 times, within the caller's
 	// deadline, Timeout and 30 s.
 	NoBusyRetry bool
 
 	// Tasks declares the tasks extension, which [Client.BeginTask] needs. [Client.CallTool] then
-	// follows tasks to their result, without time limit, and cancels them when its context ends.
+	// follows a task to its result, without time limit, and cancels it when its context ends.
 	Tasks bool
 
 	// Log receives log messages of LogLevel or more severe.
 	Log func(context.Context, *protocol.LogMessage)
 	// LogLevel is the level of requests that do not set one. Empty: no log messages.
 	LogLevel protocol.LoggingLevel
-	// Notification receives all other notifications but those of [WithProgress]. The three may be
-	// called concurrently, with the context of the notification's call.
+	// Notification receives all other notifications except progress of [WithProgress]. All three
+	// functions may be called concurrently, with the context of the notification's call.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Manual are the capabilities for [Client.Begin] and [Client.Resume]. Nil: the handlers'.
+	// Manual has the capabilities for [Client.Begin] and [Client.Resume]. Nil: the handlers'.
 	Manual *protocol.ClientCapabilities
 
 	// RelayElicit is for gateways. It replaces ElicitForm and ElicitURL and gets the raw parameters
 	// of each elicitation/create that a legacy server pushes. Forms and URLs that [Client.Begin]
-	// and [Client.Resume] return are not checked. Results are encoded as they came
+	// and [Client.Resume] return are not checked. Results are encoded as received
 	// ([protocol.RelayResult]). The client then declares Manual.
 	RelayElicit func(ctx context.Context, params json.RawMessage) (*protocol.ElicitResult, error)
 
-	// Warn receives problems that cause no error for the caller. Log them.
+	// Warn receives problems that cause no error for the caller. It should log them.
 	//   - A tool with an invalid definition is left out of a list.
-	//   - A malformed result is read all the same: an entry of a list or a block of content is left
-	//     out, or a text block without text is read as empty.
+	//   - A malformed result is read in spite of its faults: an entry of a list or a block of
+	//     content is left out, or a text block without text is read as empty.
 	//   - The client opens a session of a legacy revision because the server refused
 	//     server/discover or did not answer it in time: a modern server that starts slowly is taken
 	//     for a legacy one ([StreamOptions.ProbeTimeout]).
@@ -89,15 +89,15 @@ type Options struct {
 	//     failed (an [*AnswerError]). The server gets an error too, without the reason why a
 	//     handler failed. With modern servers the call fails instead.
 	//
-	// Calls wait until it returns. It may be called concurrently. Its panics are ignored.
+	// Calls wait until Warn returns. It may be called concurrently. Its panics are ignored.
 	Warn func(context.Context, error)
 
-	// Era limits the client to one era. By default it negotiates, modern first, if the peer is a
-	// [protocol.LegacyPeer]. Modern opens no session; Legacy opens one without asking. A server in
-	// the same process is no LegacyPeer: [New] then fails with Legacy.
+	// Era limits the client to one era. By default the client negotiates, modern first, if the peer
+	// is a [protocol.LegacyPeer]. Modern opens no session; Legacy opens one without asking. A
+	// server in the same process is no LegacyPeer: [New] then fails with Legacy.
 	Era protocol.Era
 
-	// Extensions are declared with the capabilities: JSON objects by name.
+	// Extensions are declared with the capabilities. Keys are names, values JSON objects.
 	Extensions map[string]json.RawMessage
 }
 

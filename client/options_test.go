@@ -20,7 +20,7 @@ func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 		took   time.Duration
 	}{0: {true, 5 * time.Second}, -1: {false, time.Hour}} {
 		inBubble(t, fmt.Sprint(limit), func(t *testing.T) {
-			r, _ := io.Pipe() // nothing is ever written to it
+			r, _ := io.Pipe() // no data is ever written to it
 			s := client.NewStream(r, io.Discard, &client.StreamOptions{ProbeTimeout: limit})
 			defer s.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

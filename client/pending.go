@@ -16,21 +16,21 @@ import (
 //
 // It can be stored and sent as JSON, answers included. Protect it: it holds arguments, users'
 // answers, and the server's state, enough to continue the call over unauthenticated connections. A
-// manipulated Pending asks users manipulated questions. Printing and logging show none of that.
+// manipulated Pending asks users manipulated questions. Printing and logging do not show these.
 //
 // Its methods are not safe for concurrent use.
 type Pending struct {
-	// A pointer, so that no verb of package fmt shows the contents, even within other structs.
+	// A pointer hides the contents from every verb of package fmt, even within other structs.
 	call *pendingCall
 }
 
 type pendingCall struct {
 	method, target string
 	params         json.RawMessage // of the original request
-	round          int             // of the questions
+	round          int             // the questions' round
 	lastID         int64           // highest request id of the client so far
 	asked          *protocol.InputRequiredResult
-	answers        map[string]json.RawMessage // by key
+	answers        map[string]json.RawMessage // by question key
 }
 
 func newPending(l leg, round int, lastID int64,
@@ -42,7 +42,7 @@ func newPending(l leg, round int, lastID int64,
 	original := copyParams(l.params)
 	*protocol.RetryOf(original) = protocol.Retry{}
 	meta := original.RequestMetadata()
-	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // set anew for each leg
+	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // each leg sets them
 	var err error
 	if call.params, err = protocol.EncodeParams(original); err != nil {
 		return nil, err
@@ -69,13 +69,13 @@ func (p *Pending) Questions() protocol.InputRequests {
 }
 
 // State returns the state that came with the questions, for programs that store less than the
-// Pending: a request with this state and the answers continues the call too.
+// Pending: a request with this state and the answers also continues the call.
 func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.RequestState }
 
 // Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
 // or URL (see [Accept], [Decline] and [Cancel]), a [*protocol.CreateMessageResult] for sampling, a
 // [*protocol.ListRootsResult] for roots, or a [json.RawMessage] of one of them. A form's content is
-// completed with its defaults and validated, a URL's dropped. Invalid answers are an
+// completed with its defaults and validated; a URL's is dropped. An invalid answer is an
 // [*AnswerError].
 func (p *Pending) Answer(key string, result json.Marshaler) error {
 	for _, q := range p.Questions() {
@@ -145,7 +145,7 @@ func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 const pendingFormat = 1 // version of the JSON text
 
-const maxPendingID = 1 << 52 // not every JSON reader keeps higher ids exactly
+const maxPendingID = 1 << 52 // some JSON readers change higher numbers
 
 type pendingText struct {
 	Format  int                        `json:"format"`
@@ -153,11 +153,11 @@ type pendingText struct {
 	Params  json.RawMessage            `json:"params"`
 	Round   int                        `json:"round"`
 	LastID  int64                      `json:"lastId"`
-	Asked   json.RawMessage            `json:"asked"` // as on the wire
+	Asked   json.RawMessage            `json:"asked"` // questions as on the wire
 	Answers map[string]json.RawMessage `json:"answers"`
 }
 
-// MarshalJSON returns everything that [Client.Resume] needs, also in later versions.
+// MarshalJSON returns everything that [Client.Resume] needs. Later versions can read it, too.
 func (p Pending) MarshalJSON() ([]byte, error) {
 	call := p.call
 	if call == nil {
@@ -172,7 +172,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads MarshalJSON's text. After an error, also of [Pending.Answer], p is unchanged.
+// UnmarshalJSON reads MarshalJSON's text. If it returns an error, p is unchanged.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {

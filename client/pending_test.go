@@ -26,7 +26,7 @@ func storedCall(t testing.TB) string {
 	return string(data)
 }
 
-// The text is a promise: a later version must read what this one stores.
+// The text is a promise: later versions must read what this version stores.
 func TestPendingText(t *testing.T) {
 	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
 		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +
@@ -76,7 +76,7 @@ func TestHostilePendingText(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			bad := strings.Replace(good, tc.old, tc.new, 1)
-			if tc.name == "unusable form" { // is noticed where it is answered
+			if tc.name == "unusable form" { // the answer reveals it
 				bad = strings.Replace(bad, `{"action":"decline"}`, `{"action":"accept"}`, 1)
 			}
 			if tc.name == "unknown question" {
@@ -97,8 +97,8 @@ func TestHostilePendingText(t *testing.T) {
 	}
 }
 
-// A resumed call has an id above the highest that may be stored, and sends no answers or state that
-// were added to the stored parameters. It does not alias its text.
+// A resumed call has an id above the highest that may be stored. Answers or state that were added
+// to the stored parameters are not sent. The call does not alias its text.
 func TestResumedText(t *testing.T) {
 	text := []byte(strings.NewReplacer(`"lastId":1`, `"lastId":4503599627370496`, `"name":"greet"`,
 		`"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`).Replace(storedCall(t)))
@@ -131,7 +131,7 @@ func TestZeroPending(t *testing.T) {
 	}
 }
 
-// The JSON text shows everything, printing nothing.
+// The JSON text shows everything, but printing shows nothing.
 func TestPendingNeverPrintsItsState(t *testing.T) {
 	var p client.Pending
 	noError(t, json.Unmarshal([]byte(storedCall(t)), &p))
@@ -152,7 +152,7 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 		`pending tools/call "greet", round 1, 2 questions`)
 }
 
-// FuzzPending reads hostile texts. Accepted ones must be stored readably and make valid requests.
+// FuzzPending reads hostile texts. Accepted texts must survive storage and make valid requests.
 func FuzzPending(f *testing.F) {
 	seeds := []string{
 		storedCall(f),

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// defaultExitGrace is a process's time to exit after its input is closed, and again after
-	// SIGTERM. Some servers do not notice the end of their input.
+	// defaultExitGrace is how long a process may take to exit after its input is closed, and again
+	// after SIGTERM. Some servers do not notice the end of their input.
 	defaultExitGrace = 2 * time.Second
-	maxStderrTail    = 4 << 10 // kept by an [ExitError]
-	// exitDelay is the longest time between a process's exit and the end of its output. After that,
-	// another process, such as a child, holds the output open.
+	maxStderrTail    = 4 << 10 // size kept in an [ExitError]
+	// exitDelay is the longest time between a process's exit and the end of its output. After that
+	// time, another process, such as a child, must hold the output open.
 	exitDelay = time.Second
 )
 
@@ -28,32 +28,32 @@ type CommandOptions struct {
 	// SIGTERM. 0: 2 s, negative: no wait.
 	Grace time.Duration
 	// OwnGroup starts the process in its own process group, so that its children end with it: they
-	// get [Process.Close]'s signals, and those left after its exit are killed. A terminal's
+	// get [Process.Close]'s signals, and children left after its exit are killed. A terminal's
 	// interrupt does not reach the group. No effect on Windows.
 	OwnGroup bool
 }
 
 // A Process is a server that runs as a child process: a [Stream] over its standard input and output
-// (basic/transports/stdio). After its exit, Handle returns an [*ExitError].
+// (basic/transports/stdio). After the process's exit, Handle returns an [*ExitError].
 type Process struct {
-	*stream   // except Close, Done and Err
+	*stream   // methods except Close, Done and Err
 	cmd       *exec.Cmd
 	ownGroup  bool
 	grace     time.Duration
 	stderr    *stderrTail
 	stdin     io.Closer
 	stdout    io.Closer
-	exited    chan struct{} // closed after the wait for the process
+	exited    chan struct{} // closed after the process was waited for
 	status    *ExitError    // set before exited is closed
 	closeOnce sync.Once
-	signalled atomic.Bool // by Close: the exit status does not matter
+	signalled atomic.Bool // Close sent a signal: the exit status does not matter
 }
 
 type stream = Stream
 
-// Command starts cmd and returns the server that it runs, which [Process.Close] ends. opts may be
-// nil. Standard input and output of cmd must not be set. Standard error goes to cmd.Stderr, if set,
-// and its end to [ExitError]. The end of cmd's context kills the process. A WaitDelay of zero
+// Command starts cmd and returns the server that it runs. [Process.Close] ends it. opts may be nil.
+// Standard input and output of cmd must not be set. Standard error goes to cmd.Stderr, if set, and
+// its last part to [ExitError]. The end of cmd's context kills the process. A WaitDelay of zero
 // becomes half a second: a child that inherited standard error must not hide the exit.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	var o CommandOptions
@@ -70,7 +70,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	if err != nil {
 		return nil, errPrefix.Errorf("command: %w", err)
 	}
-	// Not a StdoutPipe: Wait would close that before all output has been read.
+	// A StdoutPipe would be closed by Wait before all output has been read.
 	stdout, out, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
@@ -89,7 +89,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		startOwnGroup(cmd)
 	}
 	err = cmd.Start()
-	_ = out.Close() // the process has its own
+	_ = out.Close() // the process has its own copy
 	if err != nil {
 		_ = stdout.Close()
 		return nil, errPrefix.Errorf("command: %w", err)
@@ -102,8 +102,8 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 // Done is closed when the process has exited and been waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
-// Err returns the [*ExitError], nil while the process runs, after status 0, and after a signal of
-// Close.
+// Err returns the [*ExitError]. It is nil while the process runs, after status 0, and after a
+// signal of Close.
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:
@@ -119,7 +119,7 @@ func (p *Process) Err() error {
 // Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. It closes
 // the process's input, which tells a server to exit, sends SIGTERM after Grace (not on Windows),
 // and kills the process after another Grace. The error is an [*ExitError] if the process exited by
-// itself with a status other than 0. Concurrent calls return the same.
+// itself with a status other than 0. Concurrent calls return the same error.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)
@@ -157,7 +157,7 @@ func (p *Process) exitsWithin(limit time.Duration) bool {
 	}
 }
 
-// awaitExit waits for the process, and up to exitDelay for its output to be read.
+// awaitExit waits for the process, and then up to exitDelay until its output has been read.
 func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
 	if p.ownGroup {
@@ -177,7 +177,7 @@ func (p *Process) awaitExit() {
 	_ = p.stdout.Close()
 }
 
-// explainEnd returns the exit status if that ended the stream, else err.
+// explainEnd returns the exit status if the exit ended the stream, else err.
 func (p *Process) explainEnd(err error) error {
 	if p.exitsWithin(exitDelay) {
 		return p.status
@@ -185,7 +185,7 @@ func (p *Process) explainEnd(err error) error {
 	return err
 }
 
-// A stderrTail forwards what is written to it and keeps the end.
+// A stderrTail is a writer that forwards its input and keeps the end of it.
 type stderrTail struct {
 	next io.Writer // may be nil
 

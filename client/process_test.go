@@ -23,10 +23,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// childEnv makes the test binary a server. Its value is the behaviour; see [TestChild].
+// childEnv makes the test binary a server. Its value names the behaviour; see [TestChild].
 const childEnv = "RONDO_CLIENT_CHILD"
 
-// TestChild is no test: it runs the server that the others start.
+// TestChild is not a test: it runs the server that other tests start.
 func TestChild(t *testing.T) {
 	mode := os.Getenv(childEnv)
 	if mode == "" {
@@ -58,7 +58,7 @@ func TestChild(t *testing.T) {
 	case "holder":
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
-	case "parent": // leaves a process behind that holds what it inherited
+	case "parent": // the server leaves a process behind that holds what it inherited
 		heir := childCommand("holder")
 		heir.Stdin, heir.Stdout, heir.Stderr = os.Stdin, os.Stdout, os.Stderr
 		if err := heir.Start(); err != nil {
@@ -90,7 +90,7 @@ func TestChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// ready is what a child writes at its start, if nothing else.
+// ready is what a child writes at its start by default.
 const ready = `{"jsonrpc":"2.0","method":"ready"}`
 
 type (
@@ -179,7 +179,7 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 func TestNoisyProcess(t *testing.T) {
 	for _, test := range []struct {
 		mode     string
-		isBroken bool // destination of standard error
+		isBroken bool // standard error goes to a broken writer
 	}{{"garbage", false}, {"flood", false}, {"flood", true}} {
 		t.Run(fmt.Sprint(test.mode, test.isBroken), func(t *testing.T) {
 			var reports []string
@@ -208,7 +208,7 @@ func TestNoisyProcess(t *testing.T) {
 	}
 }
 
-// broken is an io.Writer like a log file on a full disk.
+// A broken is an io.Writer like a log file on a full disk.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
@@ -239,7 +239,7 @@ func TestProcessThatDies(t *testing.T) {
 					hanging <- err
 				}()
 				<-heard
-				// Ids of two clients on one stream would clash.
+				// The ids of two clients on one stream would clash.
 				if _, err := c.CallTool(t.Context(), "echo",
 					map[string]any{"text": "x"}); err == nil {
 					t.Error("an id that is taken was sent")
@@ -272,7 +272,7 @@ func TestProcessThatDies(t *testing.T) {
 	}
 }
 
-// unclosed hides the Close method of a peer, so that one client of two does not close it.
+// An unclosed hides a peer's Close method, so that closing one of two clients leaves it open.
 type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }
@@ -315,7 +315,7 @@ func TestProcessThatStays(t *testing.T) {
 			for range 2 {
 				go func() { errs <- p.Close() }()
 			}
-			// Close itself caused this end.
+			// Close itself ended the process.
 			if first, second := <-errs, <-errs; first != nil || second != nil || p.Err() != nil {
 				t.Errorf("close: got %v and %v, and afterwards %v, want no error", first, second,
 					p.Err())
@@ -393,7 +393,7 @@ func ExampleNewStream() {
 	}
 	server.AddRawTool(srv, server.Tool{Name: "wizard"}, wizard)
 
-	// Two pipes are a stream, and so are a socket and a process.
+	// Two pipes are a stream. A socket or a process is a stream, too.
 	requests, toServer := io.Pipe()
 	fromServer, responses := io.Pipe()
 	go srv.ServeStream(context.Background(), requests, responses, nil)

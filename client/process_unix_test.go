@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/client"
 )
 
-// TestAGroupEndsWithItsProcess: a server's children end with it, whether it is closed or exits.
+// A process group ends with its process: a server's children end when it is closed or exits.
 func TestAGroupEndsWithItsProcess(t *testing.T) {
 	for name, script := range map[string]string{
 		"closed":          "sleep 1000 & echo $! >pid; cat >/dev/null",

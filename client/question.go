@@ -17,17 +17,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionOrigin is the call that a question belongs to, to be shown to the user. Package
+// A QuestionOrigin is the call that a question belongs to. Show it to the user. Package
 // elicitation's QuestionOrigin is the client request that a gateway forwards.
 type QuestionOrigin struct {
 	// Key is the server's name for the question, unique within its round. With a legacy server it
 	// is the id of the server's request, or the elicitationId of a URL.
 	Key string
-	// Method and Target name the waiting request: its method, and the tool, prompt or resource URI.
-	// Both are empty if a legacy server does not say.
+	// Method and Target are the waiting request's method, and its tool, prompt or resource URI.
+	// Both are empty if a legacy server does not name the request.
 	Method, Target string
 	// Round is the round of the call, from 1. With a legacy server it is the number of the
-	// request's question, 0 if the request is not known.
+	// request's questions so far, or 0 if the request is unknown.
 	Round int
 }
 
@@ -35,15 +35,15 @@ type QuestionOrigin struct {
 type FormQuestion struct {
 	QuestionOrigin
 	Message string // untrusted text of the server
-	// Schema is the form: a flat, checked JSON Schema object, normalized if spelled differently.
+	// Schema is the form: a checked, flat JSON Schema object, normalized if spelled differently.
 	Schema json.RawMessage
 
 	form *form.Form
 }
 
 // Check reports why content, a JSON object, is not a valid answer; the error names the field.
-// Defaults replace absent fields. In optional fields null, or "" that the schema refuses, is
-// dropped, and a number or boolean sent as a string is converted.
+// Defaults replace absent fields. In optional fields, null is dropped, and so is "" if the schema
+// refuses it. Numbers and booleans sent as strings are converted.
 func (q *FormQuestion) Check(content json.RawMessage) error {
 	_, err := q.completeContent(content)
 	return err
@@ -64,17 +64,17 @@ func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage
 
 // A URLQuestion asks the user to visit a URL. The answer reports consent, not the outcome of the
 // visit. Servers of revision 2025-11-25 may refuse a request until the user has visited a URL
-// (-32042). The client repeats that request as soon as the handler accepts, once per visit, so a
+// (-32042). The client repeats that request as soon as the handler accepts, once per visit. So a
 // handler should return when the visit is complete, if it can tell.
 type URLQuestion struct {
 	QuestionOrigin
 	Message string // untrusted text of the server
-	URL     string // has passed [Options.AllowURL]
+	URL     string // already checked by [Options.AllowURL]
 	// ElicitationID names the visit in notifications/elicitation/complete of revision 2025-11-25.
 	ElicitationID string
 }
 
-// A SamplingQuestion asks for a message of a model.
+// A SamplingQuestion asks for a message from a model.
 type SamplingQuestion struct {
 	QuestionOrigin
 	// Request has no IncludeContext unless [Options.Sampling] has Context.
@@ -84,7 +84,7 @@ type SamplingQuestion struct {
 // A RootsQuestion asks which directories the server may work on.
 type RootsQuestion struct{ QuestionOrigin }
 
-// Accept returns a user's agreement. content encodes as an object, or is nil.
+// Accept returns a user's agreement. content must encode as an object, or be nil.
 func Accept(content any) (*protocol.ElicitResult, error) {
 	data, err := objectOf(content)
 	if err != nil {
@@ -103,7 +103,7 @@ func Cancel() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionCancel}
 }
 
-// objectOf encodes a value as a JSON object, nil for nil. A json.RawMessage is checked, unchanged.
+// objectOf encodes a value as a JSON object; nil stays nil. A json.RawMessage is only checked.
 func objectOf(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -134,15 +134,15 @@ func requireObject(data json.RawMessage) error {
 	return nil
 }
 
-// questionHandlers checks questions, of rounds and pushed, and calls the handlers of Options.
+// A questionHandlers checks questions, from rounds or pushed, and calls the handlers of Options.
 type questionHandlers struct {
 	opts *Options
-	caps *protocol.ClientCapabilities // what the handlers can answer
+	caps *protocol.ClientCapabilities // the capabilities that the handlers can answer
 }
 
-// maxQuestions limits the questions of one round, and a legacy server's open questions, which each
-// interrupt a user: as many as a form may have fields. The rest of protocol.MaxBackCalls is for
-// refusals: a transport that runs out of it stops reading.
+// maxQuestions limits the questions of one round, and a legacy server's open questions, each of
+// which interrupts a user. It equals the limit on a form's fields. The rest of
+// protocol.MaxBackCalls is for refusals: a transport that runs out of it stops reading.
 const maxQuestions = 100
 
 func checkQuestionCount(method string, questions protocol.InputRequests) error {
@@ -227,7 +227,7 @@ func (h *questionHandlers) prepareQuestion(origin QuestionOrigin,
 	switch req := shown.(type) {
 	case *protocol.ElicitForm:
 		q := &FormQuestion{origin, req.Message, req.Schema, f}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { // in one allocation
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { // one allocation
 			answer, err := h.opts.ElicitForm(ctx, q)
 			if err != nil {
 				return nil, err
@@ -256,7 +256,7 @@ func bindHandler[Q, R any](handler func(context.Context, Q) (R, error), q Q,
 	}
 }
 
-// checkQuestion checks that caps allow a question. It returns the question to show, and its form.
+// checkQuestion checks that caps allow a question. It returns the question to show and its form.
 func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	req protocol.InputRequest) (shown protocol.InputRequest, f *form.Form, err error) {
 	if missing := caps.Missing(req); !missing.IsZero() {
@@ -273,7 +273,7 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 			return &plain, f, nil
 		}
 		return req, f, nil
-	case *protocol.ElicitURL: // client/elicitation, "URL Mode", safe URL handling
+	case *protocol.ElicitURL: // see client/elicitation, "URL Mode", safe URL handling
 		var u *url.URL
 		if u, err = urlrule.Parse(req.URL); err == nil {
 			err = h.opts.AllowURL(u)
@@ -281,7 +281,7 @@ func (h *questionHandlers) checkQuestion(caps *protocol.ClientCapabilities,
 	case *protocol.CreateMessage:
 		if !caps.Sampling.Context {
 			plain := *req
-			plain.IncludeContext = "" // not declared, so it must not be shown
+			plain.IncludeContext = "" // not declared, so not shown
 			return &plain, nil, nil
 		}
 	case *protocol.ListRoots:
@@ -295,12 +295,12 @@ func (q *FormQuestion) encodeAnswer(r *protocol.ElicitResult) (json.RawMessage, 
 	return encodeElicitResult(r, q.completeContent)
 }
 
-// encodeVisit encodes the answer to a URL. It has no content: the client does not see the visit.
+// encodeVisit encodes the answer to a URL. It has no content, as the client does not see the visit.
 func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// encodeElicitResult encodes an answer unchanged. Only an accept has content, from complete.
+// encodeElicitResult encodes an answer. Only an acceptance has content, which complete returns.
 func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
 	error)) (json.RawMessage, error) {
 	if r == nil {
@@ -336,7 +336,7 @@ func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 
 func encodeRoots(roots []protocol.Root) (json.RawMessage, error) {
 	for i, root := range roots {
-		// client/roots: a root is a file:// URI.
+		// According to client/roots, a root is a file:// URI.
 		if !strings.HasPrefix(root.URI, "file://") {
 			return nil, fmt.Errorf("roots[%d].uri: must start with file://", i)
 		}

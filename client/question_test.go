@@ -32,7 +32,7 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 	}
 }
 
-// Package urlrule tests which URLs are refused.
+// Package urlrule tests which URLs are refused. This tests what follows.
 func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	link := func(u string) string {
 		text, _ := json.Marshal(u)
@@ -127,7 +127,7 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			t.Run(tc.name+" "+kind, func(t *testing.T) {
 				peer := script(ask(`"inputRequests":{` + questions + `}`))
 				opts := *tc.opts
-				opts.ElicitURL = untilEnd // sibling cancel, or the test hangs
+				opts.ElicitURL = untilEnd // ends with its sibling, else the test hangs
 				_, err := callOnce(t, peer, &opts)
 				failed, ok := errors.AsType[*client.AnswerError](err)
 				if !ok || failed.Key != "who" || failed.Field != tc.field ||
@@ -145,8 +145,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 	}
 }
 
-// The handlers of a round run concurrently, and an answer does not cancel the others: the client
-// waits for the later one, and a failure of it fails the call.
+// The handlers of a round run concurrently, and an answer does not cancel the other handlers. The
+// client waits for the later handler, whose failure fails the call.
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
@@ -326,7 +326,7 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 }
 
-// An input's value for an optional field is sent in the form's type.
+// The value of an input control for an optional field is sent in the form's type.
 func TestOptionalFieldsAreSentAsTheFormHasThem(t *testing.T) {
 	const who = `{"method":"elicitation/create","params":{"mode":"form","message":"?",` +
 		`"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":7},` +

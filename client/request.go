@@ -14,13 +14,13 @@ import (
 // A leg is one of the requests of a call.
 type leg struct {
 	method       string
-	target       string // tool, prompt or URI, if any
+	target       string // tool, prompt or resource URI, if any
 	params       protocol.Params
-	caps         *protocol.ClientCapabilities // to declare; nil: those of the handlers
-	subscription *subscription                // of subscriptions/listen only
+	caps         *protocol.ClientCapabilities // declared capabilities; nil: the handlers'
+	subscription *subscription                // set for subscriptions/listen only
 }
 
-// sendNegotiated sends one leg, and again over a new connection if a lost session did not run it.
+// sendNegotiated sends one leg. If a lost session did not run it, a new connection repeats it.
 func (c *Client) sendNegotiated(ctx context.Context, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	conn, err := c.negotiator.connect(ctx)
@@ -52,9 +52,9 @@ func (c *Client) sendOrEmpty(ctx context.Context, conn *connection, l leg,
 	return result, err
 }
 
-// sendOverConnection sends one leg over conn, and once more under a new id if the server refused it
-// unprocessed: because of its version, although it names one that this client speaks
-// (basic/versioning), or because it speaks the other era.
+// sendOverConnection sends one leg over conn. It sends it once more under a new id if the server
+// refused it unprocessed, because of its version although the server names one that this client
+// speaks (basic/versioning), or because the server speaks the other era.
 func (c *Client) sendOverConnection(ctx context.Context, conn *connection, l leg,
 	mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	result, err := c.sendOnce(ctx, conn, l, mirrored)
@@ -152,7 +152,7 @@ func (c *Client) decodeResponse(ctx context.Context, version protocol.Version,
 	return result, nil
 }
 
-// isComplete reports whether a result, which may be invalid, says that the request is done.
+// isComplete reports whether a result, even an invalid one, says that the request is done.
 func isComplete(version protocol.Version, raw json.RawMessage) bool {
 	done := true
 	_ = jsonx.Members(raw, func(key, value []byte) error {
@@ -165,7 +165,7 @@ func isComplete(version protocol.Version, raw json.RawMessage) bool {
 func (c *Client) decodeResult(ctx context.Context, version protocol.Version, method string,
 	raw json.RawMessage) (protocol.Result, error) {
 	report := func(err error) { c.opts.warn(ctx, errPrefix.Errorf("%s: %w", method, err)) }
-	// Not by one variable: report would be allocated for each request.
+	// Two calls, because with a function variable report would be allocated for each request.
 	if c.opts.RelayElicit != nil {
 		return protocol.RelayResult(version, method, raw, report)
 	}

@@ -21,7 +21,7 @@ func TestPeerErrors(t *testing.T) {
 	lost := func(cause error) func(error) bool {
 		return func(err error) bool {
 			_, ok := errors.AsType[*client.TransportError](err)
-			_, said := protocol.AsError(err) // as if from the server
+			_, said := protocol.AsError(err) // the error looks as if the server had sent it
 			return ok && !said && (cause == nil || errors.Is(err, cause))
 		}
 	}
@@ -87,7 +87,7 @@ func TestArguments(t *testing.T) {
 	cases := []struct {
 		name string
 		args any
-		want string // "" absent, "error" refused
+		want string // "": the header is absent; "error": the call is refused
 	}{
 		{"nil", nil, ""},
 		{"nil map", map[string]any(nil), ""},
@@ -120,8 +120,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzResult feeds the driver responses of a hostile server. The call must end, must not call
-// handlers for a refused round, and must send one retry at most.
+// FuzzResult gives the driver responses of a hostile server. The call must end, must not call
+// handlers for a refused round, and must send at most one retry.
 func FuzzResult(f *testing.F) {
 	seeds := []string{
 		done,

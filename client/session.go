@@ -13,32 +13,32 @@ import (
 )
 
 // A session is a connection of a legacy revision (basic/lifecycle of revision 2025-11-25). As the
-// peer's [protocol.BackCaller] it receives what belongs to no request.
+// peer's [protocol.BackCaller] it receives messages that belong to no request.
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
-	agreed      atomic.Pointer[protocol.InitializeResult] // nil until the server has answered
+	agreed      atomic.Pointer[protocol.InitializeResult] // nil until initialize was answered
 	pushes      pushHandler
 	subscribers subscribers
 
 	mu      sync.Mutex
-	running map[protocol.ID]runningLeg // by the id of the request
+	running map[protocol.ID]runningLeg // by request id
 }
 
 type runningLeg struct {
-	ctx      context.Context // of the call, for progress on another stream
+	ctx      context.Context // the call's context, for progress on another stream
 	receiver *sessionReceiver
 }
 
 var _ protocol.BackCaller = (*session)(nil)
 
-// openSession opens a session. It offers the newest legacy revision and accepts any other.
+// openSession opens a session. It offers the newest legacy revision and accepts all others.
 func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
 	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
 	s.pushes.session = s
 	s.subscribers = subscribers{session: s, uriCounts: map[string]int{}}
 	caps := c.caps
-	// Legacy revisions do not define extensions, but servers of MCP Apps read them. Tasks differ.
+	// Legacy revisions define no extensions, but MCP Apps servers read them. Tasks are different.
 	caps.Extensions = maps.Clone(caps.Extensions)
 	if delete(caps.Extensions, protocol.ExtensionTasks); len(caps.Extensions) == 0 {
 		caps.Extensions = nil
@@ -91,7 +91,7 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request,
 	if c.opts.LogLevel == "" || agreed.Capabilities.Logging == nil {
 		return nil
 	}
-	// A refusal only means that the server chooses the level itself.
+	// If the server refuses, it chooses the level itself.
 	_, err = s.sendLeg(ctx, leg{method: protocol.MethodSetLevel,
 		params: &protocol.SetLevelParams{Level: c.opts.LogLevel}}, nil)
 	if _, said := protocol.AsError(err); said {
@@ -140,8 +140,8 @@ func (s *session) sendLeg(ctx context.Context, l leg,
 	return s.client.decodeResponse(ctx, version, req, resp)
 }
 
-// soleOrigin returns the only running request, for questions outside any; empty if there are
-// several.
+// soleOrigin returns the only running request, for questions outside any request. If there are
+// several, it returns the zero value.
 func (s *session) soleOrigin() (o QuestionOrigin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *session) soleOrigin() (o QuestionOrigin) {
 	return o
 }
 
-// findByProgress returns the leg of a progress notification. Some arrive on the session's stream.
+// findByProgress returns a progress notification's leg. Some arrive on the session's stream.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil ||
@@ -170,7 +170,7 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 	return runningLeg{}, false
 }
 
-// sendInSession sends one leg, and again after a visit to a URL that the server requires (-32042).
+// sendInSession sends one leg, and sends it again after a visit that the server requires (-32042).
 func (c *Client) sendInSession(ctx context.Context, conn *connection,
 	l leg) (protocol.Result, error) {
 	s := conn.session
@@ -193,7 +193,7 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 		result, err := s.sendLeg(ctx, l, back)
 		back.notifications.stopReceiving()
 		if err == nil {
-			// Legacy revisions have no cache hints: ignore what looks like them.
+			// Legacy revisions have no cache hints: ignore members that look like hints.
 			clearCacheHints(result)
 			return result, nil
 		}
@@ -210,8 +210,8 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection,
 }
 
 // visitURLs asks for the visits that the server requires (-32042; client/elicitation of revision
-// 2025-11-25, "URL Elicitation Required Error"). If one of them is in visited, the call's earlier
-// visits, the user did not complete it: said is returned, and the caller must call again.
+// 2025-11-25, "URL Elicitation Required Error"). If visited (the call's earlier visits) has one of
+// them, the user did not complete it: visitURLs returns said, and the program must call again.
 func (c *Client) visitURLs(ctx context.Context, origin QuestionOrigin, visits []*protocol.ElicitURL,
 	visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
@@ -273,7 +273,7 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 		return nil
 	}
 	if r, ok := s.findByProgress(n); ok {
-		_ = r.receiver.Notify(r.ctx, n) // the call reports the error; the stream goes on
+		_ = r.receiver.Notify(r.ctx, n) // the call reports the error; the stream continues
 		return nil
 	}
 	back := s.client.newReceiver(protocol.ID{}, nil, nil)
@@ -284,7 +284,7 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 }
 
 // handleOwnNotification handles the session's notifications on any stream: withdrawn questions and
-// changes. False: another kind, or a change without a subscriber.
+// changes. It returns false for another kind, or a change without a subscriber.
 func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
@@ -308,7 +308,7 @@ type sessionReceiver struct {
 	notifications *notificationReceiver // nil without handlers
 
 	mu        sync.Mutex
-	questions int // pushed so far
+	questions int // number of pushed questions so far
 }
 
 var _ protocol.BackCaller = (*sessionReceiver)(nil)

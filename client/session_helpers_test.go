@@ -57,7 +57,7 @@ func allHandlers() *client.Options {
 	}
 }
 
-// A legacyMessage is any message, as a handwritten server reads it.
+// A legacyMessage is any message, as a handwritten server decodes it.
 type legacyMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -81,16 +81,16 @@ func (m legacyMessage) answer() string {
 // any.
 type pusher = func(message string) legacyMessage
 
-// A legacyServer is a legacy server under the test's control, independent of the transport.
+// A legacyServer is a legacy server that the test controls, independent of the transport.
 type legacyServer struct {
 	version string // of initialize; empty: 2025-11-25
-	caps    string // JSON
-	// inMemory has HTTP over pipes instead of sockets, for a test in a bubble.
+	caps    string // JSON of its capabilities
+	// inMemory means that HTTP uses pipes instead of sockets, for a test in a bubble.
 	inMemory bool
-	// refuse answers server/discover, by default as a legacy server.
+	// refuse answers server/discover. By default it is refused as a legacy server does.
 	refuse func(w http.ResponseWriter, m legacyMessage)
 	call   func(m legacyMessage, push pusher) (result string) // answers tools/call
-	// handle, if it returns a text, is the answer to a request.
+	// handle answers a request if it returns a text.
 	handle func(m legacyMessage) string
 
 	mu      sync.Mutex
@@ -110,7 +110,7 @@ func (s *legacyServer) note(m legacyMessage) {
 	}
 }
 
-// methods returns what the client sent, in order, notifications included.
+// methods returns the methods that the client sent, in order, notifications included.
 func (s *legacyServer) methods() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (s *legacyServer) params(method string) string {
 	return ""
 }
 
-// ask sends a request with write and waits for the answer; without an id it only sends. It ends
-// with its call's ctx: a client that has given up no longer answers.
+// ask sends a message with write. If the message has an id, ask waits for the answer until ctx, the
+// call's, ends: a client that has given up does not answer.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage
 	_ = json.Unmarshal([]byte(message), &m)
@@ -241,7 +241,7 @@ func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client
 
 type legacyHTTP struct {
 	*legacyServer
-	session string // id; empty: none
+	session string // session id; empty: no session
 	noGet   bool
 	plain   bool        // answers calls as JSON
 	gets    chan string // output of the session's stream
@@ -298,7 +298,7 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 			return s.ask(r.Context(), message, func(text string) {
 				select {
 				case s.gets <- text:
-				case <-r.Context().Done(): // nobody reads the stream any more
+				case <-r.Context().Done(): // no one reads the stream any more
 				}
 			})
 		}))
@@ -317,7 +317,7 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Transports of a legacyServer: questions on a call's, the session's or the only stream.
+// legacyTransports says where a legacyServer asks: on the call's, the session's or the only stream.
 var legacyTransports = []string{"post stream", "get stream", "lines"}
 
 func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
@@ -353,7 +353,7 @@ func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthtt
 
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
 
-// peek returns the message of a request, and leaves the body readable.
+// peek returns the message of a request, whose body stays readable.
 func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)

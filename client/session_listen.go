@@ -11,23 +11,23 @@ import (
 
 const unsubscribeLimit = 5 * time.Second // the outcome does not matter
 
-// subscribers distributes changes, which legacy servers announce once per session, to calls of
+// A subscribers passes changes, which legacy servers announce once per session, to all calls of
 // Listen.
 type subscribers struct {
 	session *session
 
 	mu        sync.Mutex
 	list      []*subscriber
-	uriCounts map[string]int // number of listeners by resource
+	uriCounts map[string]int // number of listeners per resource
 }
 
 type subscriber struct {
 	honoured   protocol.SubscriptionFilter
 	events     chan ListenEvent
-	overflowed chan struct{} // closed when events was full
+	overflowed chan struct{} // closed when events is full
 }
 
-// listenInSession is Listen in a session (server/resources of revision 2025-11-25).
+// listenInSession does the work of Listen in a session (server/resources of revision 2025-11-25).
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
 	me := &subscriber{
 		events: make(chan ListenEvent, maxQueuedNotifications), overflowed: make(chan struct{}),
@@ -51,7 +51,7 @@ func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscript
 			return preferClosed(ctx, err)
 		}
 	}
-	honoured := me.honoured // which only this function changes
+	honoured := me.honoured // only this function changes it
 	honoured.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	sub.acknowledgeFilter(&honoured)
 	if err := sub.callHandler(ctx, Acknowledged{honoured}); err != nil {
@@ -73,7 +73,7 @@ func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscript
 	return context.Cause(ctx)
 }
 
-// limitFilter returns the part of a filter that the server declares, without repeated URIs.
+// limitFilter returns the part of wanted that the server supports, without repeated URIs.
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Load().Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
@@ -98,7 +98,7 @@ func (b *subscribers) locked(f func()) {
 }
 
 // subscribeURI subscribes to a resource and counts the listener. It sends a request for every
-// listener, because an earlier subscription may no longer hold.
+// listener, because an earlier subscription may have ended.
 func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	b.locked(func() { b.uriCounts[uri]++ })
 	_, err := b.session.sendLeg(ctx, leg{method: protocol.MethodSubscribe,
@@ -119,7 +119,7 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribeURI removes a listener, and the last one on the server too. Failure does no harm.
+// unsubscribeURI removes a listener, and unsubscribes after the last. Failure does no harm.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return

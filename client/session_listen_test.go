@@ -47,7 +47,7 @@ func TestLegacyListen(t *testing.T) {
 			t.Errorf("honoured %+v", ack)
 		}
 		if way == "get stream" {
-			// The answer to a call may overtake messages beside it.
+			// The answer to a call may overtake messages on other streams.
 			go func() { _, _ = c.CallTool(ctx, "greet", nil) }()
 		} else if _, err := c.CallTool(ctx, "greet", nil); err != nil {
 			t.Fatal(err)

@@ -12,20 +12,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errQuestionWithdrawn ends a handler's context.
+// errQuestionWithdrawn is the cause with which a handler's context ends.
 var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
 // A pushHandler answers the requests that a legacy server pushes while a call runs.
 type pushHandler struct {
 	session *session
 
-	// mu orders addPush and cancelPush, so that no withdrawal is lost between them.
+	// mu orders addPush and cancelPush, so that no withdrawal is lost between the two.
 	mu      sync.Mutex
 	running inflight.Set[protocol.ID]
 	early   inflight.EarlyCancels // withdrawals that arrived before their questions
 }
 
-// answerPush answers one request of the server. After an error no response is sent.
+// answerPush answers one request of the server. If it returns an error, no response is sent.
 func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	req *protocol.Request) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
@@ -54,7 +54,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	var result json.RawMessage
 	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
 	if ctx.Err() != nil {
-		// Withdrawn, or the client or the connection is closing.
+		// The question was withdrawn, or the client or the connection is closing.
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin QuestionOrigin,
 	return &protocol.Response{ID: req.ID, Result: result}, nil
 }
 
-// idText returns an id as a question key: the text of a string, the digits of a number.
+// idText returns an id as a question key: a string's text, or a number's digits.
 func idText(id protocol.ID) string {
 	if text, err := jsonx.Text([]byte(id.String())); err == nil {
 		return text
@@ -72,7 +72,7 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// errorForServer returns the error for an unanswered question. It only passes on protocol errors.
+// errorForServer returns the error for an unanswered question. It passes on protocol errors only.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
@@ -83,8 +83,8 @@ func errorForServer(err error) *protocol.Error {
 		"internal error: question could not be answered")
 }
 
-// preparePush checks a request and binds it to its handler. The refusal, if any, is for the server;
-// err, nil for malformed or undeclared requests, is for Options.Warn.
+// preparePush checks a request and binds it to its handler. A refusal goes to the server. err goes
+// to Options.Warn, and is nil for malformed or undeclared requests.
 func (p *pushHandler) preparePush(origin QuestionOrigin,
 	req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
@@ -124,7 +124,7 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
-		// For undeclared modes and forbidden questions (client/elicitation, "Error Handling").
+		// Undeclared modes and forbidden questions (client/elicitation, "Error Handling").
 		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
 			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
 	}
@@ -168,13 +168,13 @@ func (p *pushHandler) beginPush(ctx context.Context,
 func (p *pushHandler) addPush(id protocol.ID, push *inflight.Request) *protocol.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running.Begin(id.Value(), push) != nil { // the set is never drained
+	if p.running.Begin(id.Value(), push) != nil { // the id is in use
 		return protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: a request with id %s is running", id)
 	}
 	if p.early.Take(id.Value()) {
 		p.running.End(id.Value(), push)
-		// The server gets a response, in case it reuses ids and waits.
+		// The server gets a response, in case it reuses ids and waits for one.
 		return protocol.Errorf(protocol.CodeInvalidRequest,
 			"invalid request: it was cancelled before it began")
 	}
@@ -195,6 +195,6 @@ func (p *pushHandler) cancelPush(params []byte) {
 	defer p.mu.Unlock()
 	why := errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason)
 	if !p.running.Cancel(said.RequestID, why) {
-		p.early.Note(said.RequestID) // the question may arrive later
+		p.early.Note(said.RequestID) // the question may still arrive
 	}
 }

@@ -20,7 +20,7 @@ func panicking(with any) *client.Options {
 	}}
 }
 
-// answerToPush has a tool push a question, and returns the client's answer and the client.
+// answerToPush makes a tool push a question, and returns the client and its answer.
 func answerToPush(t *testing.T, way string, s *legacyServer, opts *client.Options,
 	method, params string) (got legacyMessage, c *client.Client) {
 	t.Helper()
@@ -115,7 +115,7 @@ func TestLegacyPushes(t *testing.T) {
 	})
 }
 
-// Questions that a revision does not have are refused in it.
+// A question that a revision does not define is refused in sessions of that revision.
 func TestLegacyPushesByRevision(t *testing.T) {
 	url := `{"mode":"url","message":"Sign in","url":"https://example.com/","elicitationId":"e1"}`
 	accepted := `{"action":"accept","content":{"name":"Ada","size":3}}`
@@ -146,7 +146,7 @@ func TestLegacyPushesByRevision(t *testing.T) {
 func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		const most, all = 100, 110
-		// Questions are open until each of all has reached a handler or was refused.
+		// A question stays open until each of all has reached a handler or was refused.
 		var open, decided atomic.Int32
 		release := make(chan struct{})
 		decide := func() {
@@ -186,12 +186,12 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 	})
 }
 
-// A server that floods its client gets an answer to every question, and the call its result.
+// If a server floods its client, it gets an answer to every question, and the call gets its result.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		flood := 2000
 		if way != "lines" {
-			flood = 500 // each answer is an HTTP request
+			flood = 500 // over HTTP each answer is a request
 		}
 		s := &legacyServer{call: func(_ legacyMessage, push pusher) string {
 			var wait sync.WaitGroup
@@ -233,7 +233,7 @@ func TestLegacyCancelledByServer(t *testing.T) {
 			if err := <-cause; !strings.Contains(fmt.Sprint(err), "never mind") {
 				t.Errorf("cause %v", err)
 			}
-			push(pushed("2", "ping", "")) // an answer to the first would come before
+			push(pushed("2", "ping", "")) // an answer to the first would arrive before this one's
 			return legacyDone
 		}}
 		wantCall(t, s.reach(t, way, opts), "greet")
@@ -245,8 +245,8 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	})
 }
 
-// The client does not ask a question that was withdrawn before it arrived, as happens on transports
-// where requests wait for a free slot and notifications do not.
+// The client does not ask a question that was withdrawn before it arrived. This happens on
+// transports where requests wait for a free slot but notifications do not.
 func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 	for withdrawn, wantAsked := range map[string]int32{`"q"`: 0, `"p"`: 1} {
 		t.Run(withdrawn, func(t *testing.T) {

@@ -124,7 +124,7 @@ func TestLegacyTimeout(t *testing.T) {
 	})
 }
 
-// When the caller gives up during a question, no goroutine waits for the answer any longer.
+// When the caller gives up during a question, no goroutine waits for the answer.
 func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -158,7 +158,7 @@ func TestURLElicitationRequired(t *testing.T) {
 	always := func(n int) string { return need(fmt.Sprint(n)) }
 	tests := []struct {
 		name   string
-		answer func(n int) string // to the n-th call
+		answer func(n int) string // the n-th call's result
 		person string
 		calls  int
 		asked  int
@@ -256,16 +256,16 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	})
 }
 
-// Calls that a lost session did not run (404) share a new one and are repeated once; others are
-// not.
+// Calls that a lost session did not run (404) share a new session and are repeated once. All other
+// calls are not.
 func TestLegacySessionGone(t *testing.T) {
 	notFound := func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }
 	for name, test := range map[string]struct {
-		refuse  func(w http.ResponseWriter) // tools/call
-		lost    string                      // sessions that are refused
+		refuse  func(w http.ResponseWriter) // answers tools/call
+		lost    string                      // the refused sessions
 		calls   int
 		inits   int
-		failure string // in the call's error; empty: none
+		failure string // part of the call's error; empty: none
 		text    string
 	}{
 		"one call":      {notFound, "s1", 1, 2, "", ""},
@@ -296,7 +296,7 @@ func TestLegacySessionGone(t *testing.T) {
 					return
 				}
 				if isLost && bytes.Contains(body, []byte("tools/call")) {
-					if refused.Add(1) == int64(test.calls) { // all are in flight
+					if refused.Add(1) == int64(test.calls) { // all calls are in flight
 						close(arrived)
 					}
 					<-arrived

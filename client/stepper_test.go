@@ -82,7 +82,7 @@ func TestBeginWithoutQuestions(t *testing.T) {
 		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
 			peer := script(tc.result)
 			c := newClient(t, peer, nil)
-			for range 2 { // nothing comes from a cache
+			for range 2 { // no result comes from a cache
 				result, p, err := c.Begin(t.Context(), tc.params)
 				if err != nil || p != nil || reflect.TypeOf(result) != reflect.TypeOf(tc.want) {
 					t.Fatalf("got %T, %v, %v", result, p, err)
@@ -146,7 +146,7 @@ func TestStepperThroughAllKinds(t *testing.T) {
 				t.Errorf("got %+v", p.Questions())
 			}
 			answer(t, p, "in", accepted(t, map[string]any{"secret": 1}))
-			p = move(p) // half answered
+			p = move(p) // with half of the answers
 			answer(t, p, "who", client.Decline())
 			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
 			p = resume(move(p))
@@ -310,7 +310,7 @@ func TestStepperChecksQuestions(t *testing.T) {
 	for _, tc := range []struct {
 		name, question string
 		opts           *client.Options
-		want           string // declared, undeclared or refused
+		want           string // the question is declared, undeclared or refused
 	}{
 		{"nothing declared", nameForm, nil, "undeclared"},
 		{"handlers count", nameForm, form, "declared"},
@@ -389,7 +389,7 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// A long-running client keeps no contexts of the calls that it has begun and resumed.
+// A client that runs for long keeps no contexts of the calls that it has begun and resumed.
 func TestStepperKeepsNoContexts(t *testing.T) {
 	const calls = 1000
 	type key struct{}
@@ -442,7 +442,7 @@ func TestStepperPacesStateOnlyRounds(t *testing.T) {
 	})
 }
 
-// Answers and state that the caller puts into the parameters are sent.
+// If the caller puts answers and state into the parameters, the client sends them.
 func TestBeginSendsManualRetry(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	c := newClient(t, peer, byHand())
@@ -555,7 +555,7 @@ func ExampleClient_Begin() {
 		return
 	}
 
-	// Another answers, hours later; and so on until there is a result.
+	// Another server answers them hours later, and so on until there is a result.
 	answers := map[string]string{"region": "eu", "size": "xl"}
 	for {
 		second, err := client.New(s, opts)

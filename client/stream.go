@@ -16,9 +16,9 @@ import (
 
 const (
 	defaultMaxLineBytes = 16 << 20 // as over HTTP
-	// maxQueuedNotifications limits a receiver's queue, [StreamOptions.MaxLineBytes] its bytes.
+	// maxQueuedNotifications limits a receiver's queue, [StreamOptions.MaxLineBytes] its size.
 	maxQueuedNotifications = 1024
-	// resultGrace is a cancelled subscription's wait for its result, which follows at once or
+	// resultGrace is how long a cancelled subscription waits for its result, which comes at once or
 	// never.
 	resultGrace = time.Second
 )
@@ -32,8 +32,8 @@ type StreamOptions struct {
 	// (npx, uvx) needs more. 0: 5 s, negative: no limit; a legacy server must then answer.
 	ProbeTimeout time.Duration
 	// Violation reports messages that the server must not send or that have no receiver, and how
-	// they were handled: invalid or too long lines, requests, floods, notifications of no request
-	// other than progress. A log message that may belong to several requests is dropped and
+	// they were handled: invalid or too long lines, requests, floods, notifications (except
+	// progress) of no request. A log message that may belong to several requests is dropped and
 	// reported. The stream continues. Violation blocks reading, so it must return quickly.
 	Violation func(error)
 }
@@ -50,22 +50,22 @@ type Stream struct {
 	lines *lineio.Stream
 	life  context.Context // ended under mu, with the stream's error as cause
 	end   context.CancelCauseFunc
-	// explainEnd, if not nil, replaces an error of reading or writing by a more helpful one.
+	// explainEnd, if not nil, replaces an error of reading or writing with a more helpful error.
 	explainEnd func(error) error
 
 	mu             sync.Mutex
-	requests       map[protocol.ID]*streamRequest // running ones
+	requests       map[protocol.ID]*streamRequest // running requests
 	session        *streamSession                 // of a legacy revision, or nil
-	initialization *initialization                // nil: none was sent, or the last was refused
+	initialization *initialization                // nil: none sent, or the last was refused
 
-	sessionSlot chan struct{} // holds one while there is a session
+	sessionSlot chan struct{} // holds a value while there is a session
 	closeEnds   func() error  // closes w and r, once
 }
 
 var _ protocol.Peer = (*Stream)(nil)
 
 // NewStream returns the server that reads w and writes r. Nil opts mean defaults. [Stream.Close]
-// closes r and w if they are an [io.Closer]. If r is not, one goroutine stays until r ends.
+// closes r and w if they implement [io.Closer]. If r does not, one goroutine stays until r ends.
 func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 	return newStream(r, w, opts, nil)
 }
@@ -76,7 +76,7 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 		requests: map[protocol.ID]*streamRequest{}, sessionSlot: make(chan struct{}, 1),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	s.closeEnds = sync.OnceValue(func() error { // w first: a server leaves when its input ends
+	s.closeEnds = sync.OnceValue(func() error { // w first: servers exit when their input ends
 		return errors.Join(closeIfCloser(w), closeIfCloser(r))
 	})
 	if opts != nil {
@@ -145,7 +145,7 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 }
 
 // Close ends the stream and returns the error of closing r and w. Running requests fail with
-// [ErrClosed]. Further calls return the same.
+// [ErrClosed]. Further calls return the same error.
 func (s *Stream) Close() error {
 	s.endStream(ErrClosed)
 	return s.closeEnds()
@@ -154,7 +154,7 @@ func (s *Stream) Close() error {
 // Done is closed when the stream has ended.
 func (s *Stream) Done() <-chan struct{} { return s.life.Done() }
 
-// Err returns why the stream has ended, nil while it has not.
+// Err returns why the stream has ended. It is nil before the end.
 func (s *Stream) Err() error { return context.Cause(s.life) }
 
 func encodeLine(m protocol.Message) ([]byte, error) {
@@ -175,7 +175,7 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s.life.Done(): // at once, or when explainEnd has returned
+	case <-s.life.Done(): // immediately, or when explainEnd has returned
 		return s.Err()
 	}
 }
@@ -219,12 +219,12 @@ func closeIfCloser(end any) error {
 type streamRequest struct {
 	id        protocol.ID
 	method    string
-	token     protocol.ID           // zero: no progress
-	level     protocol.LoggingLevel // empty: no log messages
-	back      protocol.Back         // nil: no notifications
+	token     protocol.ID           // zero: no progress wanted
+	level     protocol.LoggingLevel // empty: no log messages wanted
+	back      protocol.Back         // nil: no notifications wanted
 	queue     *notificationQueue
 	sent      bool          // the server may have read it
-	cancelled bool          // abandoned; the server is told once it is sent
+	cancelled bool          // abandoned; once it is sent, the server is told
 	timer     *time.Timer   // ends a subscription that the server cancelled
 	answered  chan struct{} // closed once response and err are set
 	response  *protocol.Response
@@ -325,14 +325,14 @@ func (s *Stream) abandonRequest(e *streamRequest) {
 	s.cancelRequestLocked(e)
 }
 
-// cancelRequestLocked sends a request's cancellation without waiting for the writer; if the request
-// is not sent yet, markSent does so later. An initialize request cannot be cancelled.
+// cancelRequestLocked cancels a request on the server without waiting for the writer. If the
+// request is not sent yet, markSent cancels it later. An initialize request cannot be cancelled.
 func (s *Stream) cancelRequestLocked(e *streamRequest) {
 	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
 		return
 	}
 	go func() {
-		_ = s.Notify(context.Background(), &protocol.Notification{ // ends with the stream
+		_ = s.Notify(context.Background(), &protocol.Notification{ // the wait ends with the stream
 			Method: protocol.NotifyCancelled,
 			Params: []byte(`{"requestId":` + e.id.String() + `}`),
 		})

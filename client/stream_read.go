@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// receiveLine routes a line, nil for one that was too long.
+// receiveLine routes a line. A nil line was too long.
 func (s *Stream) receiveLine(line []byte) error {
 	if line == nil {
 		s.failAfterLongLine()
@@ -48,7 +48,7 @@ func (s *Stream) routeLine(line []byte) {
 			if x != nil && x.refuseMalformed(line, m.ID, err) {
 				return
 			}
-			if !jsonx.HasMember(line, "method") { // the id is ours
+			if !jsonx.HasMember(line, "method") { // the id is this client's
 				id = m.ID
 			}
 		case *protocol.Response:
@@ -76,12 +76,12 @@ func (s *Stream) routeLine(line []byte) {
 			x.answerRequest(m)
 			return
 		}
-		// Modern servers ask by returning questions (basic/transports/stdio).
+		// Modern servers ask by returning questions, not by requests (basic/transports/stdio).
 		s.reportViolation(errPrefix.Errorf("server sent a request, %.64q: ignored", m.Method))
 	}
 }
 
-// failRequest fails the request with the id of an invalid message, and reports whether it exists.
+// failRequest fails the request with an invalid message's id, and reports whether there is one.
 func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification, and reports one of no request, unless it is progress.
+// routeNotification queues a notification. It reports one of no request, except progress.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -122,15 +122,15 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 		report = s.handleCancelledLocked(n.Params)
 	} else if receivers := s.findReceiversLocked(n); len(receivers) > 0 {
 		report = s.queueNotificationLocked(receivers, n, size)
-	} else if n.Method != protocol.NotifyProgress { // which may be late
+	} else if n.Method != protocol.NotifyProgress { // progress may be late
 		report = errPrefix.Errorf("%.64q belongs to no request: dropped", n.Method)
 	}
 	s.mu.Unlock()
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification. A full queue drops it, which ends subscriptions
-// only.
+// queueNotificationLocked queues a notification. If the queue is full, it drops the notification,
+// which ends subscriptions only.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {
@@ -185,8 +185,8 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 	return receivers
 }
 
-// handleCancelledLocked ends a cancelled subscription, unless its result arrives within
-// resultGrace.
+// handleCancelledLocked ends a subscription that the server cancelled, unless its result arrives
+// within resultGrace.
 func (s *Stream) handleCancelledLocked(params []byte) error {
 	var c protocol.Cancelled
 	if err := jsonx.Decode(params, &c); err != nil {
@@ -195,7 +195,7 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	e := s.requests[c.RequestID]
 	switch {
 	case e == nil || e.timer != nil:
-		return nil // it has ended already
+		return nil // the subscription has already ended
 	case e.method != protocol.MethodListen:
 		return errPrefix.Errorf("server cancelled a %.64q request: ignored", e.method)
 	}
@@ -211,8 +211,8 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 
 // A notificationQueue decouples a receiver, which may block, from receiveLine, which must not.
 type notificationQueue struct {
-	maxBytes int           // bytes
-	wake     chan struct{} // holds one: the queue is not empty
+	maxBytes int           // limit of the queued bytes
+	wake     chan struct{} // holds a value while the queue is not empty
 
 	mu    sync.Mutex
 	list  []queuedNotification

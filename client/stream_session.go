@@ -22,8 +22,8 @@ var (
 	_ protocol.LegacyPeer = (*Process)(nil)
 )
 
-// Probe implements [protocol.LegacyPeer]. On a stream, silence and every error that is not one of a
-// modern revision indicate a legacy server (basic/transports/stdio, "Backward Compatibility").
+// Probe implements [protocol.LegacyPeer]. On a stream, silence and every error that no modern
+// revision defines indicate a legacy server (basic/transports/stdio, "Backward Compatibility").
 func (s *Stream) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
 	limited := ctx
@@ -47,7 +47,7 @@ func (s *Stream) Probe(ctx context.Context,
 	return nil, garbled, err
 }
 
-// OpenSession implements [protocol.LegacyPeer]. It waits for the end of the stream's last session.
+// OpenSession implements [protocol.LegacyPeer]. It waits until the stream's last session has ended.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 	back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
@@ -59,7 +59,7 @@ func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request,
 		return nil, nil, err
 	}
 	select {
-	case s.sessionSlot <- struct{}{}: // else the user of the other is about to give up
+	case s.sessionSlot <- struct{}{}: // if another session is open, its user is about to give up
 	case <-ctx.Done():
 		return nil, nil, errors.New("client: stream has a session already")
 	}
@@ -84,7 +84,7 @@ type initialization struct {
 
 // sendInitialize returns the response to an initialize request, or to an earlier one with the same
 // parameters: initialize cannot be cancelled (basic/lifecycle), so the server may already have
-// opened the session for a caller that has given up.
+// opened the session for an earlier caller, which has given up.
 func (s *Stream) sendInitialize(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *Stream) sendInitialize(ctx context.Context,
 	return &resp, nil
 }
 
-// awaitInitialize waits for the response. An error lets sendInitialize start over.
+// awaitInitialize waits for the response. After an error sendInitialize can start over.
 func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
@@ -128,7 +128,7 @@ type streamSession struct {
 	back   protocol.BackCaller
 	slots  chan struct{} // one per running request of the server
 	queue  *notificationQueue
-	life   context.Context // of the session; answers to the server end with it
+	life   context.Context // ends with the session, and ends answers to the server
 	end    context.CancelCauseFunc
 }
 
@@ -147,7 +147,7 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 	return x.stream.Notify(ctx, n)
 }
 
-// Close ends the session, not the stream, sends nothing, and does not wait for handlers.
+// Close ends the session but not the stream. It sends nothing, and does not wait for handlers.
 func (x *streamSession) Close() error {
 	x.end(ErrClosed)
 	x.stream.mu.Lock()
@@ -163,7 +163,7 @@ func (x *streamSession) Done() <-chan struct{} { return x.life.Done() }
 
 func (x *streamSession) Err() error { return context.Cause(x.life) }
 
-// deliverNotifications passes queued notifications to back, so that the reader is not blocked.
+// deliverNotifications passes queued notifications to back, so that back does not block the reader.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -199,7 +199,7 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine. It blocks the reader while MaxBackCalls of them run.
+// runInSlot calls run on another goroutine. It blocks the reader while MaxBackCalls calls run.
 func (x *streamSession) runInSlot(run func()) {
 	select {
 	case x.slots <- struct{}{}:
@@ -216,13 +216,13 @@ func (x *streamSession) runInSlot(run func()) {
 
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := lineio.Encode(resp)
-	if err != nil { // replaced by an internal error
+	if err != nil { // an internal error replaces it
 		line = rules.AppendResponse(nil, &protocol.Response{ID: resp.ID})
 	}
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// refuseMalformed refuses an invalid request in a slot. False: line is no request.
+// refuseMalformed refuses an invalid request in a slot. It returns false if line is no request.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !jsonx.HasMember(line, "method") {

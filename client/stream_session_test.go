@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A call that gives up while the session is being opened leaves the stream usable. Initialize
-// cannot be cancelled, and some servers accept it only once.
+// If a call gives up while the session is being opened, the stream stays usable. Initialize cannot
+// be cancelled, and some servers accept it only once.
 func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 	for name, when := range map[string]func(answer, awaitSession, giveUp func()){
 		"before the answer": func(answer, _, giveUp func()) { giveUp(); answer() },

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A lineServer is the server's end of a stream, driven by the test.
+// A lineServer is the server's end of a stream. The test drives it.
 type lineServer struct {
 	*testing.T
 	*client.Stream
@@ -59,7 +59,7 @@ func (s *lineServer) send(lines ...string) {
 	}
 }
 
-// expect reads a line, which must be a message of the method.
+// expect reads a line, which must be a message with the method.
 func (s *lineServer) expect(method string) string {
 	s.Helper()
 	line, err := s.in.ReadString('\n')
@@ -90,7 +90,7 @@ func (s *lineServer) expectCancelled(id string) {
 	}
 }
 
-// violations waits until the client is idle, and returns the violations since the last call.
+// violations waits until the client is idle. It returns the violations since the last call of it.
 func (s *lineServer) violations() (reported []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -107,7 +107,7 @@ type inFlight struct {
 
 	mu  sync.Mutex
 	got []string
-	// hold, if not nil, blocks every notification.
+	// hold, unless nil, blocks every notification.
 	hold chan struct{}
 	fail error
 }
@@ -168,7 +168,7 @@ func (s *lineServer) begin(ctx context.Context, req *protocol.Request, r *inFlig
 	}()
 }
 
-// end waits for the end of the request, and fails the test if it does not come soon.
+// end waits until the request ends. If it does not end soon, the test fails.
 func (r *inFlight) end() error {
 	r.s.Helper()
 	synctest.Wait()
@@ -214,7 +214,7 @@ func TestStreamRoutes(t *testing.T) {
 	const level = `"` + protocol.MetaLogLevel + `":"info"`
 	tests := []struct {
 		name, meta1, meta2, line string
-		want                     int // receiver: request 1, 2, 3, 0: Violation, or -1: none
+		want                     int // receiver: 1, 2 or 3: that request; 0: Violation; -1: none
 	}{
 		{"progress of the first", `"progressToken":"a"`, `"progressToken":"b"`, progress(`"a"`), 1},
 		{"progress of the second", `"progressToken":"1"`, `"progressToken":1`, progress(`1`), 2},
@@ -257,14 +257,14 @@ func TestStreamRoutes(t *testing.T) {
 	}
 }
 
-// TestStreamOrder has a receiver so slow that the response overtakes it.
+// In this test a receiver is so slow that the response overtakes the notifications.
 func TestStreamOrder(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		a := s.start(t.Context(), request(1, "a", `"progressToken":1`),
 			&inFlight{hold: make(chan struct{})})
 		b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
 		s.send(progress("1"), progress("1"), progress("1"), result("1"), result("2"))
-		b.wantResult() // nobody waits for a
+		b.wantResult() // a's receiver delays no other request
 		if got := a.told(); len(got) != 1 {
 			t.Errorf("got %q while the first is held", got)
 		}
@@ -319,7 +319,7 @@ func TestStreamCancellation(t *testing.T) {
 		if got := a.told(); len(got) > 0 {
 			t.Errorf("got %q after the end", got)
 		}
-		// Its id is free.
+		// The first request's id is free again.
 		again := s.start(t.Context(), request(1, "a", ""), &inFlight{})
 		s.send(result("1"))
 		again.wantResult()
@@ -328,15 +328,15 @@ func TestStreamCancellation(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		a, b := &inFlight{}, &inFlight{}
 		s.begin(ctx, request(1, "a", ""), a)
-		synctest.Wait() // being written
+		synctest.Wait() // the request is being written
 		s.begin(ctx, request(2, "b", ""), b)
-		synctest.Wait() // waits for its turn
+		synctest.Wait() // the request waits for its turn
 		cancel(quit)
 		a.wantError(quit)
 		b.wantError(quit)
 		s.expect("a")
 		s.expectCancelled("1")
-		// The second was never sent and is not cancelled.
+		// The second request was never sent, so it is not cancelled.
 		c := s.start(t.Context(), request(3, "c", ""), &inFlight{})
 		s.send(result("3"))
 		c.wantResult()
@@ -357,7 +357,7 @@ func TestStreamCancellation(t *testing.T) {
 		a := s.start(ctx, request(1, protocol.MethodInitialize, ""), &inFlight{})
 		cancel(quit)
 		a.wantError(quit)
-		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // nothing before it
+		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // sent directly after initialize
 	})
 	runBubble(t, "while a notification is handled", func(t *testing.T, s *lineServer) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -417,7 +417,7 @@ func TestStreamViolations(t *testing.T) {
 	}
 }
 
-// A line that answers a call ends that call, and text that is cut within a character costs nothing.
+// An unreadable response ends its call. A result whose text is cut within a character is valid.
 func TestUnreadableResponses(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
@@ -561,7 +561,7 @@ func TestServerEndsSubscription(t *testing.T) {
 		s.send(cancel("1"))
 		time.Sleep(time.Second)
 		sub.wantError(client.ErrSubscriptionEnded)
-		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // and is not cancelled again
+		s.start(t.Context(), request(2, "b", ""), &inFlight{}) // not cancelled twice
 	})
 }
 

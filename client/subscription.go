@@ -13,13 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A ListenEvent is a report of a subscription: [Acknowledged], [ToolsChanged], [PromptsChanged],
+// A ListenEvent is an event of a subscription: [Acknowledged], [ToolsChanged], [PromptsChanged],
 // [ResourcesChanged], [ResourceUpdated] or [TaskChanged].
 type ListenEvent interface{ isEvent() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	Filter protocol.SubscriptionFilter // honoured part of the requested one: all reported changes
+	Filter protocol.SubscriptionFilter // honoured part of the request: all reported changes
 }
 
 // ToolsChanged means that the result of tools/list has changed.
@@ -33,12 +33,12 @@ type ResourcesChanged struct{}
 
 // ResourceUpdated means that the contents of a resource changed.
 type ResourceUpdated struct {
-	URI string // may name a part of a resource of the filter
+	URI string // may name a part of a resource in the filter
 }
 
 // TaskChanged means that a task of this client has changed.
 type TaskChanged struct {
-	Task *protocol.Task // current state; questions are unchecked
+	Task *protocol.Task // current state; its questions are not checked
 }
 
 func (TaskChanged) isEvent()      {}
@@ -50,14 +50,14 @@ func (ResourceUpdated) isEvent()  {}
 
 // Listen opens a subscription and reports changes to handler, which may be nil, until the server or
 // ctx ends it (basic/patterns/subscriptions). Calls of handler do not overlap, and may call the
-// client. A panic ends the subscription. Its context ends with the subscription.
+// client. A panic of handler ends the subscription. Its context ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription gracefully. Errors are the cause of ctx,
 // a [*TransportError] for a lost connection, a [*protocol.Error] for a refusal, a [*ResponseError]
-// for a broken rule, a [context.DeadlineExceeded] without acknowledgment within [Options.Timeout]
-// (which limits nothing else here), and [ErrClosed]. Listen does not resubscribe, because changes
-// in the meantime would be lost. Callers that do should back off and, once acknowledged, reread
-// everything.
+// for a broken rule, a [context.DeadlineExceeded] if there is no acknowledgment within
+// [Options.Timeout] (which limits nothing else here), and [ErrClosed]. Listen does not resubscribe,
+// because changes in the meantime would be lost. Callers that resubscribe should back off and, once
+// acknowledged, reread everything.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	handler func(context.Context, ListenEvent)) error {
 	ctx, done := c.beginCall(ctx)
@@ -107,7 +107,7 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *waiting.Timer // ends the wait for the acknowledgment; may be nil
 
-	handling sync.Mutex // held while an event is handled: handler calls do not overlap
+	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex
 	id       protocol.ID                  // of the request
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
@@ -131,9 +131,9 @@ type changeParams struct {
 	URI           string                       `json:"uri"`
 }
 
-// handleNotification handles a subscription's notification; false for other kinds. It drops those
-// without the subscription id, before the acknowledgment, or outside the filter. An error ends the
-// subscription.
+// handleNotification handles a subscription's notification, and returns false for other kinds. It
+// drops notifications that lack the subscription id, precede the acknowledgment, or are outside the
+// filter. An error ends the subscription.
 func (s *subscription) handleNotification(ctx context.Context,
 	n *protocol.Notification) (bool, error) {
 	switch n.Method {
@@ -159,7 +159,7 @@ func (s *subscription) handleNotification(ctx context.Context,
 }
 
 // callHandler calls the handler, if any. A panic ends the subscription with a [*PanicError]; the
-// request is cancelled here because the peer need not do so.
+// request is cancelled here because the peer need not cancel it.
 func (s *subscription) callHandler(ctx context.Context, event ListenEvent) (err error) {
 	if s.handler == nil {
 		return nil
@@ -208,7 +208,7 @@ func (s *subscription) readEvent(n *protocol.Notification) (ListenEvent, error) 
 	return event, nil
 }
 
-// eventOf returns the event of a notification other than the acknowledgment, nil for none.
+// eventOf returns a notification's event, nil for the acknowledgment and other notifications.
 func eventOf(n *protocol.Notification) ListenEvent {
 	switch n.Method {
 	case protocol.NotifyToolsChanged:
@@ -231,7 +231,7 @@ func eventOf(n *protocol.Notification) ListenEvent {
 }
 
 // filterMatches reports whether a filter includes an event. Every ResourceUpdated matches a filter
-// with URIs: it may name a part of a resource, and only the server knows of which.
+// with URIs: the event may name a part of a resource, and only the server knows which resource.
 func filterMatches(f *protocol.SubscriptionFilter, event ListenEvent) bool {
 	switch event := event.(type) {
 	case ToolsChanged:

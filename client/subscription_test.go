@@ -26,7 +26,7 @@ func everything() protocol.SubscriptionFilter {
 	}
 }
 
-// A frame is one notification of a scripted subscription. ID in its parameters is the request's id.
+// A frame is one scripted notification. In its params the word ID becomes the request's id.
 type frame struct{ method, params string }
 
 func (f frame) send(ctx context.Context, back protocol.Back) error {
@@ -43,14 +43,14 @@ const (
 	bare   = `{` + own + `}`
 )
 
-// listening sends frames for a subscription, then ends it with end, or gracefully if end is nil.
+// listening sends frames for a subscription, then calls end, or ends gracefully if end is nil.
 func listening(end func(ctx context.Context, req *protocol.Request) (response, error),
 	frames ...frame) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,
 		back protocol.Back) (response, error) {
 		for _, f := range frames {
 			f.params = strings.ReplaceAll(f.params, "ID", req.ID.String())
-			_ = f.send(ctx, back) // whether or not the client still listens
+			_ = f.send(ctx, back) // the client may no longer listen
 		}
 		if end != nil {
 			return end(ctx, req)
@@ -132,7 +132,7 @@ func TestListenEvents(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing", func(t *testing.T) { // whatever the server acknowledges and reports
+	t.Run("nothing", func(t *testing.T) { // the filter is empty
 		var got []client.ListenEvent
 		err := newClient(t, listening(nil, cases[0].frames...), nil).Listen(t.Context(),
 			protocol.SubscriptionFilter{},
@@ -222,7 +222,7 @@ func TestListenEndsWithItsContextOrClient(t *testing.T) {
 		want error
 	}{
 		"transport fails": {untilDone, reason},
-		// A server in the same process has a chance to answer.
+		// A server in the same process gets the chance to answer.
 		"server answers": {func(ctx context.Context, req *protocol.Request) (response, error) {
 			<-ctx.Done()
 			return refuse(req, protocol.Errorf(protocol.CodeInternalError, "gone"))
@@ -435,7 +435,7 @@ func ExampleClient_Listen() {
 		switch e := e.(type) {
 		case client.Acknowledged:
 			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
-			addTool(s, "deploy") // elsewhere, on the server
+			addTool(s, "deploy") // in the server, elsewhere
 		case client.ToolsChanged:
 			for tool, err := range c.Tools(ctx) {
 				fmt.Println(tool.Name, err)

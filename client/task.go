@@ -17,20 +17,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrTaskCancelled is the error of a call whose task was cancelled, by either side.
+// ErrTaskCancelled is the error of a call whose task either side has cancelled.
 var ErrTaskCancelled = errors.New("client: the task was cancelled")
 
 const (
-	// defaultTaskPoll is the poll interval; minTaskPoll and maxTaskPoll bound the server's.
+	// defaultTaskPoll is the default poll interval. minTaskPoll and maxTaskPoll bound the server's.
 	defaultTaskPoll = time.Second
 	minTaskPoll     = 100 * time.Millisecond
 	maxTaskPoll     = time.Minute
-	maxTaskFailures = 20 // in a row: about a quarter of an hour
-	maxTaskRepeats  = 60 // polls in a row that show only answered questions
-	// Every resendTaskAnswers of these polls answers are resent: a restored backup has lost them.
+	maxTaskFailures = 20 // consecutive; they take about a quarter of an hour
+	maxTaskRepeats  = 60 // consecutive polls that show only answered questions
+	// Every resendTaskAnswers-th such poll resends answers: a restored backup has lost them.
 	resendTaskAnswers = 10
 	maxTaskQuestions  = 1024            // per task
-	taskCancelTime    = 2 * time.Second // for an abandoned call
+	taskCancelTime    = 2 * time.Second // for the task of an abandoned call
 )
 
 // A Task is the handle of a call that has become a task (the tasks extension): [Client.BeginTask]
@@ -38,9 +38,9 @@ const (
 //
 // It can be stored as JSON and followed in another process. Protect it: it holds users' answers
 // until they are sent, and on servers without authentication the id suffices to read and cancel the
-// task. It holds no credentials. Printing and logging show neither.
+// task. It holds no credentials. Printing and logging do not show these.
 //
-// While it is followed, its methods may be called from the keep function only.
+// While the Task is followed, its methods may be called from the keep function only.
 type Task struct{ state *taskState }
 
 type taskState struct {
@@ -50,8 +50,8 @@ type taskState struct {
 	ID      string                     `json:"id"`
 	Created time.Time                  `json:"created"`
 	Poll    int64                      `json:"pollMs"`
-	Asked   []string                   `json:"asked"`             // wire keys that were answered
-	Answers map[string]json.RawMessage `json:"answers,omitempty"` // that the server still asks for
+	Asked   []string                   `json:"asked"`             // wire keys of answered questions
+	Answers map[string]json.RawMessage `json:"answers,omitempty"` // to questions still asked
 }
 
 const taskFormat = 1
@@ -83,7 +83,7 @@ func (t Task) MarshalJSON() ([]byte, error) {
 	return jsonx.Encode(t.state)
 }
 
-// UnmarshalJSON reads the text of MarshalJSON. Any other text is an error and changes nothing.
+// UnmarshalJSON reads MarshalJSON's text. Any other text is an error and changes nothing.
 func (t *Task) UnmarshalJSON(data []byte) error {
 	s := &taskState{}
 	if err := jsonx.Decode(bytes.Clone(data), s); err != nil {
@@ -125,7 +125,7 @@ func (c *Client) newTask(tool string, handle *protocol.CreateTaskResult) *Task {
 		Poll: handle.Task.PollAfter.Milliseconds()}}
 }
 
-// serverName names the server in handles, empty if it has no address.
+// serverName names the server in handles. It is empty if the server has no address.
 func (c *Client) serverName() string {
 	if peer, ok := c.peer.(interface{ ServerURL() string }); ok {
 		return peer.ServerURL()
@@ -134,11 +134,11 @@ func (c *Client) serverName() string {
 }
 
 // FollowTask waits until a task has a result, and answers its questions: handlers see each once,
-// even if the server repeats it. keep, which may be nil, is called with the task before an answer
-// is sent, so that another process can continue from there; its error ends the call.
+// even if the server repeats it. Before an answer is sent, keep (unless nil) is called with the
+// task, so that another process can continue from there; its error ends the call.
 //
-// Only [Client.CancelTask] cancels the task. A failed task's error is a [*protocol.Error], a
-// cancelled one's [ErrTaskCancelled]. Other errors are those of [Client.CallTool]; a handle for
+// Only [Client.CancelTask] cancels the task. The error is a [*protocol.Error] for a failed task and
+// [ErrTaskCancelled] for a cancelled task. Other errors are those of [Client.CallTool]; a handle of
 // another server is refused. Failed polls are repeated for about a quarter of an hour.
 func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
 	*protocol.CallToolResult, error) {
@@ -174,7 +174,7 @@ func (c *Client) CancelTask(ctx context.Context, t *Task) error {
 	return preferClosed(ctx, err)
 }
 
-// driveTask follows a call's task, and cancels it with the call: nobody else has the handle.
+// driveTask follows a call's task, and cancels both together: nobody else has the handle.
 func (c *Client) driveTask(ctx context.Context, tool string, handle *protocol.CreateTaskResult) (
 	protocol.Result, error) {
 	t := c.newTask(tool, handle)
@@ -202,8 +202,8 @@ type taskPoll struct {
 	wake     chan struct{} // the server has announced a change
 	heard    atomic.Bool   // the server announces changes
 	polled   time.Time
-	failures int  // in a row
-	repeats  int  // polls in a row that showed answered questions only
+	failures int  // consecutive failed polls
+	repeats  int  // consecutive polls that showed answered questions only
 	received bool // the server has acknowledged the answers
 }
 
@@ -215,7 +215,7 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	defer listening.Wait()
 	defer cancel()
 	for polls := 0; ; polls++ {
-		if polls == 1 { // short tasks do without
+		if polls == 1 { // short tasks need no subscription
 			listening.Go(func() { p.listen(ctx) })
 		}
 		if err := p.pause(ctx); err != nil {
@@ -244,7 +244,7 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 	}
 }
 
-// pause waits until the next poll, at least minTaskPoll even after announced changes.
+// pause waits until the next poll is due. Even announced changes come at least minTaskPoll apart.
 func (p *taskPoll) pause(ctx context.Context) error {
 	wait := time.Duration(p.task.state.Poll) * time.Millisecond
 	if wait == 0 {
@@ -268,7 +268,7 @@ func (p *taskPoll) pause(ctx context.Context) error {
 	return nil
 }
 
-// listen subscribes to changes, which not every server announces.
+// listen subscribes to changes. Not every server announces them.
 func (p *taskPoll) listen(ctx context.Context) {
 	id := p.task.state.ID
 	_ = p.client.Listen(ctx, protocol.SubscriptionFilter{TaskIDs: []string{id}},
@@ -323,7 +323,7 @@ func (p *taskPoll) tolerate(ctx context.Context, err error) error {
 	return nil
 }
 
-// answer calls the handlers for new questions, and sends the answers to all pending ones.
+// answer calls the handlers for new questions, and sends the answers to all open questions.
 func (p *taskPoll) answer(ctx context.Context, requests protocol.InputRequests) error {
 	state := p.task.state
 	var fresh protocol.InputRequests

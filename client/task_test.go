@@ -24,7 +24,7 @@ type taskName struct {
 	Name string `json:"name"`
 }
 
-// serveTask serves a tool that asks, becomes a task, asks twice and greets.
+// serveTask serves a tool that asks a question, becomes a task, asks twice more and greets.
 func serveTask(t *testing.T) *servertest.PipeServer {
 	t.Helper()
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
@@ -145,14 +145,14 @@ func isAsking(key string) string {
 		nameForm)
 }
 
-// A slippingServer hands out a handle, and answers the n-th poll with get.
+// A slippingServer returns a handle, and answers the n-th poll with get(n).
 type slippingServer struct {
 	fakePeer
 	begun              time.Time
-	polled             []time.Duration // since begun
+	polled             []time.Duration // times since the begin
 	updated, cancelled int
-	every              time.Duration // between two announcements, 0: none
-	busy               int           // number of the refused update, 0: none
+	every              time.Duration // between two announcements, 0: no announcements
+	busy               int           // which update is refused as busy, 0: none
 }
 
 func (s *slippingServer) announce(ctx context.Context, id protocol.ID, back protocol.Back) error {
@@ -216,7 +216,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	always := func(text string) func(int) string { return func(int) string { return text } }
 	for name, test := range map[string]struct {
 		get       func(n int) string
-		cancelled int // tasks.cancel requests of the client
+		cancelled int // number of the client's tasks/cancel requests
 	}{
 		"another id": {always(`{"resultType":"complete","taskId":"t2",` + taskTimes +
 			`,"status":"working"}`), 1},
@@ -233,7 +233,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			s := newSlippingServer(isHandle, func(n int) string {
-				if n == 3 { // a client that accepts it comes to an end
+				if n == 3 { // a client that accepts the wrong answer comes to an end
 					return isDone
 				}
 				return test.get(n)
@@ -249,7 +249,7 @@ func TestTasksOfServersThatSlip(t *testing.T) {
 	}
 }
 
-// Another spelling of the same instant is the same task.
+// Another spelling of a creation time is the same task.
 func TestCreationIsComparedAsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string {
@@ -268,16 +268,16 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 			switch n {
 			case 1:
 				return isWorking
-			case 2: // the other spelling counts from now on
+			case 2: // from now on the poll interval is 40 s
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"pollIntervalMs":40000,"status":"working"}`
-			case 3: // too fast, and too slow
+			case 3: // too short, then too long
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"pollIntervalMs":1,"status":"working"}`
 			case 4:
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"pollIntervalMs":86400000,"status":"working"}`
-			case 5: // and none at all
+			case 5: // no interval
 				return `{"resultType":"complete","taskId":"t1",` + taskTimes +
 					`,"status":"working"}`
 			}
@@ -297,7 +297,7 @@ func TestPollsWaitAsTheServerWants(t *testing.T) {
 	})
 }
 
-// Announced changes are polled at once, at most ten times a second.
+// After an announced change the client polls at once, but at most ten times a second.
 func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 	for every, most := range map[time.Duration]time.Duration{
 		time.Millisecond: 100 * time.Millisecond,
@@ -322,28 +322,28 @@ func TestServerThatAnnouncesWithoutEnd(t *testing.T) {
 	}
 }
 
-// Handlers see a question once, whatever the server repeats, unless it has a new key.
+// A handler sees a question once, whatever the server repeats, unless the question gets a new key.
 func TestQuestionsOfTasks(t *testing.T) {
 	for name, test := range map[string]struct {
 		get             func(s *slippingServer) string
-		busy            int // number of the refused update
+		busy            int // which update is refused as busy
 		ok              bool
 		asked           int32
-		polled, updated int // 0: any number
+		polled, updated int // numbers of polls and updates; 0: any
 	}{
 		"shown once": {get: func(s *slippingServer) string {
 			switch n := len(s.polled); {
 			case n == 21:
 				return isAsking("who.2")
-			case n <= 30: // an old key comes back
+			case n <= 30: // an answered question's key comes back
 				return isAsking("who")
 			}
 			return isDone
 		}, ok: true, asked: 2},
-		"answered and repeated": { // the answer is sent again now and then
+		"answered and repeated": { // the answer is resent now and then
 			get:   func(*slippingServer) string { return isAsking("who") },
 			asked: 1, polled: 62, updated: 7},
-		// The answer comes again with the next poll, although the server has accepted earlier ones.
+		// The next poll resends the answer, although the server has accepted earlier answers.
 		"busy server": {get: func(s *slippingServer) string {
 			return []string{isAsking("one"), isAsking("two"), isAsking("two"), isDone}[s.updated]
 		}, busy: 2, ok: true, asked: 2, polled: 4, updated: 3},
@@ -406,7 +406,7 @@ func TestHandlesThatNobodyAskedForAreRefused(t *testing.T) {
 	}
 }
 
-// A call alone has its handle; BeginTask's may be shared.
+// A given-up call cancels its task, because nobody else has the handle; BeginTask's may be shared.
 func TestGivenUpCallCancelsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlippingServer(isHandle, func(int) string { return isWorking })

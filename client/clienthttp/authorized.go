@@ -58,7 +58,7 @@ func isRefusal(resp *http.Response) bool {
 		resp.StatusCode == http.StatusForbidden && len(resp.Header["Www-Authenticate"]) > 0
 }
 
-// reportRefused calls the authorizer, without the connection, because a login may take long.
+// reportRefused calls the authorizer without holding a connection, because a login may take long.
 func (x *httpExchange) reportRefused(r Refusal) (again bool, err error) {
 	x.bufferRefusal()
 	defer waiting.Pause(x.ctx)()
@@ -131,8 +131,8 @@ func secretsOf(header http.Header) (secrets []string) {
 	return secrets
 }
 
-// An authorizerError is an authorizer's error with the credentials masked. It has Is and As but no
-// Unwrap: code that prints an error chain would print the unmasked text.
+// An authorizerError is an authorizer's error with the credentials masked. It has methods Is and As
+// but no Unwrap: code that prints an error chain would print the unmasked text.
 type authorizerError struct {
 	text string
 	err  error
@@ -158,7 +158,7 @@ func (e *authorizerError) As(target any) bool { return errors.As(e.err, target) 
 // Unhandled means that the server has not acted on the request.
 func (e *authorizerError) Unhandled() {}
 
-var errUnauthorized = errors.New("credentials were refused") // and the authorizer has no others
+var errUnauthorized = errors.New("credentials were refused") // the authorizer has no others
 
 func isUnauthorized(err error) bool {
 	_, gaveUp := errors.AsType[*authorizerError](err)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-const maxSends = 4 // initially, after a login, after one for more scopes, and after a nonce
+const maxSends = 4 // first try, after a login, after a login for more scopes, after a nonce
 
 // An Authorizer provides the credentials of every HTTP request, including those that resume or end
 // a session, and handles their refusal. Calls may overlap and must return when their context ends.
@@ -18,9 +18,9 @@ type Authorizer interface {
 	Credentials(ctx context.Context, r Outgoing) (http.Header, error)
 	// Refused is called after status 401, or 403 with WWW-Authenticate. If it returns true, the
 	// same bytes are sent again with new credentials, at most 4 times in all; the last refusal is
-	// not reported. If it returns false, the call fails with a [*StatusError], otherwise with err.
-	// It may block for a login: client.Options.Timeout excludes this time. ctx ends with the call,
-	// the session or the transport.
+	// not reported. If it returns false, the call fails with err, or with a [*StatusError] if err
+	// is nil. It may block for a login: client.Options.Timeout excludes this time. ctx ends with
+	// the call, the session or the transport.
 	Refused(ctx context.Context, r Refusal) (again bool, err error)
 }
 

@@ -26,8 +26,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A scripted is a test's authorizer. By default tokens are new, and refused requests are sent
-// again.
+// A scripted is an authorizer of a test. By default each token is new, and each refused request is
+// resent.
 type scripted struct {
 	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
 	refused     func(context.Context, clienthttp.Refusal) (bool, error)
@@ -79,18 +79,18 @@ func refuseAll(sent *int) http.HandlerFunc {
 
 type arrival struct{ method, session, lastEvent, rpc, auth, body string }
 
-// key identifies requests, and is the same for retries.
+// key identifies a request. A retry has the same key.
 func (a arrival) key() string {
 	return strings.Join([]string{a.method, a.session, a.lastEvent, a.body}, " ")
 }
 
-// A gate refuses each request the first time, and passes its retry.
+// A gate refuses each request the first time, and lets its retry through.
 type gate struct {
 	next      http.Handler
 	status    int             // of the refusal
 	challenge string          // of the refusal
-	only      string          // refused JSON-RPC or HTTP method; empty: all
-	resumed   chan<- struct{} // closed when a resumption passes, or nil
+	only      string          // the JSON-RPC or HTTP method to refuse; empty: all
+	resumed   chan<- struct{} // closed when a resumption gets through, or nil
 
 	mu   sync.Mutex
 	came []arrival
@@ -124,7 +124,7 @@ func (g *gate) arrivals() []arrival {
 	return slices.Clone(g.came)
 }
 
-// toolServer has tools that ask, or make the client reconnect: reconnect waits for resumed.
+// toolServer's tools echo, ask, or make the client reconnect and then wait for resumed.
 func toolServer(t testing.TB, resumed <-chan struct{}) *server.Server {
 	t.Helper()
 	srv, err := server.New(nil)
@@ -185,7 +185,7 @@ func newHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 	return h
 }
 
-// asAda makes all callers one, so that state outlives a token.
+// asAda gives all callers the same principal, so that state outlives a token.
 func asAda() *serverhttp.Options {
 	return &serverhttp.Options{Authenticate: func(*http.Request) (protocol.Principal, error) {
 		return protocol.Principal{Subject: "ada"}, nil
@@ -282,7 +282,7 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 	})
 }
 
-// A stepUp is a server's authority and its client's authorizer: tokens are their scopes.
+// A stepUp is a server's authority and its client's authorizer. A token is a list of scopes.
 type stepUp struct {
 	mu     sync.Mutex
 	scopes []string
@@ -494,7 +494,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	o := clienthttp.Outgoing{Method: "POST", URL: u, RPC: "tools/call", Target: "a tool"}
 	r := clienthttp.Refusal{Outgoing: o, Sent: http.Header{"Authorization": {"Bearer " + secret}},
 		Status: 403, Header: http.Header{"Set-Cookie": {secret}}, Attempt: 2}
-	// Not in unexported fields: package fmt does not call methods there.
+	// The field is exported: package fmt does not call the methods of unexported fields.
 	type holder struct{ R clienthttp.Refusal }
 	for _, value := range []any{o, &o, r, &r, []clienthttp.Refusal{r}, holder{r}, &holder{r}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t", "%!"} {
@@ -517,7 +517,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 func TestAPersonMayTakeLongToLogIn(t *testing.T) {
 	for _, test := range []struct {
 		era  protocol.Era
-		only string // refused; in the modern era an answer is a call
+		only string // the refused method; in the modern era a call carries the answer
 	}{
 		{protocol.Modern, "tools/call"}, {protocol.Legacy, "tools/call"},
 		{protocol.Legacy, ""}, {protocol.Modern, "subscriptions/listen"},
@@ -619,7 +619,7 @@ func TestALoginEndsWithItsCallOrTransport(t *testing.T) {
 				close(began)
 				<-ctx.Done()
 				cause = context.Cause(ctx)
-				return true, nil // irrelevant by now
+				return true, nil // the result is irrelevant by now
 			}}
 			sent := 0
 			tr := serve(t, refuseAll(&sent), &clienthttp.Options{Authorizer: a})
@@ -680,7 +680,7 @@ func TestTheStreamOfASessionDoesNotAskAgainForARefusedLogin(t *testing.T) {
 		if _, err := x.Handle(t.Context(), request(), nil); err != nil {
 			t.Fatal(err)
 		}
-		<-opened // by what the call has shown
+		<-opened // because the call has proved the credentials
 	})
 }
 

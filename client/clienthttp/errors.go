@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const errPrefix errtext.Prefix = "clienthttp: " // starts every error text once
+const errPrefix errtext.Prefix = "clienthttp: " // every error text starts with it once
 
 var (
 	errClosed           = errors.New("clienthttp: transport is closed")
@@ -19,7 +19,7 @@ var (
 	errNoResponse       = errors.New("stream ended without a response")
 )
 
-// A malformedError is an invalid response: bad JSON, no message, wrong id or type, too large.
+// A malformedError is an invalid response: bad JSON, no message, a wrong id or type, or too large.
 type malformedError struct {
 	err    error
 	offset int
@@ -42,19 +42,19 @@ func (e *malformedError) Error() string { return e.err.Error() }
 
 func (e *malformedError) Unwrap() error { return e.err }
 
-// MalformedAt returns the offset of malformed JSON, or -1. Used without importing this package.
+// MalformedAt returns the offset of malformed JSON, or -1. Other packages find it by an interface.
 func (e *malformedError) MalformedAt() int { return e.offset }
 
-// HasRun reports whether the response proves that the request ran. Used without importing this one.
+// HasRun reports whether the request provably ran. Other packages find it by an interface.
 func (e *malformedError) HasRun() bool { return e.hasRun }
 
-const maxExcerpt = 512 // tells a proxy's error page from a server's
+const maxExcerpt = 512 // enough to tell a proxy's error page from a server's
 
 const maxChallenge = 256 // of a quoted WWW-Authenticate header
 
 // A StatusError means that the server, or a proxy, answered with an error status and no error
-// message of the protocol. It wraps such a message for notifications, which have no response, and
-// for 401 and 403 with a WWW-Authenticate header, which the caller needs.
+// message of the protocol. For notifications, which have no response, and for 401 and 403 with a
+// WWW-Authenticate header, which the caller needs, it wraps such a message.
 type StatusError struct {
 	Status   int
 	Header   http.Header
@@ -81,8 +81,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// challenge returns the start of the WWW-Authenticate header of a 401 or 403, for use within
-// quotes.
+// challenge returns the start of the WWW-Authenticate header of a 401 or 403, to be quoted.
 func (e *StatusError) challenge() string {
 	if e.Status != http.StatusUnauthorized && e.Status != http.StatusForbidden {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// late answers with part of a body and then nothing more.
+// late is a handler that sends part of a body and then nothing more.
 func late(media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
@@ -29,7 +29,7 @@ func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 var failures = []struct {
 	name string
 	call http.HandlerFunc
-	end  func(cancel func(), tr *clienthttp.Transport) // a second after the request, or nil
+	end  func(cancel func(), tr *clienthttp.Transport) // called a second after the request, or nil
 	want string
 }{
 	{"deadline before the header", silent, nil, "deadline exceeded"},
@@ -102,7 +102,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 				resp, err := peer.Handle(ctx, request(), nil)
 				defer tr.Close()
 				if f.name == "challenge" && err == nil && resp.Error != nil {
-					return // without the header of a challenge it is a response
+					return // without a challenge header it is a response
 				}
 				if err == nil || !strings.HasPrefix(err.Error(), "clienthttp: ") ||
 					!strings.Contains(err.Error(), f.want) {
@@ -136,7 +136,7 @@ type failing struct{}
 
 func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, clienthttp.ErrClosed }
 
-// TestRefusedCredentialsNameTheReason: the server's error_description, without control characters.
+// TestRefusedCredentialsNameTheReason: errors quote the challenge without control characters.
 func TestRefusedCredentialsNameTheReason(t *testing.T) {
 	challenged := func(status int, challenge string, response *protocol.Error) string {
 		return clienthttp.NewStatusError(status, http.Header{"Www-Authenticate": {challenge}},

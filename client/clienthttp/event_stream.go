@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// defaultRetry is the first wait before a broken stream is resumed, if the server sets none
-	// (the retry field). It doubles with every attempt that receives nothing, up to maxBackoff.
+	// defaultRetry is the first wait before a broken stream is resumed, if the server sets no retry
+	// time. The wait doubles with every attempt that receives nothing, up to maxBackoff.
 	defaultRetry   = time.Second
 	maxBackoff     = 30 * time.Second
 	maxRetry       = time.Minute           // longest retry time that a server may set
-	minRetry       = 10 * time.Millisecond // shortest one: no tight loop
+	minRetry       = 10 * time.Millisecond // shortest retry time, to prevent a tight loop
 	maxResumptions = 5                     // attempts in a row that receive nothing, for a request
 	maxEventID     = 1 << 10               // longest event id sent back in a header
 )
 
 var errBroken = errors.New("connection has ended") // the stream may be resumed
 
-// An eventStream is the stream of a request (until its response) or session over several
-// connections.
+// An eventStream is the stream of a request (until its response) or of a session. It may span
+// several connections.
 type eventStream struct {
 	session *session
-	ctx     context.Context // ends answers to the server's requests too
+	ctx     context.Context // answers to the server's requests end with it too
 	want    protocol.ID     // id of the request, zero for a session's stream
 	back    protocol.Back   // may be nil
 
@@ -89,8 +89,8 @@ func (e *eventStream) awaitRetry() error {
 	}
 }
 
-// retryDelay returns the wait before the next attempt: at least the server's, within the bounds.
-// Jitter spreads the clients of a restarted server.
+// retryDelay returns the wait before the next attempt: at least the server's retry time, within the
+// bounds. Jitter spreads the clients of a restarted server.
 func (e *eventStream) retryDelay() time.Duration {
 	if e.hasRetry && e.idleAttempts <= 1 {
 		d := min(max(e.retry, minRetry), maxRetry)
@@ -132,7 +132,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
-		} else if !e.want.IsZero() { // the status is not about the original request
+		} else if !e.want.IsZero() { // the status is not that of the original request
 			err = errPrefix.Errorf("%w, and it cannot be resumed: %v", errNoResponse, err)
 		}
 	}
@@ -179,7 +179,7 @@ func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error
 	}
 }
 
-// noteResumePoint stores the retry time, and the last event id if a header can carry it.
+// noteResumePoint stores the retry time, and the last event id if it is valid in a header.
 func (e *eventStream) noteResumePoint(events *sse.Reader) {
 	id := events.LastEventID()
 	isControl := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -217,7 +217,7 @@ func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
 	if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
-		return nil, nil // answers nothing
+		return nil, nil // a malformed notification
 	}
 	if err != nil {
 		said, _ := protocol.AsError(err)
@@ -248,8 +248,8 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	return nil, nil
 }
 
-// badMessageError returns the error of a message that may have been the response, nil for a
-// session.
+// badMessageError returns the error of a message that may have been the response. For a session it
+// is nil.
 func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A demoAuthorizer counts its tokens. For real ones see package client/oauth.
+// A demoAuthorizer counts its tokens. Package client/oauth has real authorizers.
 type demoAuthorizer struct {
 	mu    sync.Mutex
 	token int
@@ -28,7 +28,7 @@ func (a *demoAuthorizer) Credentials(context.Context, clienthttp.Outgoing) (http
 func (a *demoAuthorizer) Refused(_ context.Context, r clienthttp.Refusal) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.Sent.Get("Authorization") == a.header() { // else another call has renewed it
+	if r.Sent.Get("Authorization") == a.header() { // else another call has renewed the token
 		a.token++
 	}
 	fmt.Println(r)

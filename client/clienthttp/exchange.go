@@ -19,13 +19,13 @@ const (
 	mediaSSE  = "text/event-stream"
 )
 
-// An httpExchange is an HTTP request whose response has begun to arrive. It ends with closeWith.
+// An httpExchange is an HTTP request whose response has begun to arrive. closeWith ends it.
 type httpExchange struct {
 	transport    *Transport
-	ctx          context.Context // of this exchange
+	ctx          context.Context // context of this exchange
 	cancel       context.CancelCauseFunc
-	unlinkCaller func() bool // from the caller's context
-	unlinkLife   func() bool // from the transport's life
+	unlinkCaller func() bool // cuts the link to the caller's context
+	unlinkLife   func() bool // cuts the link to the transport's life
 	resp         *http.Response
 
 	credentials http.Header // from the authorizer, or nil
@@ -63,7 +63,7 @@ func (x *httpExchange) readResponse(id protocol.ID,
 
 var errServerRequest = errors.New("no modern server may")
 
-// readStream passes notifications to back until the response.
+// readStream passes notifications to back until the response arrives, and returns the response.
 func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
 	events := x.newEventReader()
 	for {
@@ -88,7 +88,7 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if _, oneWay := m.(*protocol.Notification); oneWay && err != nil {
-			continue // answers nothing
+			continue // a malformed notification
 		}
 		if err != nil {
 			return nil, newMalformedError(event.Data,
@@ -124,7 +124,7 @@ func (x *httpExchange) newEventReader() *sse.Reader {
 	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
 }
 
-// readRefusal reads an error status: a message of the protocol, or else a [*StatusError].
+// readRefusal reads an error status: as a message of the protocol, or else a [*StatusError].
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
@@ -234,7 +234,7 @@ func clipBody(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
 }
 
-// withoutCode turns a decoder's protocol error into a plain error: no peer has sent it.
+// withoutCode turns a decoder's protocol error into a plain error, because no peer has sent it.
 func withoutCode(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return errors.New(e.Message)
@@ -251,7 +251,7 @@ func (x *httpExchange) explainError(err error) error {
 
 const eventFraming = 512 // field names, type and id
 
-const streamTail = time.Second // after the response
+const streamTail = time.Second // longest wait for the stream's end after the response
 
 // closeWith ends the exchange and returns explainError(err). After an error it closes the
 // connection, which tells the server to stop. After a response it reads the rest of the stream in

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// In canonical spelling, to be set in the map directly.
+// The header names have canonical spelling, so that code can set them in the map directly.
 const (
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
@@ -20,7 +20,7 @@ const (
 // (basic/transports/streamable-http, "Request Metadata").
 func (t *Transport) buildHeader(method string, mirror *protocol.Mirror) (http.Header, error) {
 	h := t.callerHeader(6 + len(mirror.Params))
-	// Five values in one allocation.
+	// The five values share one allocation.
 	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version),
 		""}
 	h["Content-Type"] = values[0:1:1]

@@ -6,12 +6,12 @@ import (
 	"net/url"
 )
 
-const defaultMaxResponseBytes = 16 << 20 // as for requests to servers of this library
+const defaultMaxResponseBytes = 16 << 20 // as for requests to this library's servers
 
 // Options configure a [Transport]. Nil and the zero value mean defaults.
 type Options struct {
 	// HTTPClient sends the requests. Redirects are refused: CheckRedirect is not used. Its Timeout,
-	// if any, also ends streams. Nil: an own client, configured like [http.DefaultTransport].
+	// if any, also ends streams. Nil: a client of its own, configured like [http.DefaultTransport].
 	HTTPClient *http.Client
 	// Header is copied and sent with every request. Headers of the protocol override it.
 	Header http.Header

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// answerLimit is the server's time to accept an answer, answerPause the wait before a retry.
+	// answerLimit is the server's time to accept an answer. answerPause is the wait before a retry.
 	answerLimit  = 30 * time.Second
 	answerPause  = 250 * time.Millisecond
-	noticeLimit  = 2 * time.Second // to accept a cancellation or session end
-	verdictLimit = 2 * time.Second // to answer requests of a lost session
-	// listenGrace is how long opening a session waits for the stream of the session, which the
-	// first call may need. Some servers send no header before they have an event.
+	noticeLimit  = 2 * time.Second // for the server to accept a cancellation or session end
+	verdictLimit = 2 * time.Second // for the server to answer requests of a lost session
+	// listenGrace is how long opening a session waits for the session's stream, which the first
+	// call may need. Some servers send no header before they have an event.
 	listenGrace  = 300 * time.Millisecond
 	maxSessionID = 1 << 10 // longest session id: every request carries it
 )
@@ -34,12 +34,12 @@ const (
 	headerLastEvent = "Last-Event-Id"
 )
 
-// A session is one of a legacy revision (basic/transports of revision 2025-11-25, "Session
-// Management"). Server requests arrive on the stream of their request or on that of the session.
+// A session is a session of a legacy revision (basic/transports of revision 2025-11-25, "Session
+// Management"). Server requests arrive on the stream of their request or on the session's.
 type session struct {
 	transport *Transport
 	back      protocol.BackCaller
-	id        string // empty: the server uses none
+	id        string // empty if the server uses none
 	version   protocol.Version
 	slots     chan struct{} // one per running request of the server
 
@@ -49,7 +49,7 @@ type session struct {
 	notices    notices
 	endOnce    sync.Once
 	listenOnce sync.Once
-	pingFailed atomic.Bool // the server refused a ping: it has lost the session
+	pingFailed atomic.Bool // the server refused a ping, so it has lost the session
 }
 
 var _ protocol.LegacySession = (*session)(nil)
@@ -81,7 +81,7 @@ func (s *session) initialize(ctx context.Context,
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	// The id is repeated in a header; empty means none.
+	// A header repeats the id. Empty means none.
 	isInvisible := func(r rune) bool { return r < 0x21 || r > 0x7e }
 	if len(id) > maxSessionID || strings.ContainsFunc(id, isInvisible) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too " +
@@ -150,8 +150,8 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 
 var errAnswered = errors.New("clienthttp: the request has been answered") // ends questions
 
-// Handle implements [protocol.Peer]. It resumes a stream that breaks before the response, if
-// allowed. When ctx ends it sends a cancellation: legacy servers ignore a closed connection.
+// Handle implements [protocol.Peer]. If allowed, it resumes a stream that breaks before the
+// response. When ctx ends it sends a cancellation: legacy servers ignore a closed connection.
 func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	back protocol.Back) (*protocol.Response, error) {
 	if err := s.Err(); err != nil {
@@ -173,11 +173,11 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	return nil, err
 }
 
-// notices are the cancellations in flight. The zero value is ready.
+// A notices counts the cancellations in flight. The zero value is ready.
 type notices struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when none is in flight; nil without waiters
+	idle    chan struct{} // closed when no cancellation is in flight; nil without waiters
 }
 
 func (n *notices) start(send func()) {
@@ -233,8 +233,8 @@ func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol
 	return resp, nil
 }
 
-// isRefusedWithoutID reports a refusal with 400 and without the request's id: some servers send it
-// for an unknown session, others for an invalid request. pingSaysGone decides.
+// isRefusedWithoutID reports whether a request was refused with 400 and without its id: some
+// servers do that for an unknown session, others for an invalid request. pingSaysGone decides.
 func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, err error) bool {
 	if x.resp.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
 		return false
@@ -246,7 +246,7 @@ func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, e
 	return ok && said.response == nil
 }
 
-// pingSaysGone reports whether the server refuses a ping in the session too. Silence means no.
+// pingSaysGone reports whether the server refuses a ping in the session too. No response means no.
 func (s *session) pingSaysGone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
@@ -267,9 +267,9 @@ func (s *session) pingSaysGone(ctx context.Context) bool {
 
 const codeNoSession = -32001 // unknown session
 
-// readSingleResponse reads a response that is not a stream. 404 ends the session: the request has
-// not run if a ping is refused too and no header says that the session ended meanwhile. Handlers
-// and proxies have their own 404s.
+// readSingleResponse reads a response that is not a stream. Status 404 without an answer ends the
+// session. The request has not run if a ping is refused too (handlers and proxies have their own
+// 404s) and no header says that the session ended meanwhile.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode
@@ -286,7 +286,7 @@ func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id pr
 	}
 	err = s.markGone(said)
 	if s.pingFailed.Load() && x.resp.Header.Get(rules.HeaderOutcome) == "" {
-		err = fmt.Errorf("%w: %w", err, protocol.ErrNotRun) // others in the session may have run
+		err = fmt.Errorf("%w: %w", err, protocol.ErrNotRun) // other requests may have run
 	}
 	return nil, err
 }
@@ -323,7 +323,7 @@ func (s *session) startListening(ctx context.Context) {
 	}
 }
 
-// listenToServer reads the session's stream while there is one. It closes opened after an attempt.
+// listenToServer reads the session's stream, if there is one. It closes opened after one attempt.
 func (s *session) listenToServer(opened chan struct{}) {
 	e := &eventStream{session: s, ctx: s.life, back: s.back}
 	for first := true; ; first = false {
@@ -347,7 +347,7 @@ func (s *session) listenToServer(opened chan struct{}) {
 				return
 			}
 		case !errors.Is(err, errBroken):
-			return // the server would send the bad event again, such as one too large
+			return // the server would send the bad event (for example, one too large) again
 		}
 		e.countAttempt()
 		if e.awaitRetry() != nil {
@@ -357,7 +357,7 @@ func (s *session) listenToServer(opened chan struct{}) {
 }
 
 // awaitAccepted waits until the server has accepted credentials since listenToServer's last
-// attempt: else the authorizer would keep prompting the user. False: the session has ended.
+// attempt, so that the authorizer does not keep prompting the user. False: the session has ended.
 func (s *session) awaitAccepted() bool {
 	select {
 	case <-s.accepted:
@@ -386,8 +386,8 @@ func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
 	return x.closeWith(err)
 }
 
-// sendAnswer sends a response until the server accepts or refuses it: it may be a user's answer,
-// and the server ignores a second copy. asked ends when the server stops waiting.
+// sendAnswer sends a response until the server accepts or refuses it, because it may be a user's
+// answer. The server ignores a second copy. asked ends when the server stops waiting.
 func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 	var clock waiting.Clock // a login may wait for the user
 	ctx := clock.WithTimeout(context.WithoutCancel(asked), answerLimit)
@@ -427,7 +427,7 @@ func (s *session) endSession(err error) (first bool) {
 }
 
 // Close ends the session on the server (DELETE), after pending cancellations: some servers run
-// requests on when their session ends. It waits up to noticeLimit for each of the two.
+// requests on when their session ends. It waits up to noticeLimit for each.
 func (s *session) Close() error {
 	s.notices.await()
 	if !s.endSession(errClosed) || s.id == "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// inProcess returns a round tripper over pipes, whose blocking synctest recognizes.
+// inProcess returns a round tripper over pipes: synctest recognizes when they block.
 func inProcess(t *testing.T, h http.Handler) http.RoundTripper {
 	return servertest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(flushing{w}, r)
@@ -44,11 +44,11 @@ func (w flushing) Write(b []byte) (int, error) {
 type legacyServer struct {
 	id      string
 	version string           // empty: 2025-06-18
-	call    http.HandlerFunc // POST of the request
+	call    http.HandlerFunc // POST of tools/call
 	ping    http.HandlerFunc // POST of a ping
 	notify  http.HandlerFunc // POST of notifications/cancelled
 	resume  http.HandlerFunc // GET with Last-Event-ID
-	listen  http.HandlerFunc // GET without; nil: 405
+	listen  http.HandlerFunc // GET without Last-Event-ID; nil: 405
 	end     http.HandlerFunc // DELETE
 
 	mu   sync.Mutex
@@ -109,7 +109,7 @@ func (s *legacyServer) requests() []string {
 	})
 }
 
-// An asked is a session's BackCaller. It answers requests with call, or an empty result.
+// An asked is a session's BackCaller. It answers with call, or an empty result if call is nil.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -135,7 +135,7 @@ func (s *legacyServer) open(t *testing.T,
 	return openSession(t, inProcess(t, s), nil, back)
 }
 
-// openSession returns a session and its transport, until the end of the test.
+// openSession returns a session and its transport, which are closed when the test ends.
 func openSession(t *testing.T, over http.RoundTripper, a clienthttp.Authorizer,
 	back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
@@ -160,7 +160,7 @@ var initialize = &protocol.Request{
 	ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
 }
 
-// in runs a test of a session in a synctest bubble.
+// in runs a session test in a synctest bubble.
 func in(t *testing.T, s *legacyServer, back protocol.BackCaller, test func(*testing.T,
 	protocol.LegacySession)) {
 	t.Helper()
@@ -237,7 +237,7 @@ func TestResume(t *testing.T) {
 		if want := fmt.Sprintf("GET s 2025-06-18 e%d", i-3); s.seen[i] != want {
 			t.Errorf("got %s, want %s", s.seen[i], want)
 		}
-		// Never earlier than the server said, and not much later.
+		// The client waits at least as long as the server said, and not much longer.
 		if d := s.when[i].Sub(s.when[i-1]); d < 700*time.Millisecond || d > 800*time.Millisecond {
 			t.Errorf("came back after %v", d)
 		}
@@ -255,9 +255,9 @@ func TestResumeFails(t *testing.T) {
 		name   string
 		call   http.HandlerFunc
 		resume []http.HandlerFunc // the last one repeats
-		err    error              // nil: the response comes
+		err    error              // nil: the response arrives
 		gets   int
-		told   bool // of the cancellation
+		told   bool // the client sent the cancellation
 		least  time.Duration
 	}{
 		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil,
@@ -312,7 +312,7 @@ func TestResumeFails(t *testing.T) {
 				if !errors.Is(err, test.err) || (err == nil) != (resp != nil) {
 					t.Errorf("got %+v, %v, want %v", resp, err, test.err)
 				}
-				_, isStatus := errors.AsType[*clienthttp.StatusError](err) // blames the URL
+				_, isStatus := errors.AsType[*clienthttp.StatusError](err) // would blame the URL
 				if isStatus && test.err == clienthttp.ErrNoResponse && test.name != "never there" {
 					t.Errorf("got %v, which has a status", err)
 				}
@@ -379,11 +379,11 @@ func TestSessionStatus(t *testing.T) {
 				if !test.gone {
 					return
 				}
-				_, later := x.Handle(t.Context(), request(), nil) // is not sent
+				_, later := x.Handle(t.Context(), request(), nil) // must not be sent
 				if !errors.Is(later, protocol.ErrSessionGone) {
 					t.Errorf("afterwards: %v", later)
 				}
-				// Neither has run, but others may have.
+				// Neither request has run, but others in the session may have.
 				if errors.Is(err, protocol.ErrNotRun) == known || !errors.Is(later, protocol.ErrNotRun) ||
 					errors.Is(x.Err(), protocol.ErrNotRun) {
 					t.Errorf("got %v, %v, session %v", err, later, x.Err())
@@ -399,7 +399,7 @@ func TestSessionStatus(t *testing.T) {
 }
 
 // Some servers refuse requests of a lost session with 400 and no id. If the server still answers a
-// ping, it refused for another reason, and the session goes on.
+// ping, it had another reason, and the session continues.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
 		"no id": answer(400, media,
@@ -410,7 +410,7 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 		"empty":      answer(400, "", ""),
 	}
 	pings := map[string]struct {
-		serve http.HandlerFunc // nil: as the request
+		serve http.HandlerFunc // nil: answers a ping as it does the request
 		gone  bool
 	}{
 		"refused too":        {nil, true},
@@ -471,8 +471,8 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 	}
 }
 
-// A closed connection does not cancel on a legacy server, so a cancellation is sent before the
-// session ends: a server may end or continue what runs with its session.
+// A closed connection does not cancel a request on a legacy server, which may end or continue
+// requests when their session ends. So the client sends a cancellation before it ends the session.
 func TestSessionCancel(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("closed %v", closes), func(t *testing.T) {
@@ -499,7 +499,7 @@ func TestSessionCancel(t *testing.T) {
 	}
 }
 
-// The session's stream resumes after the last event, more slowly the more often it is empty.
+// The session's stream resumes after the last event. Each empty stream makes the wait longer.
 func TestSessionStream(t *testing.T) {
 	n := 0
 	hear := func(w http.ResponseWriter, r *http.Request) {
@@ -551,7 +551,7 @@ func TestSessionStreamEnds(t *testing.T) {
 	}
 }
 
-// A session end that the server refuses or never answers delays nothing.
+// Close is not delayed if the server refuses the session's end or never answers.
 func TestSessionClose(t *testing.T) {
 	for name, end := range map[string]http.HandlerFunc{
 		"silent":      silent,
@@ -589,7 +589,7 @@ func askFor(d time.Duration) http.HandlerFunc {
 	}
 }
 
-// A server's question ends with its request, and is then not answered.
+// A server's question ends with its request, and the client then sends no answer.
 func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 	ended := make(chan error, 1)
 	back := &asked{}
@@ -607,7 +607,7 @@ func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 			t.Error("no cause")
 		}
 		synctest.Wait()
-		if got := s.requests(); len(got) != 2 { // GET and the request
+		if got := s.requests(); len(got) != 2 { // GET and the call
 			t.Errorf("sent %q", got)
 		}
 	})
@@ -631,7 +631,7 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 // An unsteady is a round tripper that fails when an answer is posted.
 type unsteady struct {
 	http.RoundTripper
-	statuses []int // of the attempts, the last one repeats; 0: success, -1: broken connection
+	statuses []int // per attempt; the last one repeats; 0: success, -1: broken connection
 	when     []time.Time
 }
 
@@ -683,12 +683,12 @@ func TestAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// The stream of an unclosed session ends with its transport. Synctest waits for its goroutine.
+// An open session's stream ends with the transport. Synctest waits for its goroutine.
 func TestCloseEndsSessionStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
+		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // the stream breaks
 		_, transport := s.open(t, &asked{})
-		synctest.Wait() // it is about to try again
+		synctest.Wait() // the client is about to reopen the stream
 		noError(t, transport.Close())
 	})
 }

@@ -51,7 +51,7 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 		maxBytes:    cmp.Or(opts.MaxResponseBytes, defaultMaxResponseBytes),
 		fixedHeader: canonicalHeader(opts.Header)}
 	if t.maxBytes < 0 {
-		t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
+		t.maxBytes = math.MaxInt64 / 2 // the sum of two limits must not overflow
 	}
 	if opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
@@ -92,9 +92,9 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request,
 	return resp, nil
 }
 
-// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx status about the
-// request itself, whose body is no error of a modern revision; such a body with status 200; and a
-// server request on the stream (basic/transports/streamable-http, "Backward Compatibility").
+// Probe implements [protocol.LegacyPeer]. A server is legacy if it sends an error body of no modern
+// revision with a 4xx status about the request itself or with status 200, or a request on the
+// stream (basic/transports/streamable-http, "Backward Compatibility").
 func (t *Transport) Probe(ctx context.Context,
 	req *protocol.Request) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, &req.Mirror)
@@ -113,7 +113,7 @@ func (t *Transport) Probe(ctx context.Context,
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// isRequestFault: any 4xx, except those about credentials and timing.
+// isRequestFault reports a 4xx status that is not about credentials or timing.
 func isRequestFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden,
@@ -178,8 +178,8 @@ func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Hea
 	t.running.Add(1)
 	t.mu.Unlock()
 	x := &httpExchange{transport: t}
-	// Linked to the caller's context by hand: closeWith cuts the link after the response, while the
-	// rest of the stream is read.
+	// The context is linked to the caller's by hand: closeWith cuts the link after the response,
+	// while it reads the rest of the stream.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(errClosed) })

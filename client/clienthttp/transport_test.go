@@ -55,7 +55,7 @@ func request() *protocol.Request {
 	}
 }
 
-// collect is a Back that keeps the params of notifications.
+// A collect is a Back that keeps the params of notifications.
 type collect struct {
 	got []string
 	err error
@@ -164,7 +164,7 @@ func TestResponses(t *testing.T) {
 	cases := []struct {
 		name    string
 		handler http.HandlerFunc
-		want    string // of the error; "" for a response
+		want    string // the error's text; "" for a response
 	}{
 		{"JSON", answer(200, media, result), ""},
 		{"JSON with charset", answer(200, "Application/JSON; charset=utf-8", result), ""},
@@ -326,7 +326,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 }
 
-// The server sends one message and then hangs. After a response that delays neither call nor Close.
+// The server sends one message, then hangs. After a response neither the call nor Close waits.
 func TestRequestEndsWithContextOrTransport(t *testing.T) {
 	for _, end := range []string{"cancel", "close", "response"} {
 		t.Run(end, func(t *testing.T) {
@@ -381,7 +381,7 @@ func TestConnectionsAreReused(t *testing.T) {
 				noError(t, err)
 				cancel()
 			}
-			// A stream's end may be read late, which costs a second connection.
+			// The client may read a stream's end late, and then opens a second connection.
 			if len(remotes) > 4 {
 				t.Errorf("20 requests took %d connections", len(remotes))
 			}
@@ -389,7 +389,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A refused notification is an error with the reason, for every body, with and without a session.
+// The error of a refused notification has the reason, for every body, with and without a session.
 func TestNotify(t *testing.T) {
 	n := &protocol.Notification{
 		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
@@ -449,7 +449,7 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 			t.Fatalf("%d bytes", len(body))
 		}
 		for name, handler := range map[string]http.HandlerFunc{
-			// An event may have 512 bytes besides its message.
+			// Besides its message an event may have 512 bytes.
 			"event": answer(200, stream, "data: "+strings.Replace(body, "x", strings.Repeat("x",
 				600), 1)+"\n\n"),
 			"known length": func(w http.ResponseWriter, r *http.Request) {
@@ -465,7 +465,7 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, limit %d, size %d", name, test.limit, test.size),
 				func(t *testing.T) {
 					if name == "event" && test.size == 1000 {
-						return // it is larger
+						return // the message is larger than the limit
 					}
 					_, err := serve(t, handler, &clienthttp.Options{
 						MaxResponseBytes: test.limit}).Handle(t.Context(), request(), nil)
@@ -478,7 +478,7 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 	}
 }
 
-// A hostile server answers a request over HTTP. The cost includes the server of the test.
+// A hostile server answers a request over HTTP. The cost includes that of the test's server.
 func TestResponseCostIsLinear(t *testing.T) {
 	const head, tail = `{"jsonrpc":"2.0","id":7,"result":{"x":`, `}}`
 	for _, tt := range []struct {
@@ -520,12 +520,12 @@ func TestResponseCostIsLinear(t *testing.T) {
 
 func refusedAll(inputs []testkit.GrowthInput) []testkit.GrowthInput {
 	for i := range inputs {
-		inputs[i].Refused = true // a result does not go with the status
+		inputs[i].Refused = true // a result is invalid with this status
 	}
 	return inputs
 }
 
-// An endless stream, after an event that grows the buffer, cannot exceed a call's deadline.
+// A call's deadline also holds for an endless stream, after an event that has grown the buffer.
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{

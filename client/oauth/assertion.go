@@ -13,7 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// assertionType is defined by RFC 7523, section 2.2.
+// assertionType comes from RFC 7523, section 2.2.
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 const assertionLifetime = time.Minute

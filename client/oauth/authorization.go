@@ -19,7 +19,7 @@ import (
 // match (RFC 6749, section 4.1.2). Its JSON can be passed to another process, but holds secrets:
 // seal it.
 type Login struct {
-	URL string // authorization request for the user's browser
+	URL string // authorization request, for the user's browser
 
 	data loginData
 }
@@ -28,7 +28,7 @@ type loginData struct {
 	URL         string    `json:"url"`
 	Endpoint    string    `json:"endpoint"`
 	Account     string    `json:"account,omitempty"`
-	Issuer      string    `json:"issuer"` // as in its metadata
+	Issuer      string    `json:"issuer"` // as spelled in its metadata
 	Resource    string    `json:"resource"`
 	RedirectURI string    `json:"redirect_uri"`
 	ClientID    string    `json:"client_id"`
@@ -36,7 +36,7 @@ type loginData struct {
 	Verifier    string    `json:"verifier"`
 	Scopes      []string  `json:"scopes,omitempty"`
 	Began       time.Time `json:"began"`
-	OfIssuer    bool      `json:"redirect_of_issuer,omitempty"` // the callback must match it
+	OfIssuer    bool      `json:"redirect_of_issuer,omitempty"` // the issuer has its own
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -61,7 +61,7 @@ func (l Login) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.LogValue
 func (l Login) LogValue() slog.Value { return slog.StringValue("login at " + l.data.Issuer) }
 
 // authorizationURL returns the authorization request (RFC 6749, section 4.1.1; RFC 7636, section
-// 4.3; RFC 8707, section 2). It keeps other parameters of the authorization endpoint.
+// 4.3; RFC 8707, section 2). Other parameters in the endpoint's URL stay.
 func (l *loginData) authorizationURL(m *serverMetadata, p *Provider) (string, error) {
 	u, err := url.Parse(m.Authorization)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3). Zero means none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3), zero if there is none.
 type challenge struct {
 	found    bool
 	code     string   // parameter error
@@ -30,7 +30,7 @@ var challengePart = func() *regexp.Regexp {
 
 var quotedPair = regexp.MustCompile(`(?s)\\(.)`) // RFC 9110, section 5.6.4
 
-// readChallenge returns the first Bearer challenge (RFC 9110, section 11.6.1), zero if malformed.
+// readChallenge returns the first Bearer challenge (RFC 9110, section 11.6.1); zero if malformed.
 func readChallenge(h http.Header) challenge {
 	text := strings.Join(h.Values("WWW-Authenticate"), ", ")
 	if len(text) > maxChallenge {
@@ -51,7 +51,7 @@ func readChallenge(h http.Header) challenge {
 			continue
 		case strings.EqualFold(scheme, "Bearer") && !bearer.found:
 			c = &bearer
-		default: // another scheme, or not the first: skip
+		default: // another scheme, or not the first Bearer challenge: skip it
 			c = &challenge{}
 		}
 		c.found = true

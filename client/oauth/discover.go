@@ -14,14 +14,14 @@ import (
 
 const (
 	metadataLifetime  = time.Hour                               // greatest age of cached metadata
-	maxIssuers        = 10                                      // read per MCP server
+	maxIssuers        = 10                                      // limit per MCP server
 	wellKnownResource = "/.well-known/oauth-protected-resource" // RFC 9728, section 3
 )
 
 // A discovery has the checked metadata of an endpoint and of its authorization server.
 type discovery struct {
 	resource string   // for which tokens are requested (RFC 8707)
-	issuer   string   // the chosen one, as its own metadata names it
+	issuer   string   // the chosen issuer, as its own metadata names it
 	scopes   []string // scopes_supported of the endpoint
 	server   *serverMetadata
 }
@@ -51,7 +51,7 @@ type serverMetadata struct {
 }
 
 // discover finds the authorization server of the endpoint (basic/authorization, "Authorization
-// Server Discovery"). A refused document ends the search.
+// Server Discovery"). If a document is refused, the search ends.
 func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) {
 	resource, err := s.discoverResource(ctx, c)
 	if errors.Is(err, errNoMetadata) && s.opts.Legacy {
@@ -75,7 +75,7 @@ func (s *Source) discover(ctx context.Context, c challenge) (*discovery, error) 
 var errNoMetadata = errors.New("the server has no metadata that names its authorization server; " +
 	"for servers of revision 2025-03-26 set Options.Legacy")
 
-// discoverResource gets the endpoint's metadata: at the challenge's URL, or else a well-known path.
+// discoverResource gets the endpoint's metadata: at the challenge's URL, else at a well-known path.
 func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMetadata, error) {
 	root, urls := s.endpointOrigin()+wellKnownResource, s.resourceMetadataURLs()
 	if c.metadata != "" {
@@ -85,7 +85,7 @@ func (s *Source) discoverResource(ctx context.Context, c challenge) (*resourceMe
 		}
 		return s.readResource(c.metadata, body, c.metadata == root)
 	}
-	for _, at := range urls { // any other failure ends the search: no weaker source is tried
+	for _, at := range urls { // any other failure ends the search: no weaker source follows
 		switch body, err := s.guard.fetchDocument(ctx, at); {
 		case authhttp.IsMissing(err):
 		case err != nil:
@@ -103,7 +103,7 @@ func (s *Source) endpointOrigin() string { return s.endpoint.Scheme + "://" + s.
 func (s *Source) resourceMetadataURLs() []string {
 	path := s.endpoint.EscapedPath()
 	if path == "/" {
-		path = "" // RFC 9728 removes the slash of an origin, and keeps that of a path
+		path = "" // RFC 9728 removes the slash of an origin, but keeps the slash of a path
 	}
 	if s.endpoint.RawQuery != "" {
 		path += "?" + s.endpoint.RawQuery
@@ -113,14 +113,14 @@ func (s *Source) resourceMetadataURLs() []string {
 }
 
 // readResource checks the endpoint's metadata (RFC 9728, section 3.3). Its resource must be the
-// endpoint, or, at the well-known path of the origin, the origin.
+// endpoint. At the origin's well-known path it may be the origin.
 func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMetadata, error) {
 	var m resourceMetadata
 	if err := jsonx.Unmarshal(body, &m); err != nil {
 		return nil, metadataError(at, errors.New("it is not the metadata of RFC 9728"))
 	}
 	// An origin is the same resource with and without its slash (RFC 9728, section 3.1; RFC 3986,
-	// section 6.2.3); URLs with a path are not.
+	// section 6.2.3); URLs with a path differ.
 	origin := s.endpointOrigin()
 	atRoot := isRoot && (m.Resource == origin || m.Resource == origin+"/")
 	if m.Resource != s.endpointText && !atRoot {
@@ -137,8 +137,8 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns the login's authorization server, else a registered one, else the first
-// named.
+// chooseIssuer returns the login's authorization server, else a registered one, else the first that
+// the metadata names.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	current, err := s.readStored(ctx, false)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string,
 	return m.Issuers[0], nil
 }
 
-// resolveAlias returns the issuer that the metadata must have for a name, see Provider.NamedAs.
+// resolveAlias returns the issuer that a name stands for; see Provider.NamedAs.
 func (s *Source) resolveAlias(issuer string) string {
 	for _, p := range s.opts.Providers {
 		if p.NamedAs != "" && p.NamedAs == issuer {
@@ -169,8 +169,8 @@ func (s *Source) resolveAlias(issuer string) string {
 	return issuer
 }
 
-// discoverServer returns metadata, cached for an hour. issuer is spelled as the MCP server names
-// it.
+// discoverServer returns an authorization server's metadata, cached for an hour. issuer is spelled
+// as the MCP server spells it.
 func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	s.mu.Lock()
 	known := s.servers[issuer]
@@ -201,7 +201,7 @@ func (s *Source) discoverServer(ctx context.Context, issuer string) (*serverMeta
 	return s.readServer(at, issuer, body)
 }
 
-// findServer is discoverServer for an issuer as spelled in the metadata.
+// findServer calls discoverServer for an issuer as spelled in its own metadata.
 func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata, error) {
 	if named := s.providerFor(issuer).NamedAs; named != "" {
 		return s.discoverServer(ctx, named)
@@ -219,7 +219,7 @@ func (s *Source) findServer(ctx context.Context, issuer string) (*serverMetadata
 var errNoServerMetadata = errors.New("the authorization server has no metadata; if its " +
 	"endpoints are known, set Provider.Endpoints")
 
-// readServer checks (RFC 8414, section 3.3) and caches metadata, which must be about issuer.
+// readServer checks and caches metadata (RFC 8414, section 3.3), which must be issuer's.
 func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, error) {
 	m := &serverMetadata{read: time.Now()}
 	if err := jsonx.Unmarshal(body, m); err != nil {
@@ -235,7 +235,7 @@ func (s *Source) readServer(at, issuer string, body []byte) (*serverMetadata, er
 func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMetadata, error) {
 	err := s.checkEndpoints(m)
 	switch {
-	case slices.Contains(m.Challenges, "S256"), s.opts.Machine != nil: // machines have no code
+	case slices.Contains(m.Challenges, "S256"), s.opts.Machine != nil: // machines use no code
 	case m.Challenges == nil && s.providerFor(m.Issuer).AssumeS256:
 	case m.Challenges == nil:
 		err = errors.New("the authorization server does not say that it supports PKCE with S256 " +
@@ -258,7 +258,7 @@ func (s *Source) acceptServer(at, issuer string, m *serverMetadata) (*serverMeta
 	return m, nil
 }
 
-// checkIss returns an error for an authorization server that Options.RequireIss refuses.
+// checkIss returns an error if Options.RequireIss refuses the authorization server.
 func (s *Source) checkIss(m *serverMetadata) error {
 	if !s.opts.RequireIss || m.SendsIssuer || s.registrationFor(m.Issuer) != nil ||
 		s.providerFor(m.Issuer).Issuer != "" {
@@ -288,8 +288,8 @@ func (s *Source) checkEndpoints(m *serverMetadata) error {
 	return nil
 }
 
-// discoverLegacy takes the endpoint's origin as its authorization server (revision 2025-03-26).
-// Without metadata its endpoints have the paths of that revision.
+// discoverLegacy takes the endpoint's origin as its authorization server (revision 2025-03-26). If
+// the origin has no metadata, its endpoints have that revision's paths.
 func (s *Source) discoverLegacy(ctx context.Context) (*discovery, error) {
 	origin := s.endpointOrigin()
 	server, err := s.discoverServer(ctx, origin)

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestRefusedMetadataOfTheFirstPlaceEndsTheSearch: metadata at the root is not requested.
+// If the first place's metadata is refused, the search ends: the root is not requested.
 func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	faults := documentFaults(oauthtest.ResourceMetadata, "resource")
 	delete(faults, "does not answer")
@@ -28,7 +28,7 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 			}
 		})
 	}
-	// Another place is tried only if there is no document.
+	// The second place is only tried if the first has no document.
 	for status, places := range map[int]int{302: 1, 400: 2, 404: 2, 429: 1, 500: 1} {
 		s, _ := scenario{fault: both(nowhere, replied(oauthtest.ResourceMetadata,
 			oauthtest.Answer{Status: status})), script: "search:metadata"}.play(t)
@@ -43,7 +43,7 @@ func nowhere(s *site) {
 	challenged(func(string) []string { return []string{`Bearer scope="read"`} })(s)
 }
 
-// TestServerThatNamesAnotherIssuerEachTime: the cache does not grow.
+// If the server names another issuer each time, the cache does not grow.
 func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	source, err := oauth.New("https://mcp.example/mcp", nil)
 	noError.check(t, err)
@@ -60,7 +60,7 @@ func TestServerThatNamesAnotherIssuerEachTime(t *testing.T) {
 	}
 }
 
-// TestMetadataAtTheRoot: an origin is one resource with and without its slash.
+// An origin is the same resource with and without its slash.
 func TestMetadataAtTheRoot(t *testing.T) {
 	for suffix, valid := range map[string]bool{"": true, "/": true, "//": false, "/m": false,
 		"/mcp": true, "/mcp/": false, "?": false, "/?": false, "#": false} {
@@ -81,7 +81,7 @@ func TestMetadataAtTheRoot(t *testing.T) {
 	}
 }
 
-// TestLegacyServer: without metadata, at the endpoints of revision 2025-03-26.
+// A legacy server without metadata has the endpoints of revision 2025-03-26.
 func TestLegacyServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -10,18 +10,18 @@
 //	}
 //	transport, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
 //
-// The server refuses the first request, which has no token, with a challenge that has the URL of
-// its metadata. A [Source] finds the authorization server there and opens the browser for a login;
-// then the request is sent again. Later the token is refreshed before it expires, and a tool that
-// needs more scopes leads to another login.
+// The server refuses the first request, which has no token, and names the URL of its metadata. A
+// [Source] finds the authorization server there and opens the browser for a login; then the request
+// is sent again. Later the token is refreshed before it expires, and a tool that needs more scopes
+// leads to another login.
 //
 // # Checks
 //
-// The server's metadata must be about this endpoint, and the authorization server's about the
-// issuer that was named, byte for byte. PKCE with S256 (RFC 7636) is always used, and the
-// authorization server must support it. The authorization response must have the state of the
-// login, and the issuer if the authorization server sends one (RFC 9207); see Options.RequireIss.
-// After a refused document no other place is tried. A [Provider] allows deviations of one issuer.
+// The server's metadata must be about this endpoint, and the authorization server's must name the
+// expected issuer, byte for byte. PKCE with S256 (RFC 7636) is always used, and the authorization
+// server must support it. The authorization response must have the state of the login, and the
+// issuer if the authorization server sends one (RFC 9207); see Options.RequireIss. A refused
+// document ends the search. A [Provider] allows deviations of one issuer.
 //
 // Tokens are requested for this endpoint alone (RFC 8707), and sent to it alone. The secrets of
 // pre-registered clients are sent to the issuer of their [Registration] alone.
@@ -30,9 +30,9 @@
 //
 // However many calls wait, one login, refresh or registration is in flight at a time, also among
 // processes that share the files of a [NewFileStore]. It is cancelled when the last waiting call
-// ends. A denied login is not requested again for five minutes, one that failed otherwise for one
-// minute; after three failures no other login begins. An operation leads to at most two logins for
-// more scopes. A server's refusal of a just issued token does not lead to another login.
+// ends. A denied login is not requested again for five minutes, a login that failed otherwise for
+// one minute; after three failures no other login begins. An operation leads to at most two logins
+// for more scopes. A server's refusal of a just issued token does not lead to another login.
 //
 // # Programs without a user
 //
@@ -49,7 +49,7 @@
 // # Errors
 //
 // A program can recover from four errors: [*LoginRequiredError] (see below),
-// [*InsufficientScopeError] (the user lacks a permission), [*TokenError] (with Retryable, try again
+// [*InsufficientScopeError] (the user lacks a permission), [*TokenError] (if Retryable, try again
 // later), and [ErrDenied]. Other login failures are an [*Error]: its text is for people, and its
 // Kind names the party that has to change something. Errors of hooks and contexts are returned
 // unchanged.
@@ -57,11 +57,11 @@
 // # Addresses
 //
 // An MCP server names its authorization server, and so the addresses to which the client sends
-// requests. Without Options.HTTPClient, public addresses are reached by https; private addresses
-// only for endpoints on a private network or on this machine; this machine only for endpoints on
-// it, also by http; and link-local addresses, with the metadata services of clouds, never.
-// Addresses are checked when they are dialled. An HTTP proxy of the environment resolves host names
-// itself, so it must refuse forbidden addresses.
+// requests. Without Options.HTTPClient, public addresses are reached by https. Private addresses
+// are reached only for endpoints on a private network or on this machine, and this machine only for
+// endpoints on it, also by http. Link-local addresses, which include clouds' metadata services, are
+// never reached. Addresses are checked when they are dialled. An HTTP proxy of the environment
+// resolves host names itself, so it must refuse forbidden addresses.
 //
 // # Hosts without a local user
 //
@@ -73,5 +73,5 @@
 //
 // The methods of a [Source] may be called concurrently. A call returns when its context ends. A
 // request that redeems a code or uses a refresh token, which are single-use, is not cancelled with
-// it: it ends within 30 seconds.
+// the context, but ends within 30 seconds.
 package oauth

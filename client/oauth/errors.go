@@ -11,21 +11,21 @@ import (
 // A LoginRequiredError reports a call that needs a login without an [Interaction]. See
 // [Source.Begin].
 type LoginRequiredError struct {
-	Scopes []string // of the server's challenge, if any
+	Scopes []string // scopes of the server's challenge, if any
 
 	challenge challenge
 }
 
-// Error returns a text for the log of the host.
+// Error returns a text for the host's log.
 func (e *LoginRequiredError) Error() string {
 	return "oauth: login required; Options.Interaction is nil, see Source.Begin"
 }
 
-// An InsufficientScopeError reports a request that lacks scopes where another login would not help:
-// the server refused the request after a login for them, or names none, or the operation has led to
-// two such logins, or the user denied one; then the error is also [ErrDenied].
+// An InsufficientScopeError reports a request that lacks scopes which another login would not add:
+// the server refused it after a login for them, or names no scopes, or the operation has led to two
+// such logins, or the user denied one (then the error is also [ErrDenied]).
 type InsufficientScopeError struct {
-	// Needed are the scopes of the challenge, Granted those of the token.
+	// Needed are the challenge's scopes, Granted the token's.
 	Needed, Granted []string
 }
 
@@ -44,10 +44,10 @@ func (e *InsufficientScopeError) Error() string {
 // A TokenError reports a token request that failed or was refused.
 type TokenError struct {
 	Issuer     string        // of the authorization server
-	Code       string        // error code, if RFC 6749 or RFC 8707 defines it
+	Code       string        // error code, if defined by RFC 6749 or RFC 8707
 	Retryable  bool          // a later request may succeed; the login is kept
 	RetryAfter time.Duration // pause before the next request, at most a day; 0 if not sent
-	Err        error         // cause; server text is quoted and cut after 200 bytes
+	Err        error         // cause; server text is quoted and cut to 200 bytes
 
 	unreadable bool // the server sent neither tokens nor an error
 }
@@ -75,11 +75,11 @@ type ErrorKind string
 
 const (
 	// ErrMetadata: metadata of an MCP or authorization server is refused or unreadable. No login
-	// began.
+	// has begun.
 	ErrMetadata ErrorKind = "no usable metadata"
 	// ErrUntrusted: metadata is about another resource (RFC 9728, section 3.3) or issuer (RFC 8414,
 	// section 3.3), or the server names an address that must not be reached (see "Addresses").
-	// Another error of this package wraps it.
+	// Another Error wraps it.
 	ErrUntrusted ErrorKind = "the server is not to be trusted"
 	// ErrRegistration: this client has no client id at the authorization server.
 	ErrRegistration ErrorKind = "no client id"
@@ -100,8 +100,8 @@ func (k ErrorKind) Error() string { return "oauth: " + string(k) }
 // An Error is a failure to be shown or logged. Programs can recover from the other error types.
 type Error struct {
 	Kind ErrorKind
-	URL  string // of the document, or issuer (ErrRegistration, no document found); else empty
-	Err  error  // cause, may be nil; server text is quoted and cut after 200 bytes
+	URL  string // of the document; issuer if not registered or without document; else empty
+	Err  error  // cause, may be nil; server text is quoted and cut to 200 bytes
 }
 
 // Error names the class, the URL and the cause.
@@ -122,7 +122,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether target is the Kind of the error.
 func (e *Error) Is(target error) bool { return target == e.Kind }
 
-// An untrustedError is the cause of an Error, and of the class ErrUntrusted.
+// An untrustedError is the cause of an Error. Its class is ErrUntrusted.
 type untrustedError string
 
 func (e untrustedError) Error() string { return string(e) }
@@ -135,7 +135,7 @@ func callbackError(cause string) error { return &Error{Kind: ErrCallback, Err: e
 
 func storeError(cause error) error { return &Error{Kind: ErrStore, Err: cause} }
 
-// knownErrorCode returns a standard code, or "": other codes are untrusted text.
+// knownErrorCode returns a standard code, and "" for others, which are untrusted text.
 func knownErrorCode(code string) string {
 	switch code {
 	case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client",
@@ -148,7 +148,7 @@ func knownErrorCode(code string) string {
 	return ""
 }
 
-const maxQuoted = 200 // bytes of an untrusted text that are shown
+const maxQuoted = 200 // limit in bytes for quoted untrusted text
 
 func quoteUntrusted(text string) string {
 	if len(text) > maxQuoted {

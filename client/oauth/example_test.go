@@ -37,7 +37,7 @@ func (s *stage) close() {
 	}
 }
 
-// openNotes starts a server (add needs notes:write), an authorization server, and a browser.
+// openNotes starts a server (its tool add needs notes:write), its authorization server, a browser.
 func openNotes() (*stage, *site) {
 	srv, err := server.New(nil)
 	if err != nil {
@@ -83,12 +83,12 @@ func callTool(ctx context.Context, endpoint string, login *oauth.Source, tool st
 	return nil
 }
 
-// The first call logs the user in, and a tool that needs another scope does so once more.
+// The first call logs the user in. A tool that needs another scope leads to another login.
 func Example() {
 	stage, notes := openNotes()
 	defer stage.close()
 	login, err := oauth.New(notes.resource.URL, &oauth.Options{
-		// Without Browse the browser of the machine opens.
+		// If Browse is nil, the machine's browser opens.
 		Interaction: &oauth.Loopback{Browse: notes.browser.Open, Prompt: io.Discard},
 		Client:      oauth.ClientInfo{Name: "Notes"},
 		Observe: func(e oauth.LoginEvent) {
@@ -120,7 +120,7 @@ func ExampleSource_Begin() {
 	ctx := context.Background()
 	opts := &oauth.Options{
 		RedirectURI: "https://app.example/callback",
-		Account:     "alice", // tokens of each user are kept apart
+		Account:     "alice", // each user's tokens are kept apart
 		Store:       oauth.NewMemoryStore(),
 	}
 	login, err := oauth.New(notes.resource.URL, opts)
@@ -135,11 +135,11 @@ func ExampleSource_Begin() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	saved, err := json.Marshal(begun) // has secrets: seal it, for example in a cookie
+	saved, err := json.Marshal(begun) // it has secrets: seal it, for example in a cookie
 	if err != nil {
 		log.Fatal(err)
 	}
-	callback, err := notes.browser.Visit(ctx, begun.URL) // the application's callback URL
+	callback, err := notes.browser.Visit(ctx, begun.URL) // the application's callback
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// TokenEnds returns when the token of requests expires, or zero.
+// TokenEnds returns when the token that requests carry expires, or zero.
 func (s *Source) TokenEnds() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens.record.Expiry
 }
 
-// AwaitRenewal waits until renew, or that of another caller, has replaced the token sent.
+// AwaitRenewal waits until the token that was sent is replaced, by renew or by another caller.
 func (s *Source) AwaitRenewal(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) (again bool, err error) {
 	return s.awaitRenewal(ctx, sent, limit, renew)
 }
 
-// Waiters returns how many callers wait for another token.
+// Waiters returns how many callers wait for a new token.
 func (s *Source) Waiters() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Source) AgeFailures(by time.Duration) {
 	}
 }
 
-// AgeRefusals ages the memory of refused tokens and of logins for scopes.
+// AgeRefusals makes refused tokens, and logins for more scopes, look older.
 func (s *Source) AgeRefusals(by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

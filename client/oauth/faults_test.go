@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// noLogin are the counts of a site where only metadata was requested.
+// noLogin has the request counts of a site where only metadata was requested.
 const noLogin = " authorize=0 register=0 token=0 other=0 opened=0"
 
 func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
@@ -50,11 +50,11 @@ func TestMetadataThatIsRefusedLeadsToNoLogin(t *testing.T) {
 	all := map[string]scenario{}
 	for name, f := range faults {
 		outcome, places, says := "metadata", 1, ""
-		switch name { // answers of servers that do not know the first place
+		switch name { // the answer of a server that does not know the first place
 		case "redirects", "a page", "is not an object":
 			places = 2
 		case "status 503":
-			places, says = 2, "oauth-authorization-server\": status 503" // of the first
+			places, says = 2, "oauth-authorization-server\": status 503" // of the first place
 		}
 		if strings.HasPrefix(name, "issuer") {
 			outcome = "issuer"
@@ -110,7 +110,7 @@ func playAndMend(t *testing.T, all map[string]scenario) {
 	}
 }
 
-// foreignResources are edits of metadata that is about another resource.
+// foreignResources returns edits that make the metadata be about another resource.
 func foreignResources() map[string]edit {
 	const resource = "resource"
 	return map[string]edit{
@@ -125,7 +125,7 @@ func foreignResources() map[string]edit {
 	}
 }
 
-// TestCallbackThatIsNotTheAnswer: it is refused, and its code is never sent.
+// A callback that is not the login's answer is refused, and its code is never sent.
 func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 	foreign := oauthtest.Set("iss", foreignIssuer)
 	for name, edits := range map[string][]edit{
@@ -156,7 +156,7 @@ func TestCallbackThatIsNotTheAnswer(t *testing.T) {
 	}
 }
 
-// TestTokenAnswerThatIsRefused: a code is sent once, and nothing of the answer is kept or sent.
+// If a token response is refused, the code is sent once, and nothing of the response is used.
 func TestTokenAnswerThatIsRefused(t *testing.T) {
 	const access = "access_token"
 	faults := documentFaults(oauthtest.Token, access)
@@ -246,7 +246,7 @@ func TestRegistrationThatFailsSendsNobodyToAPage(t *testing.T) {
 	}
 }
 
-// TestRefreshThatFails: only a well-formed error leads to a login.
+// If a refresh fails, only a well-formed error leads to a login.
 func TestRefreshThatFails(t *testing.T) {
 	const refresh = oauthtest.Refresh
 	const again, kept = "search authorize=2", "search:retryable behave age=1m search authorize=1"
@@ -286,7 +286,7 @@ func TestRefreshThatFails(t *testing.T) {
 var tooManyFor17 = oauthtest.Answer{Status: http.StatusTooManyRequests,
 	Header: http.Header{"Retry-After": {"17"}}}
 
-// TestLoginsThatAreRefused: by a server or by the user.
+// The server or the user refuses a login.
 func TestLoginsThatAreRefused(t *testing.T) {
 	forbidden := refusing(http.StatusForbidden)
 	play(t, map[string]scenario{
@@ -329,7 +329,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestForbiddenWithoutACode: the error reports the missing code, and no login begins.
+// A 403 without an error code leads to no login: the error reports the missing code.
 func TestForbiddenWithoutACode(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`error="insufficient_scope", `, "")(s)
@@ -341,7 +341,7 @@ func TestForbiddenWithoutACode(t *testing.T) {
 	}
 }
 
-// TestChallengesThatSayNothing: the metadata is found without them, and a 403 leads to no login.
+// If challenges say nothing, the metadata is still found, and a 403 leads to no login.
 func TestChallengesThatSayNothing(t *testing.T) {
 	for name, f := range map[string]fault{
 		"none":                         challenged(func(string) []string { return nil }),
@@ -366,7 +366,7 @@ func spoilChallenge(end string) edit {
 	}
 }
 
-// TestRefusalsSayWhy: the error quotes the refusal of a new token, cut.
+// If a new token is refused, the error quotes the start of the refusal.
 func TestRefusalsSayWhy(t *testing.T) {
 	for description, want := range map[string]string{
 		`audience: the token must be for x`: `, and says "audience: the token must be for x": log`,
@@ -401,7 +401,7 @@ func (panickingPerson) Open(context.Context, string, string) (oauth.Receiver, er
 	panic("a bug of the host")
 }
 
-// TestHostThatPanics gets an error with the stack, and can make other calls.
+// A host whose hook panics gets an error with the stack, and can make other calls.
 func TestHostThatPanics(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source(func(o *oauth.Options) { o.Interaction = panickingPerson{} })
@@ -413,7 +413,7 @@ func TestHostThatPanics(t *testing.T) {
 	}
 }
 
-// TestServerThatMovesToAnotherAuthorizationServer: nothing of the first is sent to the second.
+// If the server moves to another authorization server, that one gets nothing of the first one's.
 func TestServerThatMovesToAnotherAuthorizationServer(t *testing.T) {
 	s, source := newLogin(t)
 	old := append(s.as.Secrets(), s.as.Requests(oauthtest.Authorize)[0].Form.Get("client_id"))
@@ -453,7 +453,7 @@ func failedPages() map[string]scenario {
 	}
 }
 
-// TestOnePageAMinute: after any login failure.
+// After any login failure only one page opens per minute.
 func TestOnePageAMinute(t *testing.T) {
 	all := failedPages()
 	for name, c := range maps.Clone(all) {
@@ -464,7 +464,7 @@ func TestOnePageAMinute(t *testing.T) {
 	play(t, all)
 }
 
-// TestEndsAreObserved: each end of a login and of a refresh is an event with its error.
+// Each end of a login and of a refresh is an event with its error.
 func TestEndsAreObserved(t *testing.T) {
 	s := newSite(t, nil)
 	var events []string
@@ -504,7 +504,7 @@ func TestEndsAreObserved(t *testing.T) {
 	}
 }
 
-// TestLoginThatIsGivenUp: later calls open no page, and get no context error.
+// If a login is given up, later calls open no page, and get no context error.
 func TestLoginThatIsGivenUp(t *testing.T) {
 	s := newSite(t, nil)
 	pages := 0
@@ -526,11 +526,11 @@ func TestLoginThatIsGivenUp(t *testing.T) {
 	wantEqual(t, "pages", pages, 1)
 }
 
-// TestPauseIsForOneLogin: another issuer, new scopes and a login after Logout do not wait.
+// The pause does not delay a login at another issuer, for new scopes, or after Logout.
 func TestPauseIsForOneLogin(t *testing.T) {
 	s, source := newLogin(t)
 	replied(oauthtest.Token, refusal(http.StatusBadRequest, "invalid_grant"))(s)
-	s.run(source, "write:token behave write:paused revoke search") // for read: other scopes
+	s.run(source, "write:token behave write:paused revoke search") // for scope read
 
 	other := oauthtest.NewServer(t, nil)
 	s.resource.SetServers(other)
@@ -541,7 +541,7 @@ func TestPauseIsForOneLogin(t *testing.T) {
 	s.run(source, "search:token logout behave search")
 }
 
-// TestRefreshThatCannotBeReadForEver: it leads to a login, unless the endpoint is down.
+// If refreshes stay unreadable, a login follows, unless the endpoint is down.
 func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 	all := map[string]scenario{}
 	for name, c := range map[string]struct {
@@ -561,7 +561,7 @@ func TestRefreshThatCannotBeReadForEver(t *testing.T) {
 	play(t, all)
 }
 
-// TestIssuerThatIsGone: the server has moved to another issuer while the token expired.
+// The server has moved to another issuer, and the old one's token has expired.
 func TestIssuerThatIsGone(t *testing.T) {
 	for outcome, f := range map[string]fault{
 		"retryable": replied(oauthtest.Refresh, unavailable),
@@ -572,7 +572,7 @@ func TestIssuerThatIsGone(t *testing.T) {
 		other := oauthtest.NewServer(t, nil)
 		s.resource.SetServers(other)
 		f(s)
-		source := s.source(storedIn(expiring(store))) // has not read the metadata
+		source := s.source(storedIn(expiring(store))) // this source has not read the metadata
 		s.run(source, "search:"+outcome+"*2 search")
 		if n := other.Count(oauthtest.Token); n != 1 {
 			t.Errorf("%s: %d logins at the other issuer, want 1", outcome, n)

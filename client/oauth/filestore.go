@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	lockPause      = 20 * time.Millisecond // between attempts to acquire a lock
+	lockPause      = 20 * time.Millisecond // between two attempts to acquire a lock
 	maxRecordBytes = 1 << 20
 )
 
 type fileStore struct {
 	folder string
 	ring   *seal.Keyring
-	names  []byte // key for the names of files
+	names  []byte // the key that hashes the names of files
 }
 
 // NewFileStore returns a store that keeps each record in a sealed file of a folder, which it
 // creates for its owner alone. Processes with the same folder and key share the store. key must be
-// random and kept elsewhere, for example in the OS keyring (see README.md). A file that is damaged
-// or sealed with another key is an error until it is removed: the login is not replaced.
-// NewFileStore fails if the folder cannot be used, or if key is zero.
+// random and kept elsewhere, for example in the OS keyring (see README.md). A damaged file, or one
+// sealed with another key, is an error until it is removed: no login replaces it. NewFileStore
+// fails if the folder cannot be used, or if key is zero.
 func NewFileStore(folder string, key [32]byte) (TokenStore, error) {
 	if key == [32]byte{} {
 		return nil, errors.New("oauth: the key of the store is zero; it must be random")
@@ -94,7 +94,7 @@ func (s *fileStore) Load(_ context.Context, k Key) ([]byte, error) {
 func (s *fileStore) Save(_ context.Context, k Key, record []byte) error {
 	path := s.recordPath(k)
 	token := s.ring.Seal(fmt.Appendf(nil, "%s\x00%s", filepath.Base(path), record))
-	f, err := os.CreateTemp(s.folder, "new-*") // readable for its owner alone
+	f, err := os.CreateTemp(s.folder, "new-*") // readable for its owner only
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *fileStore) Delete(_ context.Context, k Key) error {
 	return nil
 }
 
-// Lock acquires an advisory file lock, released when the process dies. The file stays.
+// Lock acquires an advisory file lock, released when the process dies. The lock's file stays.
 func (s *fileStore) Lock(ctx context.Context, k Key) (unlock func(), err error) {
 	lock := flock.New(s.recordPath(k)+".lock", flock.SetPermissions(0o600))
 	ok, err := lock.TryLockContext(ctx, lockPause)

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/client/oauth"
 )
 
-// openLogins keeps logins in a folder, whose key is in the OS keyring.
+// openLogins returns a store in a folder, whose key is in the OS keyring.
 func openLogins(folder string) (oauth.TokenStore, error) {
 	text, err := keyring.Get("Notes", "logins")
 	if errors.Is(err, keyring.ErrNotFound) {
@@ -31,7 +31,7 @@ var keyring memoryKeyring
 
 type memoryKeyring struct {
 	ErrNotFound error
-	entries     map[[2]string]string // by service and user; nil: it keeps nothing
+	entries     map[[2]string]string // by service and user; nil: the keyring keeps nothing
 }
 
 func (k *memoryKeyring) Get(service, user string) (string, error) {
@@ -48,11 +48,11 @@ func (k *memoryKeyring) Set(service, user, text string) error {
 	return nil
 }
 
-// TestKeyInTheKeyring: a login is never sealed with a key that the keyring lacks.
+// A login is never sealed with a key that is not in the keyring.
 func TestKeyInTheKeyring(t *testing.T) {
 	s, folder := newSite(t, nil), t.TempDir()
 	keyring = memoryKeyring{errors.New("not found"), map[[2]string]string{}}
-	for range 2 { // the program starts again
+	for range 2 { // the second round is a restarted program
 		store, err := openLogins(folder)
 		noError.check(t, err)
 		s.run(s.source(storedIn(store)), "search authorize=1")

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	loginTimeout  = 5 * time.Minute  // of a login for which a call waits
-	loginLifetime = 15 * time.Minute // of a login that can be finished
+	loginTimeout  = 5 * time.Minute  // for a login that a call waits for
+	loginLifetime = 15 * time.Minute // for a login that can be finished
 )
 
 type loginRequest struct {
-	challenge challenge // that led to the login; zero: none
-	operation string    // that needs more scopes; empty: not a step-up
+	challenge challenge // the challenge that led to the login, if any
+	operation string    // the operation that needs more scopes; empty: not a step-up
 }
 
 func (s *Source) logIn(ctx context.Context, request loginRequest) error {
@@ -32,7 +32,7 @@ func (s *Source) logIn(ctx context.Context, request loginRequest) error {
 }
 
 // logInAt runs a login by Options.Interaction, or requests a token by Options.Machine. It fails at
-// once without either, after maxStepUps logins of the operation, and with a cached failure.
+// once if both are nil, after maxStepUps logins of the operation, and with a cached failure.
 func (s *Source) logInAt(ctx context.Context, d *discovery, request loginRequest) error {
 	if s.opts.Interaction == nil && s.opts.Machine == nil {
 		return &LoginRequiredError{request.challenge.scopes, request.challenge}
@@ -72,8 +72,8 @@ func (s *Source) rememberFailure(key string, err error) {
 	s.failures[key] = f
 }
 
-// recentFailure returns a login's cached failure, or nil. After maxFailedLogins it returns one for
-// every login: a server may name other issuers or scopes for each request.
+// recentFailure returns a login's cached failure, or nil. After maxFailedLogins it returns a
+// failure for every login, because a server may name other issuers or scopes for each request.
 func (s *Source) recentFailure(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Source) recentFailure(key string) error {
 	return nil
 }
 
-// cachedError must not return a context error: the caller's context has not ended.
+// cachedError never returns a context error, because the caller's context has not ended.
 func (f *failure) cachedError(reason string) error {
 	err := f.err
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -141,9 +141,9 @@ func (s *Source) runLogin(ctx context.Context, d *discovery, request loginReques
 
 // Begin begins a login without an [Interaction], for hosts whose user has a browser elsewhere. The
 // host sends the browser to Login.URL, and passes the callback URL to [Source.Finish] within 15
-// minutes. cause is the error of the call that needs the login; nil means the previous scopes.
-// [Options].RedirectURI must be set. The client may be registered. Overlapping calls begin separate
-// logins.
+// minutes. cause is the error of the call that needs the login; nil requests the previous scopes.
+// [Options].RedirectURI must be set. Begin may register the client. Overlapping calls begin
+// separate logins.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -160,7 +160,7 @@ func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	return s.prepareLogin(ctx, d, request, s.opts.redirectURI(d.issuer))
 }
 
-// prepareLogin makes a login with scopes, state and code verifier, after a registration if needed.
+// prepareLogin makes a login with scopes, state and code verifier. It may register the client.
 func (s *Source) prepareLogin(ctx context.Context, d *discovery, request loginRequest,
 	redirectURI string) (*Login, error) {
 	client, err := s.findOrRegisterClient(ctx, d.server, redirectURI)
@@ -239,8 +239,8 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	return s.completeLogin(ctx, l, callback)
 }
 
-// completeLogin is Finish with the login's lock held. The single-use code is not cancelled with
-// ctx.
+// completeLogin does the work of Finish under the login's lock. ctx does not cancel the use of a
+// code.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:

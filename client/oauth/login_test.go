@@ -68,10 +68,10 @@ func TestConfigurationMistakes(t *testing.T) {
 	noError.check(t, err)
 }
 
-// TestClients: which client id and secret an authorization server gets.
+// TestClients checks which client id and secret an authorization server gets.
 func TestClients(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
-		// A pre-registered client comes before the client's document, and before a registration.
+		// A pre-registered client precedes the client's document and a registration.
 		scenario{opts: func(s *site, o *oauth.Options) {
 			s.as.AddClient(oauthtest.Client{ID: "me & you", Secret: "h+u/s h", Method: method,
 				RedirectURIs: []string{"http://127.0.0.1/callback"}})
@@ -100,7 +100,7 @@ func TestClients(t *testing.T) {
 	})
 }
 
-// TestEveryRequestNamesTheResource: and no URL of the server has a query.
+// Every request names the resource, and no URL of the server has a query.
 func TestEveryRequestNamesTheResource(t *testing.T) {
 	s, source := newLogin(t)
 	s.run(source, "expire search")
@@ -137,7 +137,7 @@ func TestTokenGoesToItsEndpointAlone(t *testing.T) {
 	}
 }
 
-// TestStrayRequestsDoNotEndTheWait: they get 400, and the login goes on.
+// Stray requests get 400 and do not end the wait.
 func TestStrayRequestsDoNotEndTheWait(t *testing.T) {
 	for _, host := range []string{"", "localhost"} {
 		s := newSite(t, nil)
@@ -203,7 +203,7 @@ func sendStrayRequests(t *testing.T, b *oauthtest.Browser, callback *url.URL) {
 	}
 }
 
-// TestPortsThatAreBusy: a busy port means another registration; without a free one the login fails.
+// If a port is busy, the client is registered again. Without a free port the login fails.
 func TestPortsThatAreBusy(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	source := s.source()
@@ -252,12 +252,12 @@ func receive(ctx context.Context, t *testing.T, page string, refuse error,
 	return err
 }
 
-// TestNobodyComesBack: the wait ends after five minutes, and says why a callback was refused.
+// If the browser never comes back, the wait ends after five minutes. The error explains refusals.
 func TestNobodyComesBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	refused := &oauth.Error{Kind: oauth.ErrCallback, Err: errors.New("of another issuer")}
 	err := receive(ctx, t, anIssuer, refused, func(ctx context.Context, redirectURI string) error {
-		defer cancel() // nothing else will come
+		defer cancel() // no other callback will come
 		end, ok := ctx.Deadline()
 		if left := time.Until(end); !ok || left > 5*time.Minute || left < 4*time.Minute {
 			t.Errorf("the wait ends in %v", left)
@@ -286,7 +286,7 @@ func TestPagesThatAreNotOpened(t *testing.T) {
 	}
 }
 
-// TestPersonPastesTheURL: the browser is on another machine and cannot come back.
+// The user pastes the URL: the browser is on another machine and cannot come back.
 func TestPersonPastesTheURL(t *testing.T) {
 	s := newSite(t, nil)
 	paste, typed := io.Pipe()
@@ -308,7 +308,7 @@ func TestPersonPastesTheURL(t *testing.T) {
 	s.wantNoSecrets(shown.String())
 }
 
-// TestLoginThatAnotherProcessFinishes: by Begin, JSON and Finish.
+// Another process finishes the login, by Begin, JSON and Finish.
 func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	s, store := newSite(t, nil), oauth.NewMemoryStore()
 	of := func(account string) *oauth.Source {
@@ -332,17 +332,17 @@ func TestLoginThatAnotherProcessFinishes(t *testing.T) {
 	s.run(nil, "token=0")
 	noError.check(t, second.Finish(t.Context(), &found, callback))
 	s.run(second, "search")
-	s.run(first, "search") // it finds the login in the store
+	s.run(first, "search") // this source finds the login in the store
 	if bob.Finish(t.Context(), &found, callback) == nil {
 		t.Error("the login of one person was finished for another")
 	}
 	s.run(bob, "search:required")
 	_, err = bob.Begin(t.Context(), nil)
 	noError.check(t, err)
-	s.run(nil, "register=1") // it is the program's
+	s.run(nil, "register=1") // the registration is the program's, not Ada's
 }
 
-// TestBeginRequestsTheScopesOfTheStoredLogin: also before the first request of a Source.
+// Begin requests the stored login's scopes, even before the first request of a Source.
 func TestBeginRequestsTheScopesOfTheStoredLogin(t *testing.T) {
 	store := oauth.NewMemoryStore()
 	s, source := newLogin(t, storedIn(store))
@@ -369,14 +369,14 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	check(t, err)
 	login, callback := s.begin(source, nil)
 	noError.check(t, source.Finish(t.Context(), login, callback))
-	again := source.Finish(t.Context(), login, callback) // the code was used
+	again := source.Finish(t.Context(), login, callback) // the code is already used
 	tokenError.check(t, again)
 	files := newFileStore(t, t.TempDir(), 1)
 	opts.Observe = nil // JSON has no functions
 	asJSON, err := json.Marshal(opts.Registrations)
 	check(t, err)
 	withoutURL := *login
-	withoutURL.URL = "" // it has the state, which the browser shows
+	withoutURL.URL = "" // the URL has the state, which the browser shows anyway
 	key := opts.Registrations[0]
 	key.PrivateKey, key.ClientSecret = newKeys(t)["ES256"], ""
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
@@ -393,7 +393,7 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	s.wantNoSecrets(string(asJSON))
 }
 
-// TestMetadataDocumentOfTheClient: see also ExampleOptions_ServeMetadata.
+// ExampleOptions_ServeMetadata shows the document.
 func TestMetadataDocumentOfTheClient(t *testing.T) {
 	opts := &oauth.Options{Client: oauth.ClientInfo{MetadataURL: "https://app.example/c.json"}}
 	for method, want := range map[string]int{http.MethodGet: 200, http.MethodPost: 405} {
@@ -429,7 +429,7 @@ func TestCodeOfThePage(t *testing.T) {
 	noError.check(t, err)
 }
 
-// TestRedirectURIOfEachIssuer: Finish accepts no other issuer's callback, at any authority.
+// With a redirect URI per issuer, Finish refuses another issuer's callback, at any authority.
 func TestRedirectURIOfEachIssuer(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source(nobody, func(o *oauth.Options) {
@@ -453,7 +453,7 @@ func TestRedirectURIOfEachIssuer(t *testing.T) {
 	wantEqual(t, "the callback is for", callback.Query().Get("issuer"), s.as.URL)
 }
 
-// TestPathOfEachIssuer: pre-registered clients keep their redirect URI.
+// Each issuer has its path, but pre-registered clients keep their redirect URI.
 func TestPathOfEachIssuer(t *testing.T) {
 	s, _ := newLogin(t)
 	s.run(s.source(s.register), "search")
@@ -465,7 +465,7 @@ func TestPathOfEachIssuer(t *testing.T) {
 	}
 }
 
-// TestQueryOfTheAuthorizationEndpointStays, except parameters with our names.
+// The authorization endpoint's query stays, except for parameters with our names.
 func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
 	s, _ := scenario{fault: edited(oauthtest.Metadata,
 		suffix("authorization_endpoint", "?tenant=1&scope=mine")), script: "search"}.play(t)
@@ -476,7 +476,7 @@ func TestQueryOfTheAuthorizationEndpointStays(t *testing.T) {
 	}
 }
 
-// noIss makes an honest server older than RFC 9207, without iss.
+// noIss makes an honest server behave as before RFC 9207: it sends no iss.
 func noIss(as *oauthtest.Server) {
 	as.Edit(oauthtest.Metadata, oauthtest.Remove(sendsIssuer))
 	as.Edit(oauthtest.Authorize, oauthtest.Remove("iss"))
@@ -503,7 +503,7 @@ func newMixUp(t *testing.T, change func(s *site, o *oauth.Options)) (s *site, so
 	return s, source, attacker
 }
 
-// TestMixUpWithOurClientID: the attacker hands out the honest server's client id.
+// In this mix-up the attacker hands out the honest server's client id.
 func TestMixUpWithOurClientID(t *testing.T) {
 	s, source, attacker := newMixUp(t, nil)
 	attacker.Edit(oauthtest.Register, oauthtest.Set("client_id",
@@ -514,7 +514,7 @@ func TestMixUpWithOurClientID(t *testing.T) {
 	}
 }
 
-// TestMixUpWithOurRedirectURI: it is registered at the honest server. Only iss protects.
+// In this mix-up our redirect URI is registered at the honest server. Only iss protects.
 func TestMixUpWithOurRedirectURI(t *testing.T) {
 	for _, c := range []struct {
 		change  func(s *site, o *oauth.Options)
@@ -523,10 +523,10 @@ func TestMixUpWithOurRedirectURI(t *testing.T) {
 		stolen  int
 		says    string
 	}{
-		{outcome: "search:any", stolen: 1}, // or the attack does not work any more: mend this test
+		{outcome: "search:any", stolen: 1}, // else the attack no longer works: mend this test
 		{change: func(s *site, o *oauth.Options) {
 			o.RequireIss = true
-			o.Providers = []oauth.Provider{{Issuer: s.as.URL}} // the host trusts it without iss
+			o.Providers = []oauth.Provider{{Issuer: s.as.URL}} // the host accepts it without iss
 		}, outcome: "search:metadata", says: "RequireIss"},
 		{sends: true, outcome: "search:callback"},
 	} {
@@ -546,7 +546,7 @@ func TestMixUpWithOurRedirectURI(t *testing.T) {
 	}
 }
 
-// TestRequireIss: an issuer that sends iss needs no entry, one of revision 2025-03-26 does.
+// With RequireIss an issuer that sends iss needs no entry, but one of revision 2025-03-26 does.
 func TestRequireIss(t *testing.T) {
 	required := func(_ *site, o *oauth.Options) { o.RequireIss, o.Legacy = true, true }
 	play(t, map[string]scenario{

@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 )
 
-const callbackPath = "/callback" // without dynamic registration
+const callbackPath = "/callback" // for clients that are not registered dynamically
 
 // issuerPath returns the redirect path of clients that are registered dynamically.
 func issuerPath(issuer string) string {
@@ -30,25 +30,25 @@ func issuerPath(issuer string) string {
 	return callbackPath + "/" + hex.EncodeToString(sum[:8])
 }
 
-// An Interaction performs logins with a user. Calls of one [Source], and its Receivers, do not
-// overlap.
+// An Interaction performs logins with a user. The calls of one [Source], including those of its
+// Receivers, do not overlap.
 type Interaction interface {
-	// Open prepares a login. path is the path of the redirect URI: "/callback", or for a
-	// dynamically registered client one per issuer, so that an authorization server which passes on
-	// another's client id does not get that one's code (RFC 9700, section 4.4.2.2). last is the
-	// redirect URI of the last such registration at the issuer, or empty: with a different one the
-	// client may be registered again. The error ends the login. ctx ends with the login.
+	// Open prepares a login. path is the path of the redirect URI: "/callback", or for dynamically
+	// registered clients a path per issuer, so that no authorization server can get the code of
+	// another by passing on its client id (RFC 9700, section 4.4.2.2). last is the redirect URI of
+	// the last such registration at the issuer, or empty: with a different URI the client may be
+	// registered again. An error ends the login. ctx ends with the login.
 	Open(ctx context.Context, path, last string) (Receiver, error)
 }
 
 // A Receiver receives the authorization response of one login.
 type Receiver interface {
 	RedirectURI() string
-	// Receive opens Login.URL for the user, and returns the callback URL. It calls check, which
-	// allows concurrent calls, for each such URL: after [ErrCallback] it must go on waiting.
-	// Receive is called once, and must return when ctx ends.
+	// Receive opens Login.URL for the user, and returns the callback URL. It calls check,
+	// concurrently if need be, for each URL that comes back. If check returns [ErrCallback], it
+	// must go on waiting. Receive is called once, and must return when ctx ends.
 	Receive(ctx context.Context, l *Login, check func(callback *url.URL) error) (*url.URL, error)
-	// Close releases the resources of Open. Called once, even without Receive. Errors are ignored.
+	// Close releases the resources of Open. It is always called once. Its error is ignored.
 	Close() error
 }
 
@@ -60,14 +60,14 @@ type Receiver interface {
 type Loopback struct {
 	// Host of the redirect URI: "127.0.0.1" (default), "::1" or "localhost".
 	Host string
-	// Ports are tried in order, for authorization servers that compare the port. Nil: a free port.
+	// Ports are tried in order, for authorization servers that compare ports. Nil: a free port.
 	Ports []int
 	// Browse opens a URL in the user's browser, without a shell, and need not wait. ctx ends with
 	// the login. An error ends the login if Prompt is nil. Nil: the operating system's command.
 	Browse func(ctx context.Context, url string) error
-	// Prompt gets the URL as a line; nil: not written. Not a stdio server's standard output.
+	// Prompt gets the URL as a line, unless nil. It must not be a stdio server's standard output.
 	Prompt io.Writer
-	// Paste is read for the callback URL, as a line, by one goroutine until its end. Nil: not read.
+	// Paste gets the callback URL as a line. One goroutine reads it to its end. Nil: not used.
 	Paste io.Reader
 
 	mu    sync.Mutex
@@ -91,7 +91,7 @@ func (b *Loopback) Open(ctx context.Context, path, last string) (Receiver, error
 	return nil, fmt.Errorf("oauth: no port to come back to: %w", failed)
 }
 
-// candidatePorts returns Ports, or else the port of hint and then 0, any free one.
+// candidatePorts returns Ports. If nil, it returns hint's port and then 0, for any free port.
 func (b *Loopback) candidatePorts(host, hint string) []int {
 	if len(b.Ports) > 0 {
 		return b.Ports
@@ -104,9 +104,9 @@ func (b *Loopback) candidatePorts(host, hint string) []int {
 	return []int{0}
 }
 
-// listenLoopback listens on a port of a loopback host; 0: any free one. For localhost it listens on
-// both addresses, since a browser may use either. It fails if another program has the port on one
-// of them: that program would get the authorization response.
+// listenLoopback listens on a port of a loopback host; 0 means any free port. For localhost it
+// listens on both addresses, since a browser may use either. It fails if another program has the
+// port on one address: that program would get the authorization response.
 func listenLoopback(ctx context.Context, host string, port int) ([]net.Listener, error) {
 	addresses := []string{host}
 	if host == "localhost" {
@@ -145,11 +145,11 @@ type loopbackReceiver struct {
 	authority string // host and port of the redirect URI
 	path      string // of the redirect URI
 	server    *http.Server
-	callbacks chan *url.URL // buffers the accepted one
+	callbacks chan *url.URL // buffers the accepted callback
 
 	mu      sync.Mutex
-	check   func(callback *url.URL) error // of Receive; nil before
-	done    bool                          // a callback was accepted
+	check   func(callback *url.URL) error // of Receive; nil before Receive
+	done    bool                          // whether a callback was accepted
 	refused error                         // last ErrCallback, or nil
 }
 
@@ -167,7 +167,7 @@ func newReceiver(b *Loopback, host, path string, listeners []net.Listener) *loop
 
 func (r *loopbackReceiver) RedirectURI() string { return "http://" + r.authority + r.path }
 
-// Close waits up to a second for pages that are being served.
+// Close waits up to a second while pages are served.
 func (r *loopbackReceiver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -177,7 +177,7 @@ func (r *loopbackReceiver) Close() error {
 	return nil
 }
 
-// ServeHTTP accepts the callback of the login. Any other request gets 400.
+// ServeHTTP accepts the login's callback. All other requests get 400.
 func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -197,7 +197,7 @@ func (r *loopbackReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// acceptCallback passes the login's callback to Receive. False: another URL, or not the first.
+// acceptCallback passes the login's callback to Receive. False: a wrong URL, or a repetition.
 func (r *loopbackReceiver) acceptCallback(callback *url.URL) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +236,7 @@ func (r *loopbackReceiver) Receive(ctx context.Context, l *Login,
 	return r.waitForCallback(ctx, browsed)
 }
 
-// waitForCallback returns the callback, from the page or from Paste. browsed has Browse's result.
+// waitForCallback returns the callback, from the page or from Paste. browsed gets Browse's error.
 func (r *loopbackReceiver) waitForCallback(ctx context.Context, browsed <-chan error) (
 	*url.URL, error) {
 	lines := r.b.readPastedLines()

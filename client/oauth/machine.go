@@ -43,11 +43,11 @@ func (ClientCredentials) newForm(_ context.Context, s *Source, d *discovery, _ [
 }
 
 // A Workload gets tokens by an assertion of the platform that runs this program (RFC 7523, section
-// 2.1). The Registration may have no secret. A refused assertion is not sent again for the request.
+// 2.1). The Registration needs no secret. A request sends a refused assertion only once.
 type Workload struct {
 	// Assertion returns the platform's JWT for an authorization server. Its audience is the issuer,
-	// or the token endpoint if required (RFC 7523, section 3). Called per token. An error ends the
-	// login.
+	// or the token endpoint if required (RFC 7523, section 3). It is called for each token. An
+	// error ends the login.
 	Assertion func(ctx context.Context, issuer string) (string, error)
 }
 
@@ -67,17 +67,17 @@ func (w Workload) newForm(ctx context.Context, _ *Source, d *discovery, _ []stri
 }
 
 // Enterprise gets tokens for a user who has logged in at their company's identity provider
-// (enterprise-managed authorization): it exchanges their token there for an identity assertion
+// (enterprise-managed authorization): it exchanges the user's token for an identity assertion
 // authorization grant (ID-JAG) for the authorization server.
 type Enterprise struct {
-	// TokenEndpoint is the identity provider's, configured by the host.
+	// TokenEndpoint is the identity provider's token endpoint, configured by the host.
 	TokenEndpoint string
 	// ClientID and ClientSecret are this client's credentials there. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
 	// Subject returns the user's token and its type (RFC 8693), for example
-	// urn:ietf:params:oauth:token-type:id_token. It goes to the identity provider alone. Called per
-	// token. An error ends the login.
+	// urn:ietf:params:oauth:token-type:id_token. The token goes to the identity provider alone.
+	// Subject is called for each token. An error ends the login.
 	Subject func(ctx context.Context) (token, tokenType string, err error)
 }
 
@@ -132,7 +132,7 @@ func (s *Source) Extensions() map[string]json.RawMessage {
 	return all
 }
 
-// logInMachine requests a token by Options.Machine, at a registered issuer. It caches a refusal.
+// logInMachine requests a token by Options.Machine, at a registered issuer. A refusal is cached.
 func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRequest) error {
 	client := s.configuredClient(d.server)
 	if client == nil || client.registration == nil {
@@ -160,6 +160,6 @@ func (s *Source) logInMachine(ctx context.Context, d *discovery, request loginRe
 		}
 		return err
 	}
-	record.Refresh = "" // the next token comes by the same grant
+	record.Refresh = "" // the same grant gets the next token
 	return s.saveLogin(ctx, d.issuer, d.resource, record)
 }

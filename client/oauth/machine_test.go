@@ -31,7 +31,7 @@ const (
 	exchange  = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
-// newKeys returns a key of each kind that signs client assertions.
+// newKeys returns one key of each kind that signs client assertions.
 func newKeys(t *testing.T) map[string]crypto.Signer {
 	t.Helper()
 	p384, err384 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -44,16 +44,16 @@ func newKeys(t *testing.T) map[string]crypto.Signer {
 func newKey() crypto.Signer {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		panic(err) // internal error: the curve is a good one
+		panic(err) // internal error: the curve is valid
 	}
 	return key
 }
 
-// A kms hides its private key.
+// A kms is a signer that hides its private key.
 type kms struct{ crypto.Signer }
 
-// addKeyClient registers a client that authenticates by an assertion for the audience, single-use
-// and unexpired (RFC 7523, section 3). The server sees a request with its secret.
+// addKeyClient registers a client that authenticates by an assertion for the audience (RFC 7523,
+// section 3), single-use and unexpired. The server replaces it with the client's secret.
 func (s *site) addKeyClient(id string, key crypto.PublicKey, audience string) {
 	const secret = "of the client with a key"
 	s.as.AddClient(oauthtest.Client{ID: id, Secret: secret, Method: "client_secret_post",
@@ -83,7 +83,7 @@ func (s *site) addKeyClient(id string, key crypto.PublicKey, audience string) {
 	}
 }
 
-// trust has the server accept assertions (RFC 7523, section 2.1).
+// trust makes the server accept assertions that isGood accepts (RFC 7523, section 2.1).
 func (s *site) trust(isGood func(assertion string) bool) {
 	s.as.Rewrite(oauthtest.Token, func(r *oauthtest.Request,
 		next oauthtest.Next) *oauthtest.Answer {
@@ -98,7 +98,7 @@ func (s *site) trust(isGood func(assertion string) bool) {
 	})
 }
 
-// machine changes options to those of a machine. r is its registration at the site's issuer.
+// machine turns options into those of a machine. r is its registration at the site's issuer.
 func (s *site) machine(m oauth.Machine, r oauth.Registration) func(o *oauth.Options) {
 	return func(o *oauth.Options) {
 		r.Issuer = s.as.URL
@@ -121,7 +121,7 @@ func (s *site) wantMachine(m oauth.Machine, r oauth.Registration) {
 	}
 }
 
-// onlyKeys is a server without authorization endpoint whose clients authenticate by keys.
+// onlyKeys makes a server without authorization endpoint, whose clients authenticate by keys.
 var onlyKeys = edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods),
 	oauthtest.Remove("authorization_endpoint"),
 	oauthtest.Set("scopes_supported", []string{"offline_access"}), // not for machines
@@ -147,7 +147,7 @@ func TestClientCredentials(t *testing.T) {
 	}
 }
 
-// TestAssertionOfEntraID: its audience is the token endpoint, and it has the thumbprint.
+// Entra ID's assertions have the token endpoint as audience, and the certificate's thumbprint.
 func TestAssertionOfEntraID(t *testing.T) {
 	s, key, certificate := newSite(t, nil), newKeys(t)["RS256"], []byte("DER")
 	onlyKeys(s)
@@ -180,7 +180,7 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-// workload returns a platform that makes an assertion for the site's issuer alone.
+// workload returns a platform that makes an assertion only for the site's issuer.
 func (s *site) workload(assertion string) oauth.Workload {
 	return oauth.Workload{Assertion: func(_ context.Context, issuer string) (string, error) {
 		if issuer != s.as.URL {
@@ -199,7 +199,7 @@ func enterprise(idp *oauthtest.Server, secret oauth.Secret) oauth.Enterprise {
 		}}
 }
 
-// newEnterprise returns a site whose server trusts an identity provider (RFC 8693).
+// newEnterprise returns a site whose server trusts the identity provider idp (RFC 8693).
 func newEnterprise(t *testing.T) (s *site, idp *oauthtest.Server) {
 	t.Helper()
 	s, idp = newSite(t, nil), oauthtest.NewServer(t, nil)
@@ -240,7 +240,7 @@ func TestEnterprise(t *testing.T) {
 	}
 }
 
-// TestMachineAtAnotherIssuer: it gets no secret, assertion or user's token, even with the host's
+// Another issuer gets no secret, assertion or user's token of a machine, even with the host's
 // issuer in its metadata.
 func TestMachineAtAnotherIssuer(t *testing.T) {
 	s, idp := newEnterprise(t)
@@ -259,10 +259,10 @@ func TestMachineAtAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestMachinesWithoutCredentials send no token request.
+// Machines without credentials send no token request.
 func TestMachinesWithoutCredentials(t *testing.T) {
 	play(t, map[string]scenario{
-		// The document is no machine credential at an issuer that the host has not named.
+		// The metadata document is no machine credential: the host has registered no issuer.
 		"document": {opts: func(s *site, o *oauth.Options) {
 			o.Interaction, o.Machine = nil, s.workload("good")
 			o.Client.MetadataURL = "https://client.example/metadata.json"
@@ -274,7 +274,7 @@ func TestMachinesWithoutCredentials(t *testing.T) {
 			s.machine(oauth.ClientCredentials{}, oauth.Registration{ClientID: "c",
 				ClientSecret: "hush"})(o)
 		}, script: "search:registration token=0"},
-		// 200 with an error, for ever, is one token request a minute.
+		// An endless error with status 200 leads to one token request a minute.
 		"refused": {fault: replied(oauthtest.Token, refusal(http.StatusOK, "made_up")),
 			opts: func(s *site, o *oauth.Options) {
 				s.machine(oauth.ClientCredentials{}, oauth.Registration{ClientID: "robot",
@@ -283,7 +283,7 @@ func TestMachinesWithoutCredentials(t *testing.T) {
 	})
 }
 
-// TestExtensions: a user and a workload have none.
+// Without a machine there are no extensions, and with a workload there are none either.
 func TestExtensions(t *testing.T) {
 	s, idp := newEnterprise(t)
 	for want, m := range map[string]oauth.Machine{

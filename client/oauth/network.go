@@ -17,9 +17,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-const dialTimeout = 5 * time.Second // connection and name resolution
+const dialTimeout = 5 * time.Second // for the connection and name resolution
 
-// An addressClass is the class of an address by reachability, the nearest first.
+// An addressClass classifies addresses by reachability, the nearest class first.
 type addressClass int
 
 const (
@@ -57,8 +57,8 @@ func isInAny(a netip.Addr, prefixes ...string) bool {
 	return false
 }
 
-// embeddedIPv4 returns the IPv4 address in an address of NAT64 (RFC 6052, RFC 8215), 6to4 (RFC
-// 3056) or Teredo (RFC 4380), or in an IPv4-compatible one (RFC 4291).
+// embeddedIPv4 returns the IPv4 address that is embedded in an address of NAT64 (RFC 6052, RFC
+// 8215), 6to4 (RFC 3056) or Teredo (RFC 4380), or in an IPv4-compatible address (RFC 4291).
 func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
@@ -77,15 +77,15 @@ func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// An ssrfGuard sends requests to URLs named by an MCP server or its authorization server. Against
-// server-side request forgery, only addresses of the endpoint's class or a farther one are reached.
+// An ssrfGuard sends requests to URLs named by an MCP server or its authorization server. To
+// prevent SSRF, it reaches only addresses at least as public as the endpoint's.
 type ssrfGuard struct {
 	endpoint *url.URL
 	client   *http.Client
 	trusted  bool // Options.HTTPClient decides about addresses
 
 	mu    sync.Mutex
-	class addressClass // of the endpoint; blocked: not resolved yet
+	class addressClass // of the endpoint; blocked means not resolved yet
 }
 
 func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
@@ -98,8 +98,8 @@ func newSSRFGuard(endpoint *url.URL, own *http.Client) *ssrfGuard {
 	return g
 }
 
-// newTransport checks each address when it is dialled, after name resolution. With a proxy only the
-// proxy is dialled, and checkURL checks addresses in URLs.
+// newTransport checks each address when it is dialled, after name resolution. If there is a proxy,
+// only the proxy is dialled, and checkURL checks the addresses in URLs.
 func (g *ssrfGuard) newTransport() http.RoundTripper {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
@@ -136,7 +136,7 @@ func (t guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t guardedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// checkAddress refuses an address of a nearer class than the endpoint's.
+// checkAddress refuses an address that is less public than the endpoint's class.
 func (g *ssrfGuard) checkAddress(a netip.Addr) error {
 	at, from := classifyAddress(a), g.endpointClass()
 	switch {
@@ -153,7 +153,7 @@ func blockedError(a netip.Addr, reason string) error {
 		quoteUntrusted(a.String()), reason))
 }
 
-// checkURL parses a server's URL: https, or http to a loopback address if the endpoint is on one.
+// checkURL parses a server's URL: https, or http to a loopback address if the endpoint has one.
 func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	u, err := urlrule.Parse(text)
 	if err != nil {
@@ -182,11 +182,11 @@ func (g *ssrfGuard) checkURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointClass returns the class of the endpoint. For a name it is the farthest of its addresses,
-// and at least private: the owner of a name can resolve it to 127.0.0.1.
+// endpointClass returns the class of the endpoint. For a host name it is the most public class of
+// its addresses, and at least private: the owner of a name can resolve it to 127.0.0.1.
 //
-// A name with a private address may be an internal one. So https requests to private addresses with
-// a trusted certificate are possible; the owner of the name gets no responses.
+// A host name with a private address may be internal. So https requests to private addresses with a
+// trusted certificate are possible; the owner of the name gets no responses.
 func (g *ssrfGuard) endpointClass() addressClass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -221,7 +221,7 @@ func (g *ssrfGuard) resolveEndpointClass() (addressClass, error) {
 	return farthest, nil
 }
 
-// fetchDocument gets JSON from a URL that a server has named. Errors are ErrMetadata.
+// fetchDocument gets JSON from a URL that a server has named. Its errors are ErrMetadata.
 func (g *ssrfGuard) fetchDocument(ctx context.Context, at string) ([]byte, error) {
 	u, err := g.checkURL(at)
 	if err != nil {

@@ -21,12 +21,12 @@ const (
 	loopbackEndpoint = "http://127.0.0.1:8080/mcp"
 )
 
-// TestAddressesThatMayBeAsked: addresses that names resolve to, or that URLs spell out.
+// The addresses are those that names resolve to, or that URLs spell out.
 func TestAddressesThatMayBeAsked(t *testing.T) {
 	const (
 		never    = iota
-		local    // for endpoints on this machine
-		internal // for those, and for endpoints on a private network
+		local    // reached for endpoints on this machine
+		internal // reached for those, and for endpoints on a private network
 		always
 	)
 	for address, want := range map[string]int{
@@ -105,7 +105,7 @@ func TestURLsThatMayBeAsked(t *testing.T) {
 	}
 }
 
-// TestNamesAreCheckedByTheirAddress: the address at the time of the dial counts.
+// Names are checked by the address that is dialled.
 func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	for name, address := range map[string]string{"loopback": "127.0.0.1", "private": "10.0.0.1",
 		"metadata service": "169.254.169.254", "loopback of IPv6": "::1",
@@ -122,7 +122,7 @@ func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 		"https://other.example/"))
 }
 
-// TestRedirectsAreNotFollowed, not even by a host's client that would.
+// Redirects are not followed, even if the host's client would follow them.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	followed := false
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -147,7 +147,7 @@ func beginAt(t *testing.T, endpoint string, client *http.Client) error {
 	return err
 }
 
-// resolveTo resolves all names to an address, by a test name server.
+// resolveTo makes a test name server resolve all names to an address.
 func resolveTo(t *testing.T, address string) {
 	t.Helper()
 	saved := net.DefaultResolver
@@ -195,7 +195,7 @@ func answerName(conn net.Conn, address netip.Addr) {
 	_, _ = conn.Write(reply)
 }
 
-// TestNameOfAnEndpointOnAPrivateNetwork: https to that network and the public one is allowed.
+// If an endpoint's name is on a private network, https to private and public addresses is allowed.
 func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	resolveTo(t, "10.1.2.3")
 	g := oauth.NewGuard("https://mcp.corp.example/mcp")
@@ -214,7 +214,7 @@ func TestNameOfAnEndpointOnAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestNameThatDoesNotResolveAtFirst: the endpoint only counts as public meanwhile.
+// As long as the endpoint's name does not resolve, the endpoint counts as public.
 func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	g := oauth.NewGuard("https://mcp.corp.example/mcp")
 	saved := net.DefaultResolver
@@ -228,7 +228,7 @@ func TestNameThatDoesNotResolveAtFirst(t *testing.T) {
 	noError.check(t, g.CheckAddress("10.9.9.9"))
 }
 
-// TestDefaultTransportOfTheHost: addresses are checked even if programs replace it.
+// Addresses are checked even if the program replaces the default transport.
 func TestDefaultTransportOfTheHost(t *testing.T) {
 	usual := http.DefaultTransport
 	t.Cleanup(func() { http.DefaultTransport = usual })

@@ -21,15 +21,15 @@ type Options struct {
 	// with a [*LoginRequiredError], for which the host calls [Source.Begin].
 	Interaction Interaction
 	// RedirectURI is the redirect URI of [Source.Begin], which fails without it: https, or http to
-	// a loopback host. "{issuer}" in its path or query stands for the escaped issuer: Finish then
+	// a loopback host. "{issuer}" in the path or query stands for the escaped issuer: Finish then
 	// compares path and query, for mix-up protection (RFC 9700, section 4.4.2.2).
 	RedirectURI string
 	// RequireIss refuses authorization servers without RFC 9207, except those in Registrations or
-	// Providers. Without iss in the authorization response, one that registered this client's
-	// redirect URI at another server can get a code of that server.
+	// Providers. If authorization responses lack iss, a malicious authorization server that
+	// registered this client's redirect URI at another one can get that server's code.
 	RequireIss bool
 
-	// Registrations are client ids issued to this client, at most one per issuer. They come first.
+	// Registrations are client ids issued to this client, at most one per issuer, and preferred.
 	Registrations []Registration
 	// Providers are the accepted deviations of authorization servers, at most one per issuer.
 	Providers []Provider
@@ -38,7 +38,7 @@ type Options struct {
 	// Client describes this client, in dynamic registrations and in its metadata document.
 	Client ClientInfo
 
-	// Store keeps logins and registrations. Nil: a [NewMemoryStore] of this Source. Sources with
+	// Store keeps logins and registrations. Nil: a [NewMemoryStore] for this Source. Sources with
 	// one store, endpoint and Account share a login, also across processes ([NewFileStore]).
 	Store   TokenStore
 	Account string // the user, if the store has several users' logins
@@ -46,35 +46,35 @@ type Options struct {
 	// Scopes returns the scopes to request. An error ends the login. Calls may overlap. Nil: see
 	// basic/authorization, "Scope Selection Strategy".
 	Scopes func(ctx context.Context, c ScopeChoice) ([]string, error)
-	// HTTPClient sends the requests to authorization servers, and decides which addresses they
-	// reach. It never follows redirects: its CheckRedirect is not called. A Timeout of 0 is 5
-	// seconds. Nil: a client that checks addresses; see "Addresses".
+	// HTTPClient sends the requests to authorization servers, and decides which addresses it
+	// connects to. Redirects are never followed: its CheckRedirect is not called. A Timeout of 0 is
+	// 5 seconds. Nil: a client that checks addresses; see "Addresses".
 	HTTPClient *http.Client
 	// Legacy makes the origin of a server without metadata its authorization server (2025-03-26).
 	Legacy bool
-	// Observe, if not nil, is called with each event; logins and refreshes wait. Calls may overlap.
+	// Observe, if not nil, is called with each event, and delays logins. Calls may overlap.
 	Observe func(LoginEvent)
 }
 
 // A Registration is a client id that an authorization server has issued to this client.
 type Registration struct {
-	// Issuer, as its metadata names it, alone gets the credentials.
+	// Issuer, as its metadata names it, is the only recipient of the credentials.
 	Issuer string
 	// ClientID and ClientSecret are the credentials. Public clients have no secret.
 	ClientID     string
 	ClientSecret Secret
 	// PrivateKey replaces the secret (private_key_jwt): RSA, P-256, P-384 or Ed25519. May be nil.
 	PrivateKey crypto.Signer
-	// KeyID is PrivateKey's kid, or empty. Certificate (DER), if set, puts its thumbprint into
+	// KeyID is PrivateKey's kid, or empty. Certificate (DER), if set, adds its thumbprint to
 	// assertions, as Entra ID requires.
 	KeyID       string
 	Certificate []byte
-	// Method is client_secret_basic, client_secret_post or private_key_jwt. Empty: the last with a
-	// key; else one of the authorization server's metadata, basic first.
+	// Method is client_secret_basic, client_secret_post or private_key_jwt. Empty: with a key the
+	// last, else one that the authorization server's metadata lists, basic first.
 	Method string
 }
 
-// Format implements [fmt.Formatter]. It prints only issuer and client id: a key would print itself.
+// Format implements [fmt.Formatter]. It prints only issuer and client id: a key might print itself.
 func (r Registration) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "client "+r.ClientID+" at "+r.Issuer)
 }
@@ -84,8 +84,8 @@ type ClientInfo struct {
 	Name string // client_name
 	URI  string // client_uri: a page about the client
 	Logo string // logo_uri: an image
-	// MetadataURL is the https URL of the client id metadata document, see [Options.ServeMetadata]:
-	// the client id at authorization servers that support such documents.
+	// MetadataURL is the https URL of the client id metadata document, see [Options.ServeMetadata].
+	// The URL is the client id at authorization servers that support such documents.
 	MetadataURL string
 }
 
@@ -93,7 +93,7 @@ type ClientInfo struct {
 type ScopeChoice struct {
 	Challenge []string // of the server's challenge
 	Supported []string // scopes_supported of the server's metadata
-	// Requested are the scopes of the present login. A login without them would lose them.
+	// Requested are the present login's scopes. A login that does not request them loses them.
 	Requested []string
 }
 
@@ -104,7 +104,7 @@ const (
 	LoginBegan    LoginEventKind = "login_began"
 	LoginEnded    LoginEventKind = "login_ended"
 	TokenRefresh  LoginEventKind = "refreshed"
-	ClientCreated LoginEventKind = "registered" // dynamically
+	ClientCreated LoginEventKind = "registered" // registered dynamically
 	LoggedOut     LoginEventKind = "logged_out"
 )
 
@@ -113,7 +113,7 @@ type LoginEvent struct {
 	Kind     LoginEventKind
 	Issuer   string
 	Resource string   // empty for ClientCreated
-	Scopes   []string // requested, or those of a refreshed token
+	Scopes   []string // requested scopes, or scopes of a refreshed token
 	Err      error    // nil on success
 }
 
@@ -146,7 +146,7 @@ func (o *Options) check(endpoint string) error {
 		if _, err := urlrule.Check(o.redirectURI(endpoint)); err != nil {
 			return fmt.Errorf("oauth: Options.RedirectURI: %w", err)
 		}
-		if strings.Contains(o.RedirectURI, "#") { // a callback has none
+		if strings.Contains(o.RedirectURI, "#") { // a callback has no fragment
 			return errors.New("oauth: Options.RedirectURI has a fragment")
 		}
 	}

@@ -24,7 +24,7 @@ func newClient(endpoint string, page *oauth.Loopback) (*client.Client, error) {
 	return client.New(transport, nil)
 }
 
-// newEntraLogin is for a company's tenant, where this client has an id.
+// newEntraLogin is for a company's tenant, at which this client has an id.
 func newEntraLogin(endpoint, tenant, id string) (*oauth.Source, error) {
 	provider := oauth.EntraID(tenant, endpoint, "api://notes", "read")
 	return oauth.New(endpoint, &oauth.Options{

@@ -8,10 +8,10 @@ import (
 
 // EntraID returns the provider of a tenant of Microsoft Entra ID, for an MCP server registered
 // there as the API api (its Application ID URI, for example "api://notes"). tenant is the tenant's
-// id in lower case. scopes are named as the server names them, without api.
+// id in lower case. scopes are the server's names of scopes, without api.
 //
-// The v2.0 metadata lacks code_challenge_methods_supported, the endpoints refuse a resource that is
-// not the API of the scopes (AADSTS9010010), and scopes begin with the URI of their API:
+// Entra ID's v2.0 metadata lacks code_challenge_methods_supported, its endpoints refuse a resource
+// that is not the scopes' API (AADSTS9010010), and scopes begin with their API's URI:
 // https://learn.microsoft.com/entra/identity-platform/v2-oauth2-auth-code-flow and
 // https://learn.microsoft.com/entra/identity-platform/scopes-oidc.
 func EntraID(tenant, endpoint, api string, scopes ...string) Provider {
@@ -37,17 +37,17 @@ func prefixScopes(api string, scopes []string) map[string]string {
 	return names
 }
 
-// Google returns the provider of Google, whose tokens are not for a particular server: scopes say
-// what the MCP server at endpoint can do with them. A refresh token needs access_type=offline and
-// consent: https://developers.google.com/identity/protocols/oauth2/web-server.
+// Google returns the provider of Google, whose tokens are not for a particular server, so scopes
+// say what the MCP server at endpoint can do with them. A refresh token needs access_type=offline
+// and consent: https://developers.google.com/identity/protocols/oauth2/web-server.
 func Google(endpoint string, scopes ...string) Provider {
 	return Provider{Issuer: "https://accounts.google.com", NoResource: true, Endpoint: endpoint,
 		Scopes: scopes, AuthorizationParameters: map[string]string{"access_type": "offline",
 			"prompt": "consent"}}
 }
 
-// GitHub returns the provider of github.com, which has PKCE with S256 and no metadata. Its tokens
-// are not for a particular server: scopes say what the MCP server at endpoint can do with them.
+// GitHub returns the provider of github.com, which has PKCE with S256 but no metadata. Its tokens
+// are not for a particular server, so scopes say what the MCP server at endpoint can do with them.
 // https://docs.github.com/apps/oauth-apps/building-oauth-apps/authorizing-oauth-apps.
 func GitHub(endpoint string, scopes ...string) Provider {
 	const issuer = "https://github.com/login/oauth"
@@ -57,9 +57,9 @@ func GitHub(endpoint string, scopes ...string) Provider {
 }
 
 // Cognito returns the provider of a user pool of Amazon Cognito, for an MCP server registered there
-// as the resource server identifier. scopes are named as the MCP server names them, without
-// identifier. The metadata lacks code_challenge_methods_supported, although S256 is the one method
-// (authorization-endpoint.html), and names of scopes begin with the identifier
+// as the resource server identifier. scopes are the MCP server's names of scopes, without
+// identifier. Cognito's metadata lacks code_challenge_methods_supported, although it supports S256
+// only (authorization-endpoint.html), and scopes begin with the identifier
 // (cognito-user-pools-define-resource-servers.html), both below
 // https://docs.aws.amazon.com/cognito/latest/developerguide.
 func Cognito(region, pool, endpoint, identifier string, scopes ...string) Provider {

@@ -11,12 +11,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A Provider names the accepted deviations of one authorization server. The errors that a deviation
-// causes name the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
+// A Provider names the accepted deviations of one authorization server. An error that a deviation
+// causes names the field. [EntraID], [Google], [GitHub] and [Cognito] return providers.
 type Provider struct {
-	// Issuer is the only authorization server that this applies to, as its metadata names it.
+	// Issuer is the only authorization server that the Provider is for, as its metadata names it.
 	Issuer string
-	// NamedAs is the issuer as MCP servers name it, if its metadata differs. Empty: Issuer.
+	// NamedAs is MCP servers' name of the issuer, if its metadata has another. Empty: Issuer.
 	NamedAs string
 	// AssumeS256 accepts metadata without code_challenge_methods_supported, not lists without S256.
 	AssumeS256 bool
@@ -24,41 +24,41 @@ type Provider struct {
 	NoPrompt bool
 
 	// NoResource omits the resource parameter, which Entra ID refuses. A server that names this
-	// issuer could then choose what the token is for: the host must set Endpoint, and Scopes or the
-	// parameter audience.
+	// issuer could then choose the token's purpose, so the host must set Endpoint, and Scopes or
+	// the parameter audience.
 	NoResource bool
-	// Endpoint is the MCP endpoint for which Scopes and audience are; New refuses any other.
-	// Required with NoResource and with the parameter audience.
+	// Endpoint is the MCP endpoint that Scopes and audience belong to; New refuses any other. It is
+	// required with NoResource and with the parameter audience.
 	Endpoint string
-	// Scopes are the only scopes to request beside offline_access, as the MCP server names them. If
-	// a challenge names none of them, all are requested. Nil: no limit.
+	// Scopes, as the MCP server names them, are the only scopes to request besides offline_access.
+	// If a challenge names none of them, all are requested. Nil: no limit.
 	Scopes []string
 	// ScopeNames maps an MCP server's scope to the authorization server's: "read" to
 	// "api://notes/read". An MCP server may use either.
 	ScopeNames map[string]string
 
-	// AuthorizationParameters and TokenParameters are added to such requests, for example Google's
-	// access_type=offline. Of this package's parameters they can only replace prompt=consent.
+	// AuthorizationParameters and TokenParameters are added to these requests, for example Google's
+	// access_type=offline. Of this package's parameters they can replace only prompt=consent.
 	AuthorizationParameters, TokenParameters map[string]string
 
-	// TokenEndpointAudience sets the audience of client assertions, as Entra ID requires.
+	// TokenEndpointAudience makes the token endpoint the audience of client assertions (Entra ID).
 	TokenEndpointAudience bool
 
-	// Endpoints replace the metadata of an authorization server that has none. Nil: it is read.
+	// Endpoints replace the metadata of an authorization server that has none. Nil: not used.
 	Endpoints *ServerEndpoints
 
 	mistake error // of a preset, or nil
 }
 
 // ServerEndpoints are an authorization server's endpoints, under the rules of metadata. Token is
-// required, and without a [Machine] Authorization.
+// required, and so is Authorization without a [Machine].
 type ServerEndpoints struct {
 	Authorization, Token, Registration, Revocation string
 }
 
-const parameterAudience = "audience" // of a token, without RFC 8707
+const parameterAudience = "audience" // the audience of a token, without RFC 8707
 
-// isReservedParameter reports whether a parameter is one of this package, or changes their meaning.
+// isReservedParameter reports a parameter that this package sets, or that would change a set one.
 func isReservedParameter(name string) bool {
 	switch name {
 	case "", "response_type", "client_id", "redirect_uri", "state", "resource", "scope",
@@ -109,7 +109,7 @@ func (p *Provider) check(endpoint string, machine bool) error {
 	}
 	_, login := p.AuthorizationParameters[parameterAudience]
 	_, token := p.TokenParameters[parameterAudience]
-	decides := login // where the audience is chosen
+	decides := login // the parameter is set where the audience is chosen
 	if machine {
 		decides = token
 	}
@@ -179,7 +179,7 @@ func (s *Source) providerFor(issuer string) *Provider {
 	return &Provider{}
 }
 
-// limitScopes returns the scopes that may be requested, or all of Scopes if that leaves none.
+// limitScopes returns the scopes that may be requested, or all of Scopes if there are none.
 func (p *Provider) limitScopes(scopes []string) []string {
 	if p.Scopes == nil {
 		return scopes
@@ -193,7 +193,7 @@ func (p *Provider) limitScopes(scopes []string) []string {
 	return limited
 }
 
-// checkChallenge returns an error for scopes that may not be requested: a login would not help.
+// checkChallenge returns an error for scopes that may not be requested: a login would not add them.
 func (p *Provider) checkChallenge(scopes []string) error {
 	for _, scope := range scopes {
 		if p.Scopes != nil && !slices.Contains(p.Scopes, scope) {
@@ -227,7 +227,7 @@ func (p *Provider) localScopes(scopes []string) []string {
 }
 
 // deviationHint ends an error with the Provider field that may allow what an authorization server
-// refused. Text of the server only selects among fixed ones.
+// refused. The server's text is not quoted, but only selects a hint.
 func deviationHint(code, description string) string {
 	field, text := "", strings.ToLower(description)
 	switch {

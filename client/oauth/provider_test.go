@@ -24,13 +24,13 @@ func provided(change func(s *site, p *oauth.Provider)) func(s *site, o *oauth.Op
 	}
 }
 
-// issuerSpelled sets another issuer in the server's metadata, and none in the redirect.
+// issuerSpelled makes the server's metadata name another issuer, and its redirects none.
 func issuerSpelled(s *site, issuer string) {
 	s.as.Edit(oauthtest.Metadata, oauthtest.Set("issuer", issuer))
 	noIss(s.as)
 }
 
-// refusesRequests refuses requests with a mistake, and passes on parameters as mistake leaves them.
+// refusesRequests makes e refuse requests with mistake's code, if any. mistake may change q.
 func refusesRequests(e oauthtest.Endpoint, mistake func(q url.Values) (code string)) fault {
 	return rewritten(e, func(r *oauthtest.Request, next oauthtest.Next) *oauthtest.Answer {
 		code := mistake(r.Form)
@@ -43,7 +43,7 @@ func refusesRequests(e oauthtest.Endpoint, mistake func(q url.Values) (code stri
 	})
 }
 
-// noResource is a server whose tokens are all for the site. It refuses the parameter resource.
+// noResource makes a server refuse the parameter resource. All its tokens are for the site.
 func noResource(s *site) {
 	for _, e := range []oauthtest.Endpoint{oauthtest.Authorize, oauthtest.Token,
 		oauthtest.Refresh} {
@@ -57,7 +57,7 @@ func noResource(s *site) {
 	}
 }
 
-// needs is a server whose authorization requests must have a parameter, or with "" must not.
+// needs makes a server refuse authorization requests unless a parameter has a value; "": is absent.
 func needs(name, value string) fault {
 	return refusesRequests(oauthtest.Authorize, func(q url.Values) string {
 		if q.Get(name) != value {
@@ -67,7 +67,7 @@ func needs(name, value string) fault {
 	})
 }
 
-// scopePrefix is a server whose scopes have a prefix, except offline_access.
+// scopePrefix makes a server's scopes have a prefix, except offline_access.
 func scopePrefix(prefix string) fault {
 	named := func(name string) edit {
 		return change(name, func(right string) string {
@@ -99,7 +99,7 @@ func scopePrefix(prefix string) fault {
 		edited(oauthtest.Token, named("scope")), edited(oauthtest.Refresh, named("scope")))
 }
 
-// accessType is a server that gives refresh tokens only after access_type=offline.
+// accessType makes a server give refresh tokens only after access_type=offline.
 func accessType(s *site) {
 	s.as.Edit(oauthtest.Token, func(a *oauthtest.Answer) {
 		logins := s.as.Requests(oauthtest.Authorize)
@@ -109,7 +109,7 @@ func accessType(s *site) {
 	})
 }
 
-// forms is a server that answers token requests with forms, and errors with the status 200.
+// forms makes a server answer token requests with forms, and errors with status 200.
 func forms(s *site) {
 	for _, e := range []oauthtest.Endpoint{oauthtest.Token, oauthtest.Refresh} {
 		s.as.Edit(e, func(a *oauthtest.Answer) { a.Form, a.Status = true, http.StatusOK })
@@ -121,20 +121,20 @@ func endpointsOf(s *site) *oauth.ServerEndpoints {
 		Token: s.as.URL + "/token", Registration: s.as.URL + "/register"}
 }
 
-// A deviation is found in a real authorization server.
+// A deviation is one that a real authorization server has.
 type deviation struct {
 	name   string
 	server *oauthtest.Options
 	fault  fault
-	// word is the field that allows it, and is in the strict client's error. Empty: login succeeds.
+	// word is the field that allows it, and in the strict client's error. Empty: login succeeds.
 	word   string
-	base   func(s *site, o *oauth.Options) // options of both clients
+	base   func(s *site, o *oauth.Options) // changes the options of both clients
 	allow  func(s *site, o *oauth.Options)
-	cannot string // why no field allows it
+	cannot string // explains why no field allows the deviation
 	strict bool   // the strict client logs in, and cannot refresh
 }
 
-// deviations are those visible to a client. All others are in tokens, which it does not read.
+// deviations returns those that clients see. All others are in tokens, which clients do not read.
 func deviations() []deviation {
 	const tenant = "/{tenantid}"
 	var key = newKey()
@@ -202,7 +202,7 @@ func deviations() []deviation {
 	}
 }
 
-// TestDeviations: each deviation works by default, or by the one field that the error names.
+// Each deviation works by default, or by the one field that the error names.
 func TestDeviations(t *testing.T) {
 	works := 0
 	for _, d := range deviations() {
@@ -231,7 +231,7 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// TestListWithoutS256 is refused, also with AssumeS256.
+// A list of challenge methods without S256 is refused, even with AssumeS256.
 func TestListWithoutS256(t *testing.T) {
 	for _, list := range []any{[]string{"plain"}, []string{}} {
 		scenario{fault: edited(oauthtest.Metadata, oauthtest.Set(challengeMethods, list)),
@@ -240,7 +240,7 @@ func TestListWithoutS256(t *testing.T) {
 	}
 }
 
-// TestProviderOfAnotherIssuer: even if an issuer's metadata takes its name.
+// A Provider does not apply to another issuer, even if that one's metadata takes its name.
 func TestProviderOfAnotherIssuer(t *testing.T) {
 	other := oauthtest.NewServer(t, nil)
 	lenient := func(s *site, o *oauth.Options) {
@@ -258,7 +258,7 @@ func TestProviderOfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// TestTwoIssuersWithOtherOverrides: a login has those of its issuer, even in a mix-up.
+// With two issuers a login has its own issuer's overrides, even in a mix-up.
 func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	s, other := newSite(t, nil), &site{t: t, as: oauthtest.NewServer(t, nil)}
 	noS256, audience := edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods)),
@@ -274,7 +274,7 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	both(scopePrefix("api://notes/"), noResource, noS256)(s)
 	noS256(other)
 	s.resource.SetServers(other.as)
-	s.run(source, "search:metadata") // S256 is assumed at the first
+	s.run(source, "search:metadata") // only the first issuer's provider assumes S256
 	other.as.Behave()
 	both(audience, edited(oauthtest.Authorize, oauthtest.Set("iss", s.as.URL)))(other)
 	s.run(source, "search:callback age=1m")
@@ -306,8 +306,8 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	}
 }
 
-// TestScopesOfTheHost: a server cannot choose what the token is for, and some scope is always
-// requested: an authorization server would choose its default.
+// A server cannot choose what the host's tokens are for. Some scope is always requested, because an
+// authorization server would else choose its default.
 func TestScopesOfTheHost(t *testing.T) {
 	long := map[string]string{"read": "api://notes/read", "write": "api://notes/write"}
 	chosen := func(more string) func(_ *site, o *oauth.Options) {
@@ -319,7 +319,7 @@ func TestScopesOfTheHost(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		scenario
-		scopes []string // of each login
+		scopes []string // the scopes of each login
 	}{
 		"without the parameter resource": {scenario{fault: both(noResource,
 			challengedWith(`scope="`, `scope="graph/Mail.Read `)),
@@ -356,7 +356,7 @@ func TestScopesOfTheHost(t *testing.T) {
 	}
 }
 
-// TestAdditionalParameters are in each request of their kind, and in no other.
+// Additional parameters are in every request of their kind, and in no other request.
 func TestAdditionalParameters(t *testing.T) {
 	s, _ := scenario{opts: provided(func(_ *site, p *oauth.Provider) {
 		p.AuthorizationParameters = map[string]string{"domain_hint": "example.com"}
@@ -371,7 +371,7 @@ func TestAdditionalParameters(t *testing.T) {
 	}
 }
 
-// TestConfiguredEndpoints are requested under the same rules as those of metadata.
+// Configured endpoints follow the same rules as those of metadata.
 func TestConfiguredEndpoints(t *testing.T) {
 	configured := func(token string) func(s *site, o *oauth.Options) {
 		return provided(func(s *site, p *oauth.Provider) {
@@ -441,7 +441,7 @@ func TestProviderMistakes(t *testing.T) {
 	}
 }
 
-// TestPresetsAgainstFakes: with all deviations of that provider at once, and without iss.
+// A preset works with all deviations of its provider at once, and without iss.
 func TestPresetsAgainstFakes(t *testing.T) {
 	noS256 := edited(oauthtest.Metadata, oauthtest.Remove(challengeMethods))
 	for name, c := range map[string]struct {
@@ -483,7 +483,7 @@ func TestPresetsAgainstFakes(t *testing.T) {
 	}
 }
 
-// TestFormsOfTokenEndpoint: duplicate members are no response; an error may have status 200.
+// Token responses may be forms. Duplicate members are no response; an error may have status 200.
 func TestFormsOfTokenEndpoint(t *testing.T) {
 	all := map[string]scenario{}
 	for name, body := range map[string]string{

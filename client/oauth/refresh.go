@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	refreshTimeout    = 30 * time.Second // of a refresh, and of the exchange of a code
-	refreshAhead      = 30 * time.Second // before expiry, or a tenth of the lifetime if shorter
+	refreshTimeout    = 30 * time.Second // for a refresh or the exchange of a code
+	refreshAhead      = 30 * time.Second // before expiry, or a tenth of a shorter lifetime
 	earlyRefreshPause = 5 * time.Second  // after a failed early refresh
-	// After maxFailedRefreshes a request goes out with its expired token: the server may have moved
-	// to another authorization server.
+	// After maxFailedRefreshes a request carries its expired token, because the server may have
+	// moved to another authorization server.
 	maxFailedRefreshes = 3
 )
 
 type tokenHistory struct {
 	token           string
-	refusedNew      time.Time // when the server refused it just after issue
-	failedRefreshes int       // in a row
+	refusedNew      time.Time // when the server refused the token just after it was issued
+	failedRefreshes int       // consecutive failures
 }
 
-// historyLocked returns a token's history, and forgets any other's.
+// historyLocked returns a token's history, and forgets the histories of other tokens.
 func (s *Source) historyLocked(token string) *tokenHistory {
 	if s.history.token != token {
 		s.history = tokenHistory{token: token}
@@ -41,7 +41,7 @@ func (s *Source) hasRefreshFailedOften(token string) bool {
 	return s.history.token == token && s.history.failedRefreshes >= maxFailedRefreshes
 }
 
-// isUnreadable: the token endpoint's response has neither tokens nor an error.
+// isUnreadable reports whether the token endpoint's response has neither tokens nor an error.
 func isUnreadable(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && failed.unreadable
@@ -54,18 +54,18 @@ func (r *tokenRecord) validFor() time.Duration {
 	return time.Until(r.Expiry)
 }
 
-// startEarlyRefresh refreshes a valid token in the background, unless one runs or just failed.
+// startEarlyRefresh refreshes a valid token in the background, unless one runs or has just failed.
 func (s *Source) startEarlyRefresh(current *tokens) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.renewal == nil && s.tokens == current && !time.Now().Before(s.earlyRefreshFrom) {
 		r := s.startRenewalLocked(context.Background(), current.record.Access, refreshTimeout,
 			s.refreshEarly)
-		r.waiters++ // its own reference: callers that leave do not cancel it
+		r.waiters++ // the refresh's own reference: it is not cancelled when callers leave
 	}
 }
 
-// refreshEarly is refreshToken for a valid token. A failure delays the next early refresh.
+// refreshEarly refreshes a valid token. A failure delays the next early refresh.
 func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 	err := s.refreshToken(ctx, sent)
 	if err == nil {
@@ -81,15 +81,15 @@ func (s *Source) refreshEarly(ctx context.Context, sent string) error {
 	return err
 }
 
-// refreshToken refreshes the token that was sent, unless it was replaced or has no refresh token. A
-// revoked refresh token is dropped, unless another process has saved the next one.
+// refreshToken refreshes the token that was sent, unless that was replaced or there is no refresh
+// token. A revoked refresh token is dropped, unless another process has saved a new one.
 func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	old, replaced, err := s.rereadTokens(ctx, sent)
 	if err != nil || replaced {
 		return err
 	}
 	if old == nil || old.record.Refresh == "" {
-		return nil // the request is sent as it is, and refused
+		return nil // the request carries the old token and is refused
 	}
 	server, err := s.findServer(ctx, old.issuer)
 	if err != nil {
@@ -100,12 +100,12 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	if err != nil {
 		return err
 	}
-	if client == nil { // its secret has expired, or it is no longer configured
+	if client == nil { // the client's secret has expired, or the client is no longer configured
 		return errors.Join(&TokenError{Issuer: old.issuer, Code: "invalid_client",
 			Err: errors.New("the registration of the login is not valid any more")},
 			s.dropRefreshToken(ctx, old))
 	}
-	// Not cancelled in flight: the refresh token may be used up, and the response has the next one.
+	// Not cancelled in flight: if the refresh token is used up, only the response has a new one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 	defer cancel()
 	record, err := s.requestToken(ctx, server, client, old.resource, newRefreshGrant(old.record))
@@ -124,13 +124,13 @@ func (s *Source) refreshToken(ctx context.Context, sent string) error {
 	return s.saveLogin(ctx, old.issuer, old.resource, record)
 }
 
-// isFinalRefusal: a refresh was refused for good, and only a login helps.
+// isFinalRefusal reports whether a refresh was refused for good, so that only a login helps.
 func isFinalRefusal(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && !failed.Retryable
 }
 
-// isRefreshRevoked: the refresh token or its client is no longer valid (RFC 6749, section 5.2).
+// isRefreshRevoked reports that the refresh token or its client is invalid (RFC 6749, section 5.2).
 func isRefreshRevoked(err error) bool {
 	failed, ok := errors.AsType[*TokenError](err)
 	return ok && !failed.Retryable && (failed.Code == "invalid_grant" ||

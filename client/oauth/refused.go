@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	failureMemory   = 5 * time.Minute  // of denied logins and refused new tokens
-	loginPause      = time.Minute      // after another login failure
-	maxFailedLogins = 3                // no login begins after these
-	justIssuedAge   = 10 * time.Second // greatest age of a just issued token
+	failureMemory   = 5 * time.Minute  // for denied logins and refused new tokens
+	loginPause      = time.Minute      // after a login that failed otherwise
+	maxFailedLogins = 3                // after these no login begins
+	justIssuedAge   = 10 * time.Second // greatest age of a token that counts as just issued
 	// maxStepUps limits an operation's logins for more scopes within stepUpWindow.
 	maxStepUps    = 2
 	stepUpWindow  = 10 * time.Minute
-	maxRemembered = 1000 // operations, and failures, in memory
+	maxRemembered = 1000 // operations, and failures, kept in memory
 )
 
 // Refused implements [clienthttp.Authorizer]. After a 401 it refreshes the token or starts a login;
-// after a 403 with insufficient_scope it starts a login for more scopes; neither if the token was
-// replaced meanwhile.
+// after a 403 with insufficient_scope it starts a login for more scopes. If the token was replaced
+// meanwhile, it does neither.
 func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool, err error) {
 	_, sent, _ := strings.Cut(r.Sent.Get("Authorization"), " ")
 	c := readChallenge(r.Header)
@@ -40,7 +40,7 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 		return true, nil
 	}
 	if r.Method == http.MethodDelete || r.RPC == protocol.NotifyCancelled {
-		return false, nil // the callers of both give up soon, and cannot wait for a login
+		return false, nil // both callers give up soon, and cannot wait for a login
 	}
 	if r.Status == http.StatusUnauthorized || current == nil && c.code == insufficientScope {
 		renew := func(ctx context.Context, sent string) error {
@@ -53,14 +53,14 @@ func (s *Source) Refused(ctx context.Context, r clienthttp.Refusal) (again bool,
 		return false, fmt.Errorf("oauth: %w: %w",
 			&clienthttp.StatusError{Status: r.Status, Header: r.Header}, errNoCode)
 	case c.code != insufficientScope:
-		return false, nil // refused for another reason
+		return false, nil // the server refused for another reason
 	}
 	return s.stepUp(ctx, r, current, c)
 }
 
 const insufficientScope = "insufficient_scope" // RFC 6750, section 3.1
 
-// errNoCode: RFC 6750, section 3.1, requires an error code in a 403. A login would be a guess.
+// errNoCode: a 403 needs an error code (RFC 6750, section 3.1); without it a login is a guess.
 var errNoCode = errors.New("the WWW-Authenticate header of the response has no error code; a " +
 	"server that needs more scopes has to send error=\"insufficient_scope\"")
 
@@ -97,7 +97,7 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *toke
 
 var errTooManyStepUps = errors.New("oauth: there were enough logins for this operation")
 
-// countStepUp counts an operation's login for more scopes, and reports whether it may begin.
+// countStepUp counts a login for more scopes of an operation, and reports whether it may begin.
 func (s *Source) countStepUp(operation string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +116,8 @@ func (s *Source) countStepUp(operation string) bool {
 	return true
 }
 
-// replaceRefusedToken replaces a token after a 401: by a refresh, or else by a login. On the second
-// attempt the token was just issued, and the server would refuse a refreshed one too.
+// replaceRefusedToken replaces a token after a 401, by a refresh or else a login. On the second
+// attempt the token was just issued, and the server would refuse a refreshed token too.
 func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challenge,
 	attempt int) error {
 	current, replaced, err := s.rereadTokens(ctx, sent)
@@ -136,16 +136,16 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	s.mu.Lock()
 	history := s.historyLocked(sent)
 	if attempt > 1 && valid && time.Since(record.Obtained) < justIssuedAge {
-		history.refusedNew = time.Now() // it would refuse a refreshed one too
+		history.refusedNew = time.Now() // the server would refuse a refreshed token too
 	}
 	refusedNew := time.Since(history.refusedNew) < failureMemory
 	s.mu.Unlock()
 	switch moved := d.issuer != current.issuer || d.resource != current.resource; {
-	case moved: // neither its refresh token nor its age counts there
+	case moved: // the token's refresh token and age do not count there
 	case record.Refresh != "" && !refusedNew:
 		err := s.refreshToken(ctx, sent)
 		if !isFinalRefusal(err) && !(isUnreadable(err) && s.hasRefreshFailedOften(sent)) {
-			return err // replaced, or a transient failure
+			return err // the token was replaced, or the failure is transient
 		}
 	case valid && time.Since(record.LoggedIn) < failureMemory:
 		why := ""
@@ -158,7 +158,7 @@ func (s *Source) replaceRefusedToken(ctx context.Context, sent string, c challen
 	return s.logInAt(ctx, d, loginRequest{challenge: c})
 }
 
-// rereadTokens reloads the login. replaced: its token differs from the one that was sent.
+// rereadTokens reloads the login. replaced reports that its token is not the one that was sent.
 func (s *Source) rereadTokens(ctx context.Context, sent string) (
 	current *tokens, replaced bool, err error) {
 	current, err = s.readStored(ctx, true)

@@ -29,8 +29,8 @@ type oauthClient struct {
 	id, secret, method string
 	dynamic            bool // registered dynamically
 
-	registration *Registration // with the key of methodPrivateKey, else nil
-	audience     string        // of its assertions
+	registration *Registration // with methodPrivateKey it has the key; else nil
+	audience     string        // audience of the client's assertions
 }
 
 // newRequest returns a form request with client authentication (RFC 6749, section 2.3).
@@ -66,8 +66,8 @@ func (s *Source) registrationFor(issuer string) *Registration {
 	return nil
 }
 
-// configuredClient returns the unregistered client, or nil: from Options.Registrations, or else
-// Client.MetadataURL if the server supports it (client registration, "Registration Approaches").
+// configuredClient returns the client of Options.Registrations, else of Client.MetadataURL if
+// supported, else nil (client registration, "Registration Approaches").
 func (s *Source) configuredClient(m *serverMetadata) *oauthClient {
 	if r := s.registrationFor(m.Issuer); r != nil {
 		c := &oauthClient{id: r.ClientID, secret: string(r.ClientSecret),
@@ -94,7 +94,7 @@ func (s *Source) registeredClients(ctx context.Context, issuer string) ([]client
 	}), nil
 }
 
-// clientByID returns a login's client, nil if it is no longer configured or registered.
+// clientByID returns a login's client, or nil if it is no longer configured or registered.
 func (s *Source) clientByID(
 	ctx context.Context, m *serverMetadata, id string,
 ) (*oauthClient, error) {
@@ -147,8 +147,8 @@ func (s *Source) forgetClient(ctx context.Context, issuer, id string) error {
 	return saveRecord(ctx, s.store, clientKey(issuer), clientsRecord{kept})
 }
 
-// checkAuthMethod: without a configured method, no secret is sent to a server that lacks the
-// method.
+// checkAuthMethod refuses to send a secret, without a configured method, to a server that does not
+// list the method.
 func (c *oauthClient) checkAuthMethod(m *serverMetadata) error {
 	if c.registration == nil || c.registration.Method != "" || c.method == methodNone ||
 		len(m.AuthMethods) == 0 || slices.Contains(m.AuthMethods, c.method) {
@@ -227,8 +227,8 @@ type clientDocument struct {
 	ApplicationType string   `json:"application_type"`
 }
 
-// clientDocument returns this client's metadata, as a web application if it has an https redirect
-// URI (OpenID Connect Dynamic Client Registration, section 2).
+// clientDocument returns this client's metadata, which is a web application if it has an https
+// redirect URI (OpenID Connect Dynamic Client Registration, section 2).
 func (o *Options) clientDocument(redirectURIs ...string) clientDocument {
 	d := clientDocument{
 		Name: o.Client.Name, URI: o.Client.URI, Logo: o.Client.Logo, RedirectURIs: redirectURIs,
@@ -282,7 +282,7 @@ func registrationError(response []byte, err error) error {
 }
 
 // readRegistration checks a registration response (RFC 7591, section 3.2.1). asked is the requested
-// authentication method. A secret with the expiry 0 does not expire.
+// authentication method. Expiry 0 means that the secret does not expire.
 func readRegistration(response []byte, asked, redirectURI string) (*clientRecord, error) {
 	var given struct {
 		ClientID string `json:"client_id"`
@@ -320,7 +320,7 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 
 // ServeMetadata returns a handler that serves this client's metadata document at
 // [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are those
-// of its logins; none: those of a [Loopback]. The handler answers GET and HEAD.
+// of its logins; without any, those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
 		redirectURIs = []string{"http://127.0.0.1" + callbackPath,

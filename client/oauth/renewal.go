@@ -15,13 +15,13 @@ type renewal struct {
 	done      chan struct{} // closed at the end
 	err       error         // set before done is closed
 	cancel    context.CancelCauseFunc
-	limit     time.Duration // time limit; the longer one if it may be a login
-	waiters   int           // reference count; an early refresh holds one itself
-	cancelled bool          // new callers wait for its end, and start another
+	limit     time.Duration // time limit; longer if the renewal may be a login
+	waiters   int           // reference count; an early refresh holds one reference itself
+	cancelled bool          // new callers wait for its end, and start another renewal
 }
 
 // awaitRenewal waits until the token that was sent is replaced. It starts a renewal that calls
-// renew, or joins the one in flight. again: the token changed, or may have; send the request again.
+// renew, or joins the one in flight. again means: send the request with the new token.
 //
 //	Credentials                  the token has expired: renew is refreshToken
 //	Refused                      the server sent 401: renew is replaceRefusedToken
@@ -32,7 +32,7 @@ type renewal struct {
 //	      → rereadTokens         done if another process replaced the token
 //	      → discover             does the server name the same authorization server?
 //	      → refreshToken         if it does, and there is a refresh token
-//	        → requestToken       by newRefreshGrant
+//	        → requestToken       with newRefreshGrant
 //	        → saveLogin          to the store, then to memory
 //	      → logInAt              otherwise, and after a refresh that was refused for good
 //	        → runLogin           the user's browser, completeLogin
@@ -61,7 +61,7 @@ func (s *Source) awaitRenewal(ctx context.Context, sent string, limit time.Durat
 			if !cancelled && (r.limit >= limit || !isFinalRefusal(r.err)) {
 				return r.err == nil, r.err
 			}
-			// Try again: the renewal was cancelled, or was a refresh that only a login can follow.
+			// Try again: the renewal was cancelled, or refused in a way that needs a login.
 		case <-ctx.Done():
 			if !cancelled {
 				s.releaseWaiter(r)
@@ -80,7 +80,7 @@ func (s *Source) releaseWaiter(r *renewal) {
 	}
 }
 
-// cancelLocked cancels the renewal, which stays in flight until it notices.
+// cancelLocked cancels the renewal, which stays in flight until it notices that.
 func (r *renewal) cancelLocked(cause error) {
 	r.cancelled = true
 	r.cancel(cause)
@@ -105,7 +105,7 @@ func (s *Source) startRenewalLocked(ctx context.Context, sent string, limit time
 			r.err, s.renewal = err, nil
 			close(r.done)
 		}()
-		unlock, failed := s.store.Lock(ctx, s.pointerKey()) // other processes renew it, too
+		unlock, failed := s.store.Lock(ctx, s.pointerKey()) // other processes renew the token, too
 		if failed != nil {
 			err = storeError(failed)
 			return

@@ -32,7 +32,7 @@ func awaitWaiters(t *testing.T, source *oauth.Source, n int) {
 	}
 }
 
-// TestCallersWhoseTokenIsOverShareARefresh, and do not queue for the store's lock.
+// Callers with an expired token share a refresh, and do not queue for the store's lock.
 func TestCallersWhoseTokenIsOverShareARefresh(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))
@@ -80,13 +80,13 @@ func awaitRenewal(ctx context.Context, source *oauth.Source,
 	return done
 }
 
-// TestRenewalThatWasCancelledIsNotJoined: a caller starts another when it has ended.
+// A cancelled renewal is not joined: a caller waits for its end, and then starts a new one.
 func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, renewals, release := newSource(t), 0, make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		first := awaitRenewal(ctx, source, func(ctx context.Context) error {
-			<-release // it does not notice at once
+			<-release // the renewal does not notice at once
 			return context.Cause(ctx)
 		})
 		cancel()
@@ -104,7 +104,7 @@ func TestRenewalThatWasCancelledIsNotJoined(t *testing.T) {
 	})
 }
 
-// TestRenewalOutlivesItsFirstCaller, if another caller waits for it.
+// A renewal outlives its first caller if another caller waits for it.
 func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, release := newSource(t), make(chan struct{})
@@ -126,7 +126,7 @@ func TestRenewalOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// TestCallerThatMayLogInDoesNotShareARefusedRefresh: it starts a login after that.
+// A caller that may log in does not share the refusal of a refresh, but starts a login after it.
 func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, first := newLogin(t, storedIn(memory))
@@ -152,7 +152,7 @@ func TestCallerThatMayLogInDoesNotShareARefusedRefresh(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=2")
 }
 
-// TestRefreshAheadOfTimeThatFails is not tried again with each request: the token is still valid.
+// A failed early refresh is not repeated with each request: the token is still valid.
 func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))
@@ -175,7 +175,7 @@ func TestRefreshAheadOfTimeThatFails(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=1")
 }
 
-// TestRefreshIsNotCancelled: the refresh token is used up when the request has arrived.
+// A refresh is not cancelled: once the request has arrived, the refresh token is used up.
 func TestRefreshIsNotCancelled(t *testing.T) {
 	refreshed := make(chan error, 1)
 	s, source := newLogin(t, func(o *oauth.Options) {
@@ -200,7 +200,7 @@ func TestRefreshIsNotCancelled(t *testing.T) {
 	s.run(source, "search authorize=1 refresh=1")
 }
 
-// TestCallersShareALogin: 64 share one refresh, and one login for more scopes.
+// 64 callers share one refresh, and one login for more scopes.
 func TestCallersShareALogin(t *testing.T) {
 	s, source := newLogin(t)
 	s.as.Expire()
@@ -214,7 +214,7 @@ func TestCallersShareALogin(t *testing.T) {
 	s.run(nil, "refresh=1 authorize=2 token=2 register=1")
 }
 
-// TestFirstCallersShareALogin: also if the first of 64 gives up.
+// 64 first callers share one login, even if the first of them gives up.
 func TestFirstCallersShareALogin(t *testing.T) {
 	s := newSite(t, nil)
 	source := s.source()
@@ -225,7 +225,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	all.Go(func() {
 		wantIs(t, "the first caller", s.callWith(ctx, source, "search"), context.Canceled)
 	})
-	<-gate.Arrived // the first caller waits for its login
+	<-gate.Arrived // the first caller is waiting for its login
 	for range 63 {
 		all.Go(func() { noError.check(t, s.call(source, "search")) })
 	}
@@ -238,7 +238,7 @@ func TestFirstCallersShareALogin(t *testing.T) {
 	s.run(nil, "authorize=1 token=1 register=1 opened=1")
 }
 
-// TestOverlappingLoginsAtOneAuthorizationServer: two endpoints, with different ports.
+// Two endpoints with one authorization server, and different ports, have overlapping logins.
 func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	s := newSite(t, &oauthtest.Options{ExactRedirect: true})
 	other := &site{t: t, as: s.as, resource: oauthtest.NewResource(t, &oauthtest.ResourceOptions{
@@ -249,7 +249,7 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	gate := s.as.Hold(oauthtest.Token)
 	var all sync.WaitGroup
 	all.Go(func() { s.run(first, "search") })
-	<-gate.Arrived // the first has registered, and its receiver listens
+	<-gate.Arrived // the first client is registered, and its receiver listens
 	all.Go(func() { other.run(second, "search") })
 	<-gate.Arrived
 	gate.Release()
@@ -258,7 +258,7 @@ func TestOverlappingLoginsAtOneAuthorizationServer(t *testing.T) {
 	other.run(second, "search authorize=2 refresh=2 register=2")
 }
 
-// TestLogoutEndsALogin: the call that waits for it gets an error.
+// Logout ends a login, and the call that waits for it gets an error.
 func TestLogoutEndsALogin(t *testing.T) {
 	s, waits, called := newSite(t, nil), make(chan struct{}), make(chan error, 1)
 	source := s.source(func(o *oauth.Options) {
@@ -281,7 +281,7 @@ const (
 
 var childKey = [32]byte{1}
 
-// holdLock is a child process that holds a lock until it is killed.
+// holdLock runs in a child process. It holds a lock until the process is killed.
 func holdLock(folder string) {
 	store, err := oauth.NewFileStore(folder, childKey)
 	if err == nil {
@@ -293,7 +293,7 @@ func holdLock(folder string) {
 
 var lockedKey = oauth.Key{Resource: "https://mcp.example/mcp"}
 
-// TestLockOfADeadProcessIsFree: a living process keeps its lock.
+// A dead process releases its lock; a living process keeps its lock.
 func TestLockOfADeadProcessIsFree(t *testing.T) {
 	folder := t.TempDir()
 	store := newFileStore(t, folder, 1)
@@ -313,7 +313,7 @@ func TestLockOfADeadProcessIsFree(t *testing.T) {
 	unlock()
 }
 
-// refreshOften is a child process that starts over repeatedly with the store's tokens.
+// refreshOften runs in a child process. It starts over repeatedly with the store's tokens.
 func refreshOften(folder, endpoint string) {
 	store, err := oauth.NewFileStore(folder, childKey)
 	u, _ := url.Parse(endpoint)
@@ -332,7 +332,7 @@ func refreshOften(folder, endpoint string) {
 	fmt.Println(err)
 }
 
-// TestProcessesShareALogin: a refresh token that is used twice would end the login.
+// Processes share a login: a refresh token that is used twice would end it.
 func TestProcessesShareALogin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes")
@@ -357,7 +357,7 @@ func TestProcessesShareALogin(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q were left behind, %v", left, err)
 	}
-	s.run(source, "search authorize=1") // its token was replaced
+	s.run(source, "search authorize=1") // another process replaced its token
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)

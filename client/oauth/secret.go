@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// A Secret is text that package fmt does not print, and that is not logged or encoded as JSON.
+// A Secret is text that package fmt does not print, and that is neither logged nor encoded as JSON.
 type Secret string
 
 // Format implements [fmt.Formatter]. It prints "hidden", or "none" if the secret is empty.

@@ -42,7 +42,7 @@ const (
 	authMethods      = "token_endpoint_auth_methods_supported"
 )
 
-// A site is an authorization server, a resource that needs scope read (its tool write), and a user.
+// A site is an authorization server, a resource (scope read; write for tool write), and a user.
 type site struct {
 	t        testing.TB
 	as       *oauthtest.Server
@@ -69,7 +69,7 @@ func newSite(t testing.TB, server *oauthtest.Options,
 		browser: oauthtest.NewBrowser(t)}
 }
 
-// source makes a source for the site, whose user gives up if a page leads nowhere.
+// source makes a source for the site. Its user gives up if a page leads nowhere.
 func (s *site) source(changes ...func(o *oauth.Options)) *oauth.Source {
 	s.t.Helper()
 	opts := &oauth.Options{Interaction: impatientPerson{s},
@@ -86,7 +86,7 @@ func storedIn(store oauth.TokenStore) func(o *oauth.Options) {
 	return func(o *oauth.Options) { o.Store = store }
 }
 
-// nobody changes options to those of a host without a local user.
+// nobody removes the local user from a host's options.
 func nobody(o *oauth.Options) { o.Interaction, o.RedirectURI = nil, "https://host.example/back" }
 
 func newLogin(t testing.TB, changes ...func(o *oauth.Options)) (*site, *oauth.Source) {
@@ -97,7 +97,7 @@ func newLogin(t testing.TB, changes ...func(o *oauth.Options)) (*site, *oauth.So
 	return s, source
 }
 
-// begin begins a login, and returns the browser's callback URL.
+// begin begins a login, and returns the URL at which the browser calls back.
 func (s *site) begin(source *oauth.Source, cause error) (*oauth.Login, *url.URL) {
 	s.t.Helper()
 	login, err := source.Begin(s.t.Context(), cause)
@@ -164,18 +164,18 @@ func (s *site) callWith(ctx context.Context, source *oauth.Source, tool string) 
 // run runs the words of a script in order, and returns the last error:
 //
 //	search, write       a call of the tool, which must succeed
-//	search:denied       one with an outcome; see outcomes
-//	search:denied*3     three of them
+//	search:denied       a call with an outcome; see outcomes
+//	search:denied*3     three such calls
 //	expire, revoke      the access tokens, or all tokens, are no longer valid
 //	deny                the user denies consent from now on
-//	behave              the faults of the site end
+//	behave              the site has no faults from now on
 //	logout              the login ends
 //	age=1m              time passes for failed logins
 //	refusals=1m         time passes for refused tokens and step-ups
 //	authorize=2         an endpoint of the authorization server got so many requests
 //	opened=2            the user was sent to so many pages
 //
-// No error shows a secret.
+// No error may show a secret.
 func (s *site) run(source *oauth.Source, script string) (last error) {
 	s.t.Helper()
 	for word := range strings.FieldsSeq(script) {
@@ -225,7 +225,7 @@ type scenario struct {
 	fault  fault
 	opts   func(s *site, o *oauth.Options)
 	script string
-	says   string // is in the last error
+	says   string // part of the last error
 }
 
 func (c scenario) play(t *testing.T) (s *site, source *oauth.Source) {
@@ -338,7 +338,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// errGaveUp ends the login of a user whose page led nowhere.
+// errGaveUp ends the login of a user whose page leads nowhere.
 var errGaveUp = errors.New("the person gave up")
 
 // An impatientPerson opens one page and gives up if it leads nowhere.
@@ -421,12 +421,12 @@ func both(faults ...fault) fault {
 	}
 }
 
-// onlyMethod is a server that names one client authentication method.
+// onlyMethod makes a server name one client authentication method.
 func onlyMethod(method string) fault {
 	return edited(oauthtest.Metadata, oauthtest.Set(authMethods, []string{method}))
 }
 
-// refusing refuses every request with a token: with 401, or with 403 and an impossible scope.
+// refusing makes a server refuse requests with a token: with 401, or 403 and an impossible scope.
 func refusing(status int) fault {
 	return func(s *site) {
 		s.resource.Rewrite(oauthtest.Call, func(r *oauthtest.Request,
@@ -457,7 +457,7 @@ func challengedWith(oldNew ...string) fault {
 	})
 }
 
-// wantsMore names another scope in each challenge of a status.
+// wantsMore makes a server name another scope in each challenge of a status.
 func wantsMore(s *site) {
 	n := 0
 	challenged(func(right string) []string {
@@ -467,7 +467,7 @@ func wantsMore(s *site) {
 	})(s)
 }
 
-// documentFaults are those of all endpoints with a JSON response. name is one of its members.
+// documentFaults returns an endpoint's faults in a JSON response. name is one of its members.
 func documentFaults(e oauthtest.Endpoint, name string) map[string]fault {
 	return map[string]fault{
 		"redirects": replied(e, oauthtest.Answer{Status: http.StatusTemporaryRedirect,
@@ -490,7 +490,7 @@ var (
 		Body: "<!DOCTYPE html><title>Sign in</title><p>Welcome."}
 )
 
-// refusal is an error response whose description has markup and a control character.
+// refusal returns an error response whose description has markup and a control character.
 func refusal(status int, code string) oauthtest.Answer {
 	return oauthtest.Answer{Status: status, Body: fmt.Sprintf(
 		`{"error":%q,"error_description":"\u001b[31m<b>%s</b>"}`, code, code)}
@@ -508,7 +508,7 @@ func suffix(name, text string) edit {
 	return change(name, func(right string) string { return right + text })
 }
 
-// twice returns an edit that duplicates a member. Nil: with the same value.
+// twice returns an edit that duplicates a member: with value, or its own value if that is nil.
 func twice(name string, value any) edit {
 	return func(a *oauthtest.Answer) {
 		a.Extra = oauthtest.Document{name: value}
@@ -521,7 +521,7 @@ func twice(name string, value any) edit {
 func otherPort(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		panic(err) // the server made it
+		panic(err) // the URL is the server's
 	}
 	u.Host = u.Hostname() + ":1"
 	return u.String()

@@ -13,14 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
-const maxServers = 16 // with cached metadata: an MCP server can name another each time
+const maxServers = 16 // with cached metadata, because an MCP server can name another each time
 
 // A Source is a [clienthttp.Authorizer] with one user's tokens for one MCP endpoint. Its methods
-// may be called concurrently. One login or refresh runs at a time.
+// may be called concurrently. Logins and refreshes run one at a time.
 type Source struct {
 	opts         Options
 	endpoint     *url.URL
-	endpointText string // spelled as New got it: the resource
+	endpointText string // the resource, spelled as New got it
 	store        TokenStore
 	guard        *ssrfGuard
 
@@ -28,17 +28,16 @@ type Source struct {
 
 	mu               sync.Mutex
 	loaded           bool     // the login was read from the store
-	tokens           *tokens  // nil without a login
+	tokens           *tokens  // nil if there is no login
 	renewal          *renewal // in flight, or nil
 	servers          map[string]*serverMetadata
-	stepUps          map[string][]time.Time // times of each operation's logins for more scopes
+	stepUps          map[string][]time.Time // when each operation started logins for more scopes
 	failures         map[string]failure     // failed logins, by failureKey
 	history          tokenHistory
-	earlyRefreshFrom time.Time // no early refresh starts before
+	earlyRefreshFrom time.Time // earliest start of an early refresh
 }
 
-// A failure is a login that failed after its page was opened. It prevents another page until it
-// ends.
+// A failure is a login that failed after its page was opened. Until it ends, no other page opens.
 type failure struct {
 	err      error
 	at, ends time.Time
@@ -46,8 +45,8 @@ type failure struct {
 
 var _ clienthttp.Authorizer = (*Source)(nil)
 
-// New returns a source of tokens for endpoint, an MCP server's URL: https, or http to a loopback
-// host, without a fragment. It neither sends requests nor reads the store. opts may be nil. Errors
+// New returns a source of tokens for endpoint, an MCP server's URL without a fragment: https, or
+// http to a loopback host. It neither sends requests nor reads the store. opts may be nil. Errors
 // name the wrong option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
@@ -89,12 +88,12 @@ func (s *Source) tokenKey(issuer, resource string) Key {
 	return Key{Issuer: issuer, Resource: resource, Account: s.opts.Account}
 }
 
-// A tokens is a login with its tokens. It is immutable.
+// A tokens is one login with its tokens. It is immutable.
 type tokens struct {
 	issuer   string // as in its metadata
 	resource string
 	record   *tokenRecord
-	header   http.Header // of requests to the endpoint
+	header   http.Header // header of requests to the endpoint
 }
 
 func newTokens(issuer, resource string, record *tokenRecord) *tokens {
@@ -102,7 +101,7 @@ func newTokens(issuer, resource string, record *tokenRecord) *tokens {
 		http.Header{"Authorization": {bearerScheme + " " + record.Access}}}
 }
 
-// readStored returns the tokens, nil without a login. The first time and with force it loads them.
+// readStored returns the tokens, nil without a login. The first call, or force, loads them.
 func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	current, loaded := s.tokens, s.loaded
@@ -119,7 +118,7 @@ func (s *Source) readStored(ctx context.Context, force bool) (*tokens, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loaded && !force {
-		return s.tokens, nil // a login or logout happened meanwhile
+		return s.tokens, nil // a login or logout has happened meanwhile
 	}
 	s.tokens, s.loaded = found, true
 	return found, nil
@@ -138,9 +137,9 @@ func (s *Source) loadTokens(ctx context.Context) (*tokens, error) {
 	return newTokens(pointer.Issuer, pointer.Resource, record), nil
 }
 
-// StoredLogin returns an id of the login in the store, also of one that another process finished,
-// for hosts that wait for a user ([Source.Begin]) or cache results. Refreshes keep the id; each
-// login has another. Empty: there is no usable login. Calls may overlap.
+// StoredLogin returns an id of the login in the store, which another process may have finished.
+// Hosts use it to wait for a user ([Source.Begin]) or to cache results. Refreshes keep the id; each
+// login has a new one. Empty means that there is no usable login. Calls may overlap.
 func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	found, err := s.loadTokens(ctx)
 	if err != nil || found == nil {
@@ -149,7 +148,7 @@ func (s *Source) StoredLogin(ctx context.Context) (string, error) {
 	return found.record.Login, nil
 }
 
-// saveLogin saves a login to store and memory, and deletes one at another authorization server.
+// saveLogin saves a login in store and memory, and deletes a login at another authorization server.
 func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 	record *tokenRecord) error {
 	pointer := pointerRecord{issuer, resource}
@@ -176,7 +175,7 @@ func (s *Source) saveLogin(ctx context.Context, issuer, resource string,
 }
 
 // Credentials implements [clienthttp.Authorizer]: it returns the Authorization header, if any. It
-// waits for the refresh of an expired token, and starts one for a token that expires soon.
+// waits for the refresh of an expired token, and starts the refresh of a token that expires soon.
 func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.Header, error) {
 	if r.URL == nil || *r.URL != *s.endpoint && r.URL.String() != s.endpoint.String() {
 		return nil, errors.New("oauth: the request is for another endpoint than the tokens are")
@@ -186,7 +185,7 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 		return nil, err
 	}
 	switch valid := current.record.validFor(); {
-	case current.record.Refresh == "": // sent until the server refuses it
+	case current.record.Refresh == "": // the token is sent until the server refuses it
 	case valid <= 0:
 		_, err = s.awaitRenewal(ctx, current.record.Access, refreshTimeout, s.refreshToken)
 		if err != nil && !isFinalRefusal(err) && !s.hasRefreshFailedOften(current.record.Access) {
@@ -201,8 +200,8 @@ func (s *Source) Credentials(ctx context.Context, r clienthttp.Outgoing) (http.H
 	return current.header, nil
 }
 
-// Logout removes the login, cancels one in flight, and revokes its refresh or else access token
-// (RFC 7009) if supported. The tokens are removed even after an error, except [ErrStore].
+// Logout removes the login, cancels a login in flight, and revokes the refresh token, or else the
+// access token (RFC 7009), if supported. After any error except [ErrStore] the tokens are removed.
 func (s *Source) Logout(ctx context.Context) error {
 	s.mu.Lock()
 	if s.renewal != nil {

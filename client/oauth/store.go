@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// A Key names a record of a [TokenStore]. A login has all three (Account may be empty), the dynamic
-// registrations at an issuer only Issuer, the pointer from an endpoint to its login no Issuer.
+// A Key names a record of a [TokenStore]. A login's key has all fields (Account may be empty), an
+// issuer's dynamic registrations only Issuer, an endpoint's pointer to its login no Issuer.
 type Key struct{ Issuer, Resource, Account string }
 
 // A TokenStore keeps logins and dynamic registrations: usable tokens and secrets. Calls may
-// overlap, and must return when their context ends. Errors fail the call that needs the record, as
-// [ErrStore].
+// overlap, and must return when their context ends. An error fails the call that needs the record
+// with [ErrStore].
 type TokenStore interface {
-	// Load returns the record under a key, nil if there is none. The caller does not change it.
+	// Load returns the record under a key, or nil if there is none. The caller does not change it.
 	Load(ctx context.Context, k Key) ([]byte, error)
-	// Save replaces the record atomically. It may keep record, which is not changed afterwards.
+	// Save replaces the record atomically. It may keep record, which does not change afterwards.
 	Save(ctx context.Context, k Key, record []byte) error
 	// Delete removes the record under a key. It returns nil if there is none.
 	Delete(ctx context.Context, k Key) error
 	// Lock acquires a key's exclusive lock, across all processes that share the store, until unlock
-	// is called, once. ctx ends only the wait. The locks of dead processes must be released.
+	// is called (once). ctx ends only the wait. The locks of dead processes must be released.
 	Lock(ctx context.Context, k Key) (unlock func(), err error)
 }
 
@@ -38,7 +38,7 @@ func (m *memoryStore) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "st
 type memoryStore struct {
 	mu      sync.Mutex
 	records map[Key][]byte
-	locks   map[Key]chan struct{} // each holds a value while it is locked
+	locks   map[Key]chan struct{} // each channel holds a value while its key is locked
 }
 
 func (m *memoryStore) Load(_ context.Context, k Key) ([]byte, error) {
@@ -87,7 +87,7 @@ type tokenRecord struct {
 	Requested []string  `json:"requested"`
 	Granted   []string  `json:"granted"`
 	ClientID  string    `json:"client_id"`
-	BoundTo   string    `json:"jkt,omitempty"` // from older versions, unused
+	BoundTo   string    `json:"jkt,omitempty"` // written by older versions; unused
 }
 
 type pointerRecord struct {
@@ -95,8 +95,8 @@ type pointerRecord struct {
 	Resource string `json:"resource"`
 }
 
-// A clientsRecord has the dynamic registrations at an authorization server, the newest first, one
-// per redirect URI: overlapping logins listen on different ports.
+// A clientsRecord has the dynamic registrations at an authorization server, the newest first. There
+// is one per redirect URI, because overlapping logins listen on different ports.
 type clientsRecord struct {
 	Clients []clientRecord `json:"clients"`
 }
@@ -111,7 +111,7 @@ type clientRecord struct {
 	Expiry      time.Time `json:"expiry,omitzero"` // of the secret
 }
 
-// loadRecord returns nil for no record, or one with the format of another version.
+// loadRecord returns nil if there is no record, or its format is that of another version.
 func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T, err error) {
 	data, err := store.Load(ctx, k)
 	if err != nil {
@@ -119,7 +119,7 @@ func loadRecord[T any](ctx context.Context, store TokenStore, k Key) (record *T,
 	}
 	record = new(T)
 	if data == nil || json.Unmarshal(data, record) != nil {
-		return nil, nil // the login or registration begins anew
+		return nil, nil // the login or registration starts again
 	}
 	return record, nil
 }

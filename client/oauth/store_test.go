@@ -60,14 +60,14 @@ func (lockedStore) Lock(context.Context, oauth.Key) (func(), error) {
 	return nil, errors.New("the disk is full")
 }
 
-// TestStoreThatCannotBeLocked fails the login before a page opens.
+// If the store cannot be locked, the login fails before a page opens.
 func TestStoreThatCannotBeLocked(t *testing.T) {
 	scenario{opts: func(_ *site, o *oauth.Options) {
 		o.Store = lockedStore{oauth.NewMemoryStore()}
 	}, script: "search:store metadata=0 authorize=0", says: "the disk is full"}.play(t)
 }
 
-// TestFilesThatCannotBeOpened are errors, and no login replaces them.
+// Files that cannot be opened are errors, and no login replaces them.
 func TestFilesThatCannotBeOpened(t *testing.T) {
 	for name, spoil := range map[string]func(file, other string) error{
 		"torn":  func(file, _ string) error { return os.Truncate(file, 10) },
@@ -96,7 +96,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	t.Run("sealed with another key", func(t *testing.T) {
 		folder := t.TempDir()
 		s, _ := newLogin(t, inFiles(t, folder, 1))
-		// Names depend on the key: the login is not found.
+		// The files' names depend on the key, so the login is not found.
 		s.run(s.source(inFiles(t, folder, 2)), "search")
 		s.run(s.source(inFiles(t, folder, 1)), "search authorize=2")
 	})
@@ -120,7 +120,7 @@ func records(t *testing.T, folder string) []string {
 	return found
 }
 
-// TestLoginOutlivesAProcess: the next one needs no user.
+// A login outlives its process: the next process needs no user.
 func TestLoginOutlivesAProcess(t *testing.T) {
 	folder := t.TempDir()
 	s, _ := newLogin(t, inFiles(t, folder, 1))
@@ -145,11 +145,11 @@ func TestFileStoreIsForItsOwner(t *testing.T) {
 	}
 }
 
-// A watchedStore knows the keys of its records, and edits those that are loaded.
+// A watchedStore remembers the keys of its records, and edits records when they are loaded.
 type watchedStore struct {
 	oauth.TokenStore
-	keys  map[oauth.Key]bool // of records; nil: it does not know them
-	locks *atomic.Int32      // of endpoints; nil: they are not counted
+	keys  map[oauth.Key]bool // of records; nil: not remembered
+	locks *atomic.Int32      // counts the locks of endpoints; nil: not counted
 	edit  func(k oauth.Key, record map[string]any)
 }
 
@@ -200,20 +200,20 @@ func expiring(store oauth.TokenStore) *watchedStore {
 	})
 }
 
-// TestNothingIsLeftOfALogin after a logout, also if the server has moved to another issuer.
+// After a logout nothing is left of a login, even if the server has moved to another issuer.
 func TestNothingIsLeftOfALogin(t *testing.T) {
 	store := &watchedStore{TokenStore: oauth.NewMemoryStore(), keys: map[oauth.Key]bool{}}
 	s, source := newLogin(t, storedIn(store))
 	s.resource.SetServers(oauthtest.NewServer(t, nil))
 	s.run(source, "search logout")
 	for key := range store.keys {
-		if key.Resource != "" { // registrations are those of the program
+		if key.Resource != "" { // registrations are the program's
 			t.Errorf("the record of %v is left", key)
 		}
 	}
 }
 
-// TestRegistrationWhoseSecretHasExpired: it is used neither for a refresh nor for a login.
+// A registration whose secret has expired is used neither for a refresh nor for a login.
 func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	var over atomic.Bool
 	store := &watchedStore{TokenStore: oauth.NewMemoryStore(),
@@ -231,15 +231,15 @@ func TestRegistrationWhoseSecretHasExpired(t *testing.T) {
 	s.run(source, "search expire")
 	over.Store(true)
 	s.browser.Deliver = func(ctx context.Context, callback *url.URL) {
-		over.Store(false) // the new one is not over
-		// The login may end before the page is read.
+		over.Store(false) // the new registration has not expired
+		// The login may end before the page is loaded.
 		_, err := s.browser.Load(context.WithoutCancel(ctx), callback.String())
 		noError.check(t, err)
 	}
 	s.run(source, "search register=2 authorize=2 refresh=0")
 }
 
-// TestBoundTokenInTheStore: an older version's key-bound token is never sent as bearer token.
+// A key-bound token that an older version stored is never sent as a bearer token.
 func TestBoundTokenInTheStore(t *testing.T) {
 	memory := oauth.NewMemoryStore()
 	s, _ := newLogin(t, storedIn(memory))

@@ -26,8 +26,8 @@ func joinScopes(scopes []string) string { return strings.Join(scopes, " ") }
 // A grant is the authorization that a token request presents (RFC 6749, section 1.3).
 type grant struct {
 	form     url.Values   // parameters of the request
-	record   *tokenRecord // of the login, with defaults for the token response
-	reusable bool         // kept after a refused token response
+	record   *tokenRecord // the login's record, with defaults for the token response
+	reusable bool         // may be sent again after a refused token response
 }
 
 func newGrant(scopes []string, form url.Values) *grant {
@@ -35,7 +35,7 @@ func newGrant(scopes []string, form url.Values) *grant {
 		Requested: scopes, Granted: scopes}}
 }
 
-// newRefreshGrant returns a refresh with the granted scopes (RFC 6749, section 6).
+// newRefreshGrant returns the grant of a refresh with the granted scopes (RFC 6749, section 6).
 func newRefreshGrant(old *tokenRecord) *grant {
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}}
 	if len(old.Granted) > 0 {
@@ -54,7 +54,7 @@ type tokenResponse struct {
 	Refresh     string      `json:"refresh_token"`
 	Lifetime    json.Number `json:"expires_in"`
 	Scope       any         `json:"scope"`
-	IssuedType  string      `json:"issued_token_type"` // of RFC 8693
+	IssuedType  string      `json:"issued_token_type"` // defined by RFC 8693
 }
 
 // requestToken requests a token for a resource (RFC 8707), with the provider's deviations.
@@ -103,8 +103,7 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 
 var errNoTokenResponse = errors.New("the response is not a token response")
 
-// readTokenResponse decodes JSON, or a form, which some send in spite of Accept; else it returns
-// zero.
+// readTokenResponse decodes JSON, or the form that some servers send. Else it returns zero.
 func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err == nil && kind == "application/x-www-form-urlencoded" {
@@ -118,7 +117,7 @@ func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 				members[name] = values[0]
 			}
 		}
-		body, _ = json.Marshal(members) // strings
+		body, _ = json.Marshal(members) // all members are strings
 	}
 	response := &tokenResponse{}
 	if jsonx.Unmarshal(body, response) != nil {
@@ -143,7 +142,7 @@ func (r *tokenResponse) redact(sent http.Header, form url.Values, secret string)
 }
 
 func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
-	if !strings.EqualFold(response.Type, bearerScheme) { // other types may need more than the token
+	if !strings.EqualFold(response.Type, bearerScheme) { // others may need more than the token
 		text := "absent"
 		if response.Type != "" {
 			text = quoteUntrusted(response.Type)
@@ -170,7 +169,7 @@ func (r *tokenRecord) setResponse(response *tokenResponse, p *Provider) error {
 	return nil
 }
 
-// readLifetime returns expires_in, which some send as a string, at most maxExpiry; 0 for none.
+// readLifetime returns expires_in, at most maxExpiry; 0 if absent. Some servers send a string.
 func (r *tokenResponse) readLifetime() (time.Duration, error) {
 	if r.Lifetime == "" {
 		return 0, nil
@@ -183,7 +182,7 @@ func (r *tokenResponse) readLifetime() (time.Duration, error) {
 }
 
 // tokenError returns the TokenError of a request (RFC 6749, section 5.2). A well-formed error is
-// final unless the status is 429 or 5xx. After invalid_client a dynamic registration is forgotten.
+// permanent unless the status is 429 or 5xx. invalid_client removes a dynamic registration.
 func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oauthClient,
 	response *tokenResponse, err error) error {
 	failed := &TokenError{Issuer: m.Issuer, Code: knownErrorCode(response.Code), Retryable: true,
@@ -209,7 +208,7 @@ func (s *Source) tokenError(ctx context.Context, m *serverMetadata, client *oaut
 	return failed
 }
 
-// refusal returns the cause of an error response: the status, if it is err, and the description.
+// refusal returns an error response's cause: err (the status), if not nil, and the description.
 func (r *tokenResponse) refusal(err error) error {
 	text := "it was refused"
 	if err != nil {
@@ -224,7 +223,7 @@ func (r *tokenResponse) refusal(err error) error {
 	return errors.New(text + deviationHint(r.Code, r.Description))
 }
 
-// requestRevocation revokes the refresh or else access token (RFC 7009, section 2.1) if supported.
+// requestRevocation revokes the refresh token, or else the access token (RFC 7009), if supported.
 func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, client *oauthClient,
 	record *tokenRecord) error {
 	if m.Revocation == "" {
@@ -241,7 +240,7 @@ func (s *Source) requestRevocation(ctx context.Context, m *serverMetadata, clien
 	}
 	body, _, err := s.guard.sendRequest(r, http.StatusOK)
 	if record.Refresh == "" && readTokenResponse(nil, body).Code == "unsupported_token_type" {
-		return nil // it revokes no access tokens (RFC 7009, section 2.2.1)
+		return nil // the server revokes no access tokens (RFC 7009, section 2.2.1)
 	}
 	return err
 }

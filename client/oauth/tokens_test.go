@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// TestStepUpAsksForTheUnion: a refresh requests the granted scopes, a login all ever requested.
+// A step-up requests the union: a refresh the granted scopes, a login all scopes ever requested.
 func TestStepUpAsksForTheUnion(t *testing.T) {
 	s, source := newLogin(t)
 	challengedWith(`scope="read write"`, `scope="write"`)(s)
@@ -43,7 +43,7 @@ func TestStepUpAsksForTheUnion(t *testing.T) {
 	}
 }
 
-// TestEveryTokenEnds: its expiry is known after a login and each refresh.
+// The expiry of a token is known after a login and each refresh.
 func TestEveryTokenEnds(t *testing.T) {
 	for text, valid := range map[any]bool{60: true, "60": true, "": false, "1h": false,
 		"-60": false, "99999999999999999999": false} {
@@ -67,7 +67,7 @@ func TestEveryTokenEnds(t *testing.T) {
 	}
 }
 
-// TestRevokedRefreshTokenIsSentOnce, also if no login is possible.
+// A revoked refresh token is sent once, even if no login is possible.
 func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 	store := oauth.NewMemoryStore()
 	s, first := newLogin(t, storedIn(store))
@@ -78,11 +78,11 @@ func TestRevokedRefreshTokenIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestRefreshWithoutANewRefreshToken: the old one stays (RFC 6749, section 6).
+// A refresh without a new refresh token keeps the old one (RFC 6749, section 6).
 func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 	s, source := newLogin(t)
 	s.as.Edit(oauthtest.Refresh, oauthtest.Remove("refresh_token"))
-	s.run(source, "expire search expire search:any") // the server here refuses the second
+	s.run(source, "expire search expire search:any") // this server refuses the second refresh
 	refreshes := s.as.Requests(oauthtest.Refresh)
 	if len(refreshes) != 2 || refreshes[0].Form.Get("refresh_token") !=
 		refreshes[1].Form.Get("refresh_token") {
@@ -90,7 +90,7 @@ func TestRefreshWithoutANewRefreshToken(t *testing.T) {
 	}
 }
 
-// TestTokenEndpointThatRepeatsSecrets: an error has none of them, whole or cut.
+// If a token endpoint repeats secrets, an error shows none of them, whole or cut.
 func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
 	for name, of := range map[string]func(secret string) string{
 		"code": func(secret string) string { return `{"error":"no ` + secret + `"}` },
@@ -123,7 +123,7 @@ func TestTokenEndpointThatRepeatsSecrets(t *testing.T) {
 	}
 }
 
-// TestChallenges: the first Bearer challenge counts, whatever the others.
+// The first Bearer challenge counts, whatever the other challenges are.
 func TestChallenges(t *testing.T) {
 	for header, want := range map[string]string{
 		`Bearer error="insufficient_scope", scope="more", DPoP algs="ES256"`: "insufficient_scope " +
@@ -142,7 +142,7 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// TestLogout revokes the refresh or else access token, if the client is still configured.
+// Logout revokes the refresh token, or else the access token, if the client is still configured.
 func TestLogout(t *testing.T) {
 	for _, c := range []struct {
 		noRefresh, forgotten bool
@@ -175,7 +175,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// TestLogoutWhereTokensAreNotRevoked: that is no failure for access tokens alone.
+// If only access tokens cannot be revoked, Logout succeeds.
 func TestLogoutWhereTokensAreNotRevoked(t *testing.T) {
 	for _, c := range []struct {
 		code      string

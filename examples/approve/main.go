@@ -1,5 +1,5 @@
-// Approve: one tool that asks a person before it pays, and four clients: one shows forms, one shows
-// links, one declines everything, one shows nothing. Each call reaches the person.
+// Approve is a tool that asks a person before it pays, with four clients. They show forms, show
+// links, decline everything, or show nothing. Each call reaches the person.
 //
 //	go run ./examples/approve         # asks you, at the terminal and in your browser
 //	go run ./examples/approve -auto   # answers by itself, as a browser would
@@ -30,7 +30,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Payment is the model's input, Approval the person's form.
+// Payment is the model's input. Approval is the person's form.
 type Payment struct {
 	To     string `json:"to"`
 	Amount int    `json:"amount"`
@@ -40,7 +40,7 @@ type Approval struct {
 	Reason string `json:"reason" title:"Reason" minLength:"3"`
 }
 
-// pay does not know how its question reaches the person.
+// pay does not know how its question gets to the person.
 func pay(ctx context.Context, _ *server.ToolCall, in Payment) (protocol.CallToolOutcome, error) {
 	approved, err := roundtrip.Ask[Approval](ctx, "approve",
 		fmt.Sprintf("Pay %d EUR to %s?", in.Amount, in.To))
@@ -94,12 +94,12 @@ func run(ctx context.Context, p *person) error {
 
 var link = regexp.MustCompile(`http://\S+`)
 
-// call has a client call the tool, and follows the result's instructions to the model.
+// call makes a client call the tool, and follows the result's instructions to the model.
 func call(ctx context.Context, page *visit.Questions, opts *client.Options, p *person,
 	in Payment) error {
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{
 		Page:         page,
-		MinHumanTime: 400 * time.Millisecond, // the default, except for clients in this process
+		MinHumanTime: 400 * time.Millisecond, // the default, except in-process
 	}})
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func call(ctx context.Context, page *visit.Questions, opts *client.Options, p *p
 	return errors.New("nobody has answered")
 }
 
-// A person is you, or with auto a program that approves everything.
+// A person is you, or if auto is set a program that approves everything.
 type person struct {
 	in   *bufio.Reader
 	out  io.Writer
@@ -140,7 +140,7 @@ func (p *person) enter(prompt string) string {
 		return "as agreed"
 	}
 	fmt.Fprint(p.out, prompt)
-	line, _ := p.in.ReadString('\n') // empty at the end
+	line, _ := p.in.ReadString('\n') // empty at the end of the input
 	return strings.TrimSpace(line)
 }
 
@@ -156,7 +156,7 @@ func (p *person) followLink(_ context.Context, q *client.URLQuestion) (*protocol
 	return &protocol.ElicitResult{Action: protocol.ActionAccept}, p.open(q.URL)
 }
 
-// open waits until you have answered behind a link, or does what a browser does.
+// open waits until you have answered behind the link. With auto it does what a browser would do.
 func (p *person) open(link string) error {
 	fmt.Fprintln(p.out, "person opens:", link)
 	entered := p.enter("Press Enter when you have answered there. ")

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var links = regexp.MustCompile(`http://127\.0\.0\.1:\d+/approve\?visit=\w+`)
 
-// TestEveryClientReachesThePerson: the promised output.
+// The output shows that every client reaches the person.
 func TestEveryClientReachesThePerson(t *testing.T) {
 	const inWords = `model reads: Nothing was done yet: a person has to answer first, and this ` +
 		`client does not show the question. Show the person this link with what it asks, and ` +
@@ -55,7 +55,7 @@ model reads: paid 103 EUR: as agreed
 	}
 }
 
-// TestNothingIsPaidWhileNobodyAnswers: a link that is only shown approves nothing.
+// Nothing is paid while nobody answers: a link that is only shown approves nothing.
 func TestNothingIsPaidWhileNobodyAnswers(t *testing.T) {
 	page, err := visit.NewQuestions("http://127.0.0.1:1/approve",
 		&visit.QuestionOptions{Options: visit.Options{Visitor: visit.LocalVisitor}})

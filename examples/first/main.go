@@ -1,4 +1,4 @@
-// First is the server that examples/README.md has you type: one tool, which asks two questions.
+// First is the server that you type in examples/README.md: one tool, which asks two questions.
 //
 //	go run ./examples/first -try    # a client in the same process, which asks you
 //	go run ./examples/first -http   # serves http://localhost:8080/mcp

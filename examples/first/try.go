@@ -27,7 +27,7 @@ func tryOut(ctx context.Context, srv *server.Server) error {
 
 var terminal = bufio.NewScanner(os.Stdin)
 
-// askAtTerminal shows a question. The person types the answer as JSON, or nothing to decline.
+// askAtTerminal shows a question. The person answers it with JSON, or declines with an empty line.
 func askAtTerminal(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 	for {
 		fmt.Printf("%s\n  form: %s\n  answer: ", q.Message, q.Schema)

@@ -53,7 +53,7 @@ func run(
 	if err != nil {
 		return err
 	}
-	questions, err := elicitation.OptionsFromEnv(os.LookupEnv) // ELICITATION_TIMEOUT and others
+	questions, err := elicitation.OptionsFromEnv(os.LookupEnv) // ELICITATION_TIMEOUT and more
 	if err != nil {
 		return err
 	}
@@ -86,14 +86,14 @@ func run(
 	go func() { served <- web.ListenAndServe() }()
 	select {
 	case err = <-served:
-	case <-ctx.Done(): // people may still answer for half a minute
+	case <-ctx.Done(): // people may answer for another half a minute
 	}
 	end, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, g.Shutdown(end), endpoint.Shutdown(end), web.Shutdown(end))
 }
 
-// authenticate accepts the configured token. For OAuth see package bearer.
+// authenticate accepts the configured token. For OAuth use package bearer.
 func authenticate(r *http.Request) (protocol.Principal, error) {
 	token := os.Getenv("GATEWAY_TOKEN")
 	sent := r.Header.Get("Authorization")

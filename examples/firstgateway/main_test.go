@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestGateway runs the gateway, calls a tool with the token and without it, and ends the gateway.
+// TestGateway runs the gateway, calls a tool with and without the token, and ends the gateway.
 func TestGateway(t *testing.T) {
 	t.Setenv("GATEWAY_TOKEN", "the-token")
 	t.Setenv("GATEWAY_KEYS", "a:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/prom"
 )
 
-// labelsOf returns the values of the labels of each series that the gateway registers.
+// labelsOf returns the values of each label of each series that the gateway registers.
 func labelsOf(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -35,7 +35,7 @@ func labelsOf(t *testing.T) map[string]map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]map[string][]string{ // no series before the first request
+	all := map[string]map[string][]string{ // series that do not exist before the first request
 		"rondo_requests_total": {"job": nil, "outcome": nil}}
 	for _, family := range families {
 		labels := map[string][]string{"instance": nil, "job": nil} // added by Prometheus
@@ -55,7 +55,7 @@ var (
 	summed   = regexp.MustCompile(`sum by \(([\w, ]+)\) \(?\w*\(?((?:elicitation|rondo)_\w+)`)
 )
 
-// TestOperatorsFilesNameWhatThereIs: series, labels and values of dashboard and alerts, all shown.
+// The operators' files name existing series, labels and values, and show all series.
 func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	all := labelsOf(t)
 	for _, name := range []string{"dashboard.json", "alerts.yml"} {

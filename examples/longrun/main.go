@@ -1,10 +1,10 @@
-// Longrun: a call that outlives the server which took it. Two servers share a SQLite file. One
-// counts the words of a book and is killed (kill -9) in the middle. The other resumes there, asks a
-// person, and finishes. The client waits for one call all the while.
+// Longrun shows a call that outlives the server which accepted it. Two servers share a SQLite file.
+// One counts the words of a book and is killed (kill -9) in the middle. The other resumes there,
+// asks a person, and finishes. For the client this is one call.
 //
 //	go run ./examples/longrun
 //
-// It starts both servers itself, prints their output, and ends within about 10 seconds.
+// Longrun starts both servers, prints their output, and ends within about 10 seconds.
 package main
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// The environment of the servers: the shared file and keys.
+// These variables tell the servers the shared file and keys.
 const envFile, envKeys = "LONGRUN_FILE", "LONGRUN_KEYS"
 
 func main() {
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// run has a client call two servers, which are processes of this program.
+// run makes a client call two servers, which are processes of this program.
 func run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -75,7 +75,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return call(ctx, said, a, b)
 }
 
-// start starts a server, which prints its address first, and kills it when it prints killAt.
+// start starts a server, which first prints its address, and kills it when it prints killAt.
 func start(ctx context.Context, said *log.Logger, name, killAt string, env []string) (
 	address string, stop func(), err error) {
 	cmd := exec.CommandContext(ctx, os.Args[0])
@@ -139,7 +139,7 @@ func call(ctx context.Context, said *log.Logger, servers ...string) error {
 	return nil
 }
 
-// serve is one of the servers, until its standard input ends.
+// serve runs one of the servers until its standard input ends.
 func serve(ctx context.Context, file string) error {
 	db, err := sql.Open("sqlite", "file:"+file+
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_txlock=immediate")
@@ -169,7 +169,7 @@ func serve(ctx context.Context, file string) error {
 	defer srv.Close()
 	server.AddTool(srv, server.Tool{Name: "count", Task: server.TaskMust}, count)
 	added, err := tasks.New(srv, &tasks.Options{Store: shared, Keys: ring,
-		Lease: 3 * time.Second, Sweep: time.Second}) // short, to keep the demo quick
+		Lease: 3 * time.Second, Sweep: time.Second}) // short, so that the demo is quick
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ type Print struct {
 	Copies int `json:"copies" minimum:"1" maximum:"1000"`
 }
 
-// count knows nothing of processes: each run begins here, with all earlier counts and answers.
+// count knows nothing of processes. Each run begins here, with all earlier counts and answers.
 func count(ctx context.Context, _ *server.ToolCall, book Book) (protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// TestMain is one of the servers when run starts the test as a child.
+// TestMain runs one of the servers if the test is a child process that run has started.
 func TestMain(m *testing.M) {
 	if os.Getenv(envFile) != "" {
 		main()

@@ -5,16 +5,16 @@ import (
 	"database/sql"
 	"fmt"
 
-	// A driver for MCP_DATABASE. This module requires none, so add yours:
+	// Import a driver for MCP_DATABASE here. This module requires none, so add yours:
 	//	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/rondo-mcp/rondo/roundtrip/sqlstore"
 )
 
-const driver = "pgx" // registered name
+const driver = "pgx" // the driver's registered name
 
 // openShared returns the replicas' shared store in PostgreSQL: used states, and states that are too
-// large for the wire. Nil: a single process keeps them itself.
+// large for the wire. It returns nil for a single process, which keeps them in memory.
 func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if address == "" {
 		return nil, nil
@@ -23,7 +23,7 @@ func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: see database.go", envDatabase, err)
 	}
-	db.SetMaxOpenConns(20) // all replicas together must stay below the database's limit
+	db.SetMaxOpenConns(20) // the sum over all replicas must stay below the database's limit
 	if err := sqlstore.CreateTables(ctx, db, sqlstore.PostgreSQL); err != nil {
 		return nil, fmt.Errorf("%s: %w", envDatabase, err)
 	}

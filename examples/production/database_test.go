@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDatabaseWithoutADriver says at the start where the driver goes: this module has none.
+// Without a driver the start fails and says where to add one: this module has none.
 func TestDatabaseWithoutADriver(t *testing.T) {
 	if shared, err := openShared(t.Context(), ""); shared != nil || err != nil {
 		t.Errorf("no address: got %v, %v", shared, err)

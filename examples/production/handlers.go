@@ -13,17 +13,17 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The scopes of access tokens.
+// These are scopes of access tokens.
 const (
 	scopeRead = "accounts:read"
 	scopePay  = "accounts:pay"
 )
 
-// bank stands for the system behind the server, shared by all replicas. Here it is a folder: a
+// A bank stands for the system behind the server, which all replicas share. Here it is a folder: a
 // payment is a file, and so is a confirmed login.
 type bank struct {
 	folder string
-	public string // the URL at which browsers reach this server
+	public string // URL at which browsers reach this server
 }
 
 func (b *bank) register(s *server.Server) {
@@ -46,7 +46,7 @@ func (b *bank) register(s *server.Server) {
 	}, b.explain)
 }
 
-// Balance is a typed result: the tool's output schema is derived from it.
+// Balance is a typed result. The tool's output schema is derived from it.
 type Balance struct {
 	Payments int `json:"payments"`
 }
@@ -67,8 +67,8 @@ type Approval struct {
 	Reference string `json:"reference,omitempty" title:"Reference" maxLength:"40"`
 }
 
-// pay asks first and acts afterwards. The key names the payment: the same in every replay of the
-// call, on each replica, so that the money moves once.
+// pay first asks and then acts. The key names the payment. It is the same in every replay of the
+// call, on each replica, so the money moves only once.
 func (b *bank) pay(ctx context.Context, _ *server.ToolCall, bill Bill) (
 	protocol.CallToolOutcome, error) {
 	approval, err := roundtrip.Ask[Approval](ctx, "approve",
@@ -94,7 +94,7 @@ func (b *bank) transfer(key string, bill Bill, reference string) error {
 	f, err := os.OpenFile(filepath.Join(b.folder, "payment-"+key),
 		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // a replay: the money has moved
+		return nil // this is a replay: the money has already moved
 	}
 	if err != nil {
 		return err
@@ -103,8 +103,8 @@ func (b *bank) transfer(key string, bill Bill, reference string) error {
 	return errors.Join(err, f.Close())
 }
 
-// connect sends the person to a page and waits for the visit. Input on the page never passes
-// through the client.
+// connect sends the person to a page and waits for the visit. The client never sees what the person
+// enters there.
 func (b *bank) connect(ctx context.Context, _ *server.ToolCall, _ struct{}) (
 	protocol.CallToolOutcome, error) {
 	visit, err := roundtrip.Nonce(ctx, "visit")
@@ -133,7 +133,7 @@ type Entry struct {
 	Text string `json:"text" jsonschema:"the entry, as the statement spells it" maxLength:"200"`
 }
 
-// explain has the client's model write a sentence. Clients without a model get the entry back.
+// explain asks the client's model for a sentence. Clients without a model get the entry back.
 func (b *bank) explain(ctx context.Context, _ *server.ToolCall, in Entry) (
 	protocol.CallToolOutcome, error) {
 	if !roundtrip.CanAsk(ctx, protocol.KindCreateMessage) {

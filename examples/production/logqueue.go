@@ -8,17 +8,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxQueuedLines bounds the memory of a logQueue: a line has some hundred bytes.
+// maxQueuedLines limits the memory of a logQueue: a line has a few hundred bytes.
 const maxQueuedLines = 4096
 
-// A logQueue writes log lines on its own goroutine, so that no request waits for the log's reader:
-// an unread pipe holds 64 KiB, and then each write blocks. Lines that do not fit, or cannot be
+// A logQueue writes log lines on its own goroutine, so that no request waits for the log's reader.
+// (An unread pipe holds 64 KiB; then each write blocks.) Lines that do not fit, or cannot be
 // written, are dropped and counted.
 type logQueue struct {
 	out     io.Writer
 	lines   chan []byte
 	stopped chan struct{}
-	ended   chan struct{} // writeLines has ended
+	ended   chan struct{} // closed when writeLines has ended
 	lost    atomic.Uint64
 }
 
@@ -33,7 +33,7 @@ func newLogQueue(out io.Writer, limit int) *logQueue {
 // Write implements [zapcore.WriteSyncer]. It never blocks, and never fails.
 func (q *logQueue) Write(line []byte) (int, error) {
 	select {
-	case q.lines <- append([]byte(nil), line...): // the logger uses its buffer again
+	case q.lines <- append([]byte(nil), line...): // copied, because the logger reuses its buffer
 	default:
 		q.lost.Add(1)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestRequestsGoOnWhileNobodyReadsTheLog: the pipe is full, and lines are dropped and counted.
+// If nobody reads the log, requests go on: the pipe is full, and lines are dropped and counted.
 func TestRequestsGoOnWhileNobodyReadsTheLog(t *testing.T) {
 	reader, writer := io.Pipe()
 	q := newLogQueue(writer, 2)
-	for range 10 { // one is being written, two are queued
+	for range 10 { // one line is being written, two are queued
 		if n, err := q.Write([]byte("a line\n")); n != 7 || err != nil {
 			t.Fatalf("got %d, %v", n, err)
 		}
@@ -32,7 +32,7 @@ func TestTheQueueWritesTheLinesInOrderAndToTheEnd(t *testing.T) {
 	q := newLogQueue(&got, 10)
 	line := make([]byte, 2)
 	for i := range 10 {
-		copy(line, []byte{'0' + byte(i), '\n'}) // as a logger, which uses its buffer again
+		copy(line, []byte{'0' + byte(i), '\n'}) // acts like a logger, which reuses its buffer
 		_, _ = q.Write(line)
 	}
 	q.end(t.Context())
@@ -57,7 +57,7 @@ func TestTheEndDoesNotWaitForALogThatNobodyReads(t *testing.T) {
 	}
 	q := newLogQueue(writer, 4)
 	for range 4 {
-		_, _ = q.Write(make([]byte, 64<<10)) // a pipe holds one of them
+		_, _ = q.Write(make([]byte, 64<<10)) // a pipe holds one such line
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

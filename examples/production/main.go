@@ -1,4 +1,4 @@
-// Production: a server to copy. It has what a deployment needs around the tools of handlers.go:
+// Production is a server to copy. Around the tools of handlers.go it has what a deployment needs:
 // bearer tokens, keys that replicas share, logs, metrics, limits, health, and graceful shutdown.
 //
 //	export MCP_URL=https://mcp.example.com/mcp        # where clients find it
@@ -43,14 +43,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// Time limits of the shutdown. A supervisor must wait a little longer than their sum and -notice.
+// The shutdown's time limits. A supervisor must wait a little longer than their sum and -notice.
 const (
 	drainTime = 20 * time.Second // for open sessions, which new requests keep alive
 	endTime   = 5 * time.Second  // for requests in flight
 	logTime   = time.Second      // for the end of the log
 )
 
-const brokenPipe = syscall.Signal(13) // package syscall only names it on some systems
+const brokenPipe = syscall.Signal(13) // package syscall names it on some systems only
 
 func main() {
 	address := flag.String("http", ":8080", "serve clients at this `address`")
@@ -112,7 +112,7 @@ func run(ctx context.Context, address, admin string, notice time.Duration, stdio
 
 // newLogger returns a non-blocking logger to standard error, and a function that flushes it.
 func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
-	signal.Ignore(brokenPipe) // the server outlives the reader of its log
+	signal.Ignore(brokenPipe) // the server must outlive the reader of its log
 	lines := newLogQueue(os.Stderr, maxQueuedLines)
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -124,7 +124,7 @@ func newLogger(registerer prometheus.Registerer) (*zap.Logger, func(), error) {
 	}, registerer.Register(lines.metric())
 }
 
-// newServer has the middleware that its package recommends, with its log and metrics.
+// newServer uses the middleware that its package recommends, with its log and metrics.
 func newServer(b *bank, set *settings, logger *zap.Logger,
 	registerer prometheus.Registerer, page event.Observer) (*server.Server, error) {
 	observer, chain, err := middleware.Production(zaplog.New(logger), prom.New(registerer),
@@ -153,7 +153,7 @@ func newServer(b *bank, set *settings, logger *zap.Logger,
 	return srv, nil
 }
 
-// serve runs until ctx ends, then notifies balancers, drains sessions, and then requests.
+// serve runs until ctx ends. Then it notifies balancers, and drains first sessions, then requests.
 func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler, mux http.Handler,
 	page *inspect.Page, address, admin string, notice time.Duration) error {
 	public, err := net.Listen("tcp", address)
@@ -167,7 +167,7 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	var ready atomic.Bool
 	ready.Store(true)
 	clients := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout: 2 * time.Minute} // no WriteTimeout: it would cut streams
+		IdleTimeout: 2 * time.Minute} // a WriteTimeout would cut streams
 	operators := &http.Server{Handler: adminHandler(&ready, page),
 		ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 2)
@@ -184,7 +184,7 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 	ready.Store(false)
 	time.Sleep(notice)
 	draining, cancel := context.WithTimeout(context.Background(), drainTime)
-	_ = handler.Drain(draining) // open sessions end below
+	_ = handler.Drain(draining) // sessions that are still open end below
 	cancel()
 	ending, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
@@ -192,8 +192,8 @@ func serve(ctx context.Context, srv *server.Server, handler *serverhttp.Handler,
 		operators.Close())
 }
 
-// adminHandler serves operators and supervisors without authentication: its address must not be
-// reachable from outside. Even so, the server's page only admits browsers of this machine.
+// adminHandler serves operators and supervisors without authentication, so its address must not be
+// reachable from outside. In addition, the server's page admits only browsers of this machine.
 func adminHandler(ready *atomic.Bool, page http.Handler) http.Handler {
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", promhttp.Handler())

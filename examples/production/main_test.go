@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// A deployment is the server of main behind an authorization server.
+// A deployment is main's server behind an authorization server.
 type deployment struct {
 	bank     *bank
 	url      string
@@ -78,7 +78,7 @@ func (d *deployment) connect(t *testing.T, era protocol.Era, approve bool) *clie
 		Era: era,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			if !approve {
-				time.Sleep(time.Second / 2) // an immediate answer would not count as a person's
+				time.Sleep(time.Second / 2) // an immediate answer would not be a person's
 				return &protocol.ElicitResult{Action: protocol.ActionDecline}, nil
 			}
 			return &protocol.ElicitResult{Action: protocol.ActionAccept,
@@ -198,7 +198,7 @@ func TestReplicasThatAreNamedInHalfAreAnError(t *testing.T) {
 	}
 }
 
-// TestOperatorsFilesNameWhatThereIs: series, labels and values of the dashboard and the alerts.
+// The operators' files name existing series, labels and values, in the dashboard and the alerts.
 func TestOperatorsFilesNameWhatThereIs(t *testing.T) {
 	d := deploy(t)
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
@@ -221,7 +221,7 @@ var (
 	summed   = regexp.MustCompile(`sum by \((\w+)\) \(\w+\((rondo_\w+)`)
 )
 
-// outcomes get their series with the first request that ends so.
+// outcomes are values whose series only exist after a request with that outcome.
 var outcomes = map[string]bool{"internal_error": true, "busy": true}
 
 func checkExpressions(t *testing.T, text string, registry *prometheus.Registry) {
@@ -229,7 +229,7 @@ func checkExpressions(t *testing.T, text string, registry *prometheus.Registry) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]map[string]map[string]bool{} // series, label, values
+	labels := map[string]map[string]map[string]bool{} // from series to label to values
 	for _, family := range families {
 		of := map[string]map[string]bool{}
 		for _, m := range family.GetMetric() {

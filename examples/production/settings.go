@@ -13,20 +13,20 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// The environment. There are no unsafe defaults: a missing value is an error.
+// The settings come from the environment. No default is unsafe: a missing value is an error.
 const (
-	envURL      = "MCP_URL"      // where clients find the server: tokens are for it
-	envIssuer   = "MCP_ISSUER"   // of tokens
-	envData     = "MCP_DATA"     // the folder that stands for the bank
-	envDatabase = "MCP_DATABASE" // PostgreSQL shared by replicas, "postgres://..."
-	envOrigins  = "MCP_ORIGINS"  // web pages that may call, "https://app.example.com,..."
-	envKeys     = "RONDO_KEYS"   // seal what clients carry; replicas share them
+	envURL      = "MCP_URL"      // where clients find the server; tokens are for this URL
+	envIssuer   = "MCP_ISSUER"   // issuer of the tokens
+	envData     = "MCP_DATA"     // folder that stands for the bank
+	envDatabase = "MCP_DATABASE" // PostgreSQL that replicas share, "postgres://..."
+	envOrigins  = "MCP_ORIGINS"  // web pages that may send requests, "https://app.example.com,..."
+	envKeys     = "RONDO_KEYS"   // they seal what clients carry; replicas share them
 	envReplica  = "RONDO_REPLICA"
 	envReplicas = "RONDO_REPLICAS"
 )
 
 type settings struct {
-	url      *url.URL // nil with -stdio
+	url      *url.URL // nil if the program runs with -stdio
 	data     string
 	hosts    []string
 	origins  []string
@@ -38,7 +38,7 @@ type settings struct {
 
 func (s *settings) publicURL() string {
 	if s.url == nil {
-		return "http://127.0.0.1:8080" // the page of a visit, served by another process
+		return "http://127.0.0.1:8080" // another process serves the visits' page
 	}
 	return s.url.Scheme + "://" + s.url.Host
 }
@@ -49,7 +49,7 @@ func settingsFromEnv(stdio bool) (*settings, error) {
 		return nil, errors.New(envData + " names no folder")
 	}
 	if stdio {
-		return s, nil // one user, who started the program: no tokens, and keys of the process
+		return s, nil // there is one user, who started the program: no tokens, keys of the process
 	}
 	ring, err := keys.KeyringFromEnv(os.LookupEnv, envKeys)
 	if err != nil {
@@ -93,7 +93,7 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", envReplicas, err)
 	}
-	if _, ok := urls[name]; !ok { // the others would end its sessions
+	if _, ok := urls[name]; !ok { // without it, the other replicas would end its sessions
 		return nil, fmt.Errorf("%s does not name %s=%q itself", envReplicas, envReplica, name)
 	}
 	return &replicas.Options{Name: name, Keys: ring, Locate: locate}, nil

@@ -8,11 +8,11 @@ import (
 	"regexp"
 )
 
-// isVisit matches what roundtrip.Nonce returns, so that no path leads out of the folder.
+// isVisit matches results of roundtrip.Nonce, so that no path leads out of the folder.
 var isVisit = regexp.MustCompile(`^[A-Za-z0-9_-]{32}$`)
 
-// visitPage stands for the bank's own login. A real one verifies that the browser belongs to the
-// caller: with its own login, not with the link alone. Package roundtrip/visit compares the two.
+// visitPage stands for the bank's own login. A real page verifies that the browser belongs to the
+// caller, by its own login and not only by the link. Package roundtrip/visit compares the two.
 var visitPage = template.Must(template.New("visit").Parse(`<!doctype html>
 <title>Your bank</title>
 {{if .}}<p>The account is connected. You may close this page.

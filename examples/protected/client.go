@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connect returns a client that logs alice in when the server at endpoint requires it.
+// connect returns a client that logs alice in when the server at endpoint requires a login.
 func connect(endpoint string, out *log.Logger) (*client.Client, *oauth.Source, error) {
 	login, err := oauth.New(endpoint, &oauth.Options{
 		Interaction: &oauth.Loopback{Browse: browse},
@@ -34,7 +34,7 @@ func connect(endpoint string, out *log.Logger) (*client.Client, *oauth.Source, e
 	return c, login, nil
 }
 
-// useNotes calls both tools. Each call leads to a login: the second needs one more scope.
+// useNotes calls both tools. Each leads to a login, because the second needs another scope.
 func useNotes(ctx context.Context, endpoint string, out *log.Logger) error {
 	c, login, err := connect(endpoint, out)
 	if err != nil {
@@ -59,7 +59,7 @@ func useNotes(ctx context.Context, endpoint string, out *log.Logger) error {
 	return login.Logout(ctx)
 }
 
-// browse replaces the browser: it follows the authorization server's redirect to the client.
+// browse acts as the browser: it follows the authorization server's redirect to the client.
 func browse(ctx context.Context, page string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {

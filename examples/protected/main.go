@@ -1,11 +1,11 @@
-// Protected: a server that refuses requests without a token, and a client that logs in. A test
+// Protected is a server that refuses requests without a token, and a client that logs in. A test
 // server stands in for your company's authorization server, and a function for the browser of
 // alice, who consents to everything. All run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/protected
 //
-// The first call is refused with a challenge, which leads the client to the authorization server,
-// the resource and the scope. The second call needs one more scope, and alice is asked again.
+// The first call is refused. From the challenge the client learns the authorization server, the
+// resource and the scope. The second call needs one more scope, and alice is asked again.
 package main
 
 import (
@@ -72,7 +72,7 @@ type refusalPrinter struct {
 	out *log.Logger
 }
 
-// WriteHeader prints the challenge of the response, if any.
+// WriteHeader prints the response's challenge, if there is one.
 func (p *refusalPrinter) WriteHeader(status int) {
 	if challenge := p.Header().Get("WWW-Authenticate"); challenge != "" {
 		p.out.Printf("server    %d %s", status, challenge)

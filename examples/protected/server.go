@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// The scopes of the server. Every request needs the first, and add_note needs both.
+// These are the server's scopes. Every request needs the first, and add_note needs both.
 const (
 	scopeRead  = "notes:read"
 	scopeWrite = "notes:write"
@@ -21,14 +21,14 @@ const (
 // A notebook has the notes of each person.
 type notebook struct {
 	mu    sync.Mutex
-	notes map[string][]string // by subject
+	notes map[string][]string // by the person's subject
 }
 
 type addInput struct {
 	Text string `json:"text" jsonschema:"what to write down"`
 }
 
-// newServer has nothing of authorization but the scopes of one tool.
+// newServer's only code for authorization is the scopes of one tool.
 func newServer(notes *notebook) (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "notes", Version: "1.0.0"},

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Deploy is the tool's input; its schema is derived from it.
+// Deploy is the tool's input. The input schema is derived from it.
 type Deploy struct {
 	Env string `json:"env" jsonschema:"where to deploy to"`
 }
@@ -18,7 +18,7 @@ type Confirmation struct {
 	Reason string `json:"reason" title:"Reason" jsonschema:"why now?" minLength:"3"`
 }
 
-// confirm is checked when the program starts.
+// confirm is a question, which is checked when the program starts.
 var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
 
 // deploy asks before it acts. Each round runs it from its start.

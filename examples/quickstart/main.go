@@ -1,5 +1,5 @@
-// Quickstart: a server whose tool asks before it acts, and a client that is asked. Both run in this
-// process and speak HTTP over loopback.
+// Quickstart is a server whose tool asks before it acts, and a client that gets the question. Both
+// run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/quickstart         # answers by itself; examples/first asks you
 //	go run ./examples/quickstart -wire   # prints the messages, too
@@ -60,18 +60,18 @@ func run(ctx context.Context, show bool) error {
 	return nil
 }
 
-// elicit is the client's handler of a server's form.
+// An elicit is the client's handler for a server's form.
 type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 
 func answerWith(action protocol.ElicitAction, content string) elicit {
 	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
-		time.Sleep(time.Second / 2) // an immediate answer would not count as a person's
+		time.Sleep(time.Second / 2) // an immediate answer would not count as a person's answer
 		return &protocol.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
 	}
 }
 
-// newServer is the whole server: one tool, written once.
+// newServer is the whole server: one tool, which is written once for all clients.
 func newServer() (*server.Server, error) {
 	srv, err := server.New(&server.Options{
 		Info: protocol.Implementation{Name: "quickstart", Version: "1.0.0"},

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// TestRun checks the output. -wire adds the messages, which differ from run to run.
+// TestRun checks the output. With -wire it also has the messages, which vary from run to run.
 func TestRun(t *testing.T) {
 	const want = `== The person accepts
    asked: Deploy to production? -> accept {"reason":"the fix is tested"}
@@ -28,7 +28,7 @@ result: left production alone
 refused: Invalid or expired requestState (code -32602)
 `
 	traffic := regexp.MustCompile(`(?m)^(->|<-) .*\n`)
-	for show, messages := range map[bool]int{false: 0, true: 18} { // 6 in each of 3 calls
+	for show, messages := range map[bool]int{false: 0, true: 18} { // 6 messages in each of 3 calls
 		out := printed(t, func() error { return run(context.Background(), show) })
 		if n := len(traffic.FindAllString(out, -1)); n != messages {
 			t.Errorf("-wire=%t: %d messages, want %d", show, n, messages)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// wire is an HTTP transport. show prints the traffic. tamper changes a byte of each requestState
+// A wire is an HTTP transport. show prints the traffic. tamper changes a byte of each requestState
 // sent.
 type wire struct{ show, tamper bool }
 

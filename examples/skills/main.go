@@ -1,4 +1,4 @@
-// Skills: a server of Agent Skills, folders of instructions for models with a file SKILL.md
+// Skills is a server of Agent Skills: folders with instructions for models in a file SKILL.md
 // (SEP-2640, the extension io.modelcontextprotocol/skills). It shows the parts of an extension:
 // resources, its own methods, and server.AddExtension.
 //
@@ -46,7 +46,7 @@ func main() {
 func run(ctx context.Context, address, dir string) error {
 	files, err := fs.Sub(builtIn, "skills")
 	if dir != "" {
-		var root *os.Root // which no name and no link can leave
+		var root *os.Root // no name and no link can lead out of it
 		if root, err = os.OpenRoot(dir); err == nil {
 			defer root.Close()
 			files = root.FS()

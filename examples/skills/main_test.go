@@ -88,7 +88,7 @@ func ask(t *testing.T, c *client.Client, method string, params map[string]any) (
 	return members, nil
 }
 
-// all follows the cursors of a list and returns the URIs of its entries, and the number of pages.
+// all follows a list's cursors. It returns the URIs of all entries, and the number of pages.
 func all(t *testing.T, c *client.Client, method, member, uri string) (uris []string, pages int) {
 	t.Helper()
 	params := map[string]any{}
@@ -146,7 +146,7 @@ func TestSkillsAreListedAndRead(t *testing.T) {
 	for dir, want := range map[string][]string{
 		"":       {"/SKILL.md", "/mails", "/parts"},
 		"/mails": {"/mails/eu", "/mails/x.bin"},
-		// A nested skill is ordinary content of the one around it.
+		// To the skill around it, a nested skill is ordinary content.
 		"/parts":    {"/parts/ask-why"},
 		"/mails/eu": {"/mails/eu/one%20letter.md"},
 	} {
@@ -281,7 +281,7 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// TestFrontmatterIsListedAsItWasRead: the YAML as JSON.
+// Frontmatter is listed as it was read: the YAML becomes JSON.
 func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"v: plain words, it's":                 `"plain words, it's"`,
@@ -307,7 +307,7 @@ func TestFrontmatterIsListedAsItWasRead(t *testing.T) {
 	}
 }
 
-// A link out of a folder is neither followed nor skipped.
+// A link out of the folder is an error: it is neither followed nor skipped.
 func TestLinksOutOfTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")

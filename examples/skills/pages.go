@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-const pageEntries = 50 // per page of a list
+const pageEntries = 50 // entries per page of a list
 
 func (c *catalog) list(_ context.Context, call *server.ExtensionCall) (protocol.Result, error) {
 	var seen []item
@@ -41,7 +41,7 @@ func (s *skill) visible(call *server.ExtensionCall) bool {
 		func(f *file) bool { return !call.SeesResource(f.URI) })
 }
 
-// readDirectory answers with a folder's direct entries. It exists if the caller sees a file in it.
+// readDirectory answers with a folder's direct entries, if the caller sees a file in the folder.
 func (c *catalog) readDirectory(_ context.Context, call *server.ExtensionCall) (
 	protocol.Result, error) {
 	uri, err := uriOf(call)
@@ -85,8 +85,8 @@ type item struct {
 	entry any
 }
 
-// answerPage answers a page. Its cursor names the last item before it, so any replica understands
-// it.
+// answerPage returns a page of all. The cursor names the last item before it, so any replica can
+// read it.
 func answerPage(call *server.ExtensionCall, member string, all []item) (protocol.Result, error) {
 	cursor, present, err := paramsOf(call).Text("cursor")
 	if err != nil {

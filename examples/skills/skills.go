@@ -29,14 +29,14 @@ const (
 	// maxSkillFiles and maxSkillBytes bound one skill, as the extension advises.
 	maxSkillFiles = 512
 	maxSkillBytes = 16 << 20
-	maxFileBytes  = 2 << 20 // one file, which travels in one message
-	// maxFiles and maxBytes bound all files, which are in memory.
+	maxFileBytes  = 2 << 20 // for one file, which travels in one message
+	// maxFiles and maxBytes bound all files together, which are in memory.
 	maxFiles       = 4096
 	maxBytes       = 64 << 20
-	maxFrontmatter = 16 << 10 // of a skill, repeated in each listing
+	maxFrontmatter = 16 << 10 // for one skill; each listing repeats it
 )
 
-// A file is one file of a skill, such as the resource skill://acme/refunds/SKILL.md.
+// A file is a file of a skill, such as the resource skill://acme/refunds/SKILL.md.
 type file struct {
 	URI    string `json:"uri"`
 	Digest string `json:"digest"`
@@ -44,7 +44,7 @@ type file struct {
 
 	name        string // within the file system
 	data        []byte
-	frontmatter map[string]any // of a manifest
+	frontmatter map[string]any // of a manifest only
 }
 
 type skill struct {
@@ -53,15 +53,15 @@ type skill struct {
 	Resources   []*file        `json:"resources"`
 }
 
-// A catalog is all served files and skills, in the order of URIs.
+// A catalog has all served files and skills, in the order of URIs.
 type catalog struct {
 	files  []*file
 	skills []*skill
 }
 
 // addSkills serves each folder of a file system that has a SKILL.md. It reads all files once, so
-// that digests hold and no request reaches the disk, and fails if one cannot be served. Names that
-// begin with a dot are skipped, and so are files outside of skills.
+// that digests stay valid and no request reaches the disk. It fails if a file cannot be served. It
+// skips names that begin with a dot, and files outside of skills.
 func addSkills(srv *server.Server, fsys fs.FS) error {
 	files, err := readFiles(fsys)
 	if err != nil {
@@ -151,7 +151,7 @@ var (
 	skillFolder = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$`)
 )
 
-// readManifest returns a manifest's frontmatter, checked against its folder.
+// readManifest returns a manifest's frontmatter, and checks it against its folder.
 func readManifest(folder string, data []byte) (map[string]any, error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	text, begins := strings.CutPrefix(text, "---\n")
@@ -168,7 +168,7 @@ func readManifest(folder string, data []byte) (map[string]any, error) {
 		err = document.Decode(&members)
 	}
 	if err == nil {
-		_, err = json.Marshal(members) // fails for values that JSON lacks
+		_, err = json.Marshal(members) // this fails for values that JSON lacks
 	}
 	if err != nil {
 		return nil, fmt.Errorf("frontmatter: %w", err)
@@ -199,7 +199,7 @@ func keepDatesAsText(node *yaml.Node) {
 	}
 }
 
-// collectSkills puts each file into all skills around it: skills may be nested.
+// collectSkills adds each file to all skills around it, because skills may be nested.
 func collectSkills(files []*file) (skills []*skill, err error) {
 	for _, m := range files {
 		if m.frontmatter == nil {
@@ -233,7 +233,7 @@ func (f *file) resource() server.Resource {
 	size := int64(f.Size)
 	r := server.Resource{URI: f.URI, Name: path.Base(f.name), MIMEType: f.mimeType(), Size: &size}
 	if f.frontmatter != nil {
-		r.Name = f.frontmatter["name"].(string) // both are there: readManifest
+		r.Name = f.frontmatter["name"].(string) // readManifest has checked both members
 		r.Description = f.frontmatter["description"].(string)
 	}
 	return r
@@ -241,7 +241,7 @@ func (f *file) resource() server.Resource {
 
 func (f *file) isText() bool { return utf8.Valid(f.data) && !slices.Contains(f.data, 0) }
 
-// mimeType is the same on every machine.
+// mimeType returns the file's type, which is the same on every machine.
 func (f *file) mimeType() string {
 	if f.isText() && strings.EqualFold(path.Ext(f.name), ".md") {
 		return "text/markdown"

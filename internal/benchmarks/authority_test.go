@@ -5,7 +5,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// authorityOps are a plain call with a token verified before, and with one verified each time.
+// authorityOps returns a call with a token verified before, and one that verifies it each time.
 func authorityOps() (ops []op) {
 	const remembersNone = -1
 	for row, remembered := range map[string]int{cachedEchoRow: 0,

@@ -1,5 +1,5 @@
-// Package benchmarks_test measures servers and clients written with this library beside others, and
-// enforces the allocation budget of the hot paths. The README explains how to run it and its rows.
+// Package benchmarks_test compares servers and clients written with this library with others, and
+// enforces the allocation budget of the hot paths. The README explains how to run it, and its rows.
 package benchmarks_test
 
 import (
@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// allOps are the operations by which peers are compared, and those for this library alone.
+// allOps returns the operations by which peers are compared, and those that only this library has.
 func allOps() []op {
 	return slices.Concat(handlerOps(), legacyOps(), authorityOps(), clientOps(), routerOps())
 }
 
-// name spells an operation as benchstat reads it.
+// name spells the operation in the way that benchstat reads.
 func (o op) name() string {
 	name := "group=" + o.group + "/row=" + o.row + "/peer=" + o.peer
 	return strings.ReplaceAll(strings.ReplaceAll(name, ", ", "_"), " ", "_")
 }
 
-// Benchmark repeats each operation. See the README for how to compare the peers.
+// Benchmark repeats each operation. The README explains how to compare the peers.
 func Benchmark(b *testing.B) {
 	for _, o := range allOps() {
 		b.Run(o.name(), func(b *testing.B) {
@@ -40,7 +40,7 @@ func Benchmark(b *testing.B) {
 	}
 }
 
-// TestOps: every operation can be repeated for every peer.
+// TestOps checks that every operation can be repeated for every peer.
 func TestOps(t *testing.T) {
 	for _, o := range allOps() {
 		t.Run(o.name(), func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoMemory: a server keeps nothing while a user thinks, besides runtime noise.
+// While a user thinks, a server keeps no memory, apart from runtime noise.
 func TestWaitingTakesNoMemory(t *testing.T) {
 	const noise, attempts = 16, 5
 	asks := slices.IndexFunc(handlerOps(), func(o op) bool {
@@ -78,11 +78,11 @@ func TestWaitingTakesNoMemory(t *testing.T) {
 	}
 }
 
-// measureKept returns the memory, in objects and stacks, that each of n more calls of do keeps.
+// measureKept returns the memory, in objects and stacks, that each of n further calls of do keeps.
 func measureKept(t *testing.T, n int, do func() error) float64 {
 	t.Helper()
 	before := int64(0)
-	for i := range 10 + n { // ten for one-time allocations
+	for i := range 10 + n { // the first ten are for one-time allocations
 		if i == 10 {
 			before = inUse()
 		}
@@ -95,7 +95,7 @@ func measureKept(t *testing.T, n int, do func() error) float64 {
 
 func inUse() int64 {
 	runtime.GC()
-	runtime.GC() // twice, because of pools
+	runtime.GC() // twice, because pools survive the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)

@@ -26,8 +26,8 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 #
 `
 
-// budgeted are the operations with a budget: this library's work for every call. A flow is its
-// legs, and verifying a token is the standard library's work.
+// budgeted returns the operations with a budget: this library's work for every call. Flows are left
+// out because of their legs, verification because it is the standard library's work.
 func budgeted() []op {
 	return slices.DeleteFunc(allOps(), func(o op) bool {
 		return o.peer != ours || o.row == flowRow ||
@@ -35,7 +35,7 @@ func budgeted() []op {
 	})
 }
 
-// TestAllocationBudget is independent of load. It skips the race detector, which empties pools.
+// TestAllocationBudget does not depend on load. The race detector empties pools and skips it.
 func TestAllocationBudget(t *testing.T) {
 	var measured strings.Builder
 	budget := readBudget(t)
@@ -70,8 +70,8 @@ func TestAllocationBudget(t *testing.T) {
 	}
 }
 
-// allocations is the exact count for one operation: without garbage collection, which would empty
-// pools, and averaged without rare events such as growing a map.
+// allocations returns the exact count for one operation. Garbage collection, which would empty
+// pools, is off, and the average omits rare events such as growing a map.
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()
@@ -84,7 +84,7 @@ func allocations(t *testing.T, o op) int {
 			t.Fatal(err)
 		}
 	}
-	for range 100 { // pools fill
+	for range 100 { // to fill pools
 		run()
 	}
 	runtime.GC()

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// clientOps are our client's work for a plain call and for a flow of two legs. An http.RoundTripper
-// answers from memory, so that nothing else is measured.
+// clientOps returns our client's work for a plain call and for a flow of two legs. An
+// http.RoundTripper answers from memory, so nothing else is measured.
 func clientOps() []op {
 	deploy := map[string]any{"environment": wire.Environment, "version": wire.Release}
 	return []op{
@@ -67,7 +67,7 @@ func newClient() (*client.Client, error) {
 // A stub answers from memory: server/discover, Echo, and both legs of Deploy.
 type stub struct {
 	request bytes.Buffer
-	answers []struct{ mark, rest string } // the first whose mark is in the request
+	answers []struct{ mark, rest string } // the first whose mark is in the request answers it
 }
 
 func newStub() *stub {

@@ -15,7 +15,7 @@ const (
 	cachedEchoRow = "echo, cached token"
 )
 
-// handlerOps are a plain call, each leg of a flow of two, and the flow, without a socket.
+// handlerOps returns a plain call, each leg of a flow of two, and the flow. There is no socket.
 func handlerOps() []op {
 	observed := withReferences(rondo.NewObserved)
 	production := []peer{{ours, true, rondo.NewProduction}}
@@ -31,7 +31,7 @@ func handlerOps() []op {
 	)
 }
 
-// expect sends a call and checks the kind of the answer.
+// expect sends a call and checks whether the answer is right.
 func expect(d *wire.Handler, c wire.Call, state []byte, right func([]byte) bool) ([]byte, error) {
 	status, response := d.Do(c, state)
 	if status != 200 || !right(response) {
@@ -56,7 +56,7 @@ func repeatCall(d *wire.Handler, c wire.Call, state []byte,
 	}
 }
 
-// leg2 repeats the second leg with the state of one first.
+// leg2 repeats the second leg with the state of a single first leg.
 func leg2(d *wire.Handler) (func() error, error) {
 	response, err := expect(d, wire.DeployCall(), nil, wire.Asks)
 	if err != nil {

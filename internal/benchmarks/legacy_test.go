@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// legacyOps are a plain call in a session, and one with a pushed request, its answer and the
-// result.
+// legacyOps returns, in a session, a plain call, and a call with a pushed request and its answer.
 func legacyOps() (ops []op) {
 	for _, row := range []struct {
 		name      string

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// TestServers: all servers give the same answers. Otherwise nothing is comparable.
+// TestServers checks that all servers give the same answers. Otherwise they are not comparable.
 func TestServers(t *testing.T) {
 	for _, s := range servers() {
 		t.Run(s.name, func(t *testing.T) {

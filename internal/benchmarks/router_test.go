@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// routerOps are a question through a gateway's router, which logs and counts, to a client here.
+// routerOps returns a question through a gateway's router, with log and metrics, to a client here.
 func routerOps() []op {
 	return []op{{"router", "one elicitation", ours,
 		func() (func() error, func(), error) {
@@ -65,7 +65,7 @@ func newGateway() (*gateway, error) {
 	return g, err
 }
 
-// Deliver is the client.
+// Deliver acts as the client.
 func (g *gateway) Deliver(ctx context.Context, m protocol.Message) error {
 	q, ok := m.(*protocol.Request)
 	if !ok {

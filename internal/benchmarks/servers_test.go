@@ -24,7 +24,7 @@ func servers() []peer {
 		peer{"mcp-go", true, mcpgo.New})
 }
 
-// withReferences are the references, which log, count and limit nothing, and our server.
+// withReferences returns the reference servers, which do not log, count or limit, and our server.
 func withReferences(server func() http.Handler) []peer {
 	return []peer{
 		{"reference", false, reference.New},
@@ -35,7 +35,7 @@ func withReferences(server func() http.Handler) []peer {
 
 type op struct {
 	group, row, peer string
-	// start prepares; do may be called repeatedly until stop. A wrong answer is an error.
+	// start prepares. do may be called repeatedly until stop. A wrong answer is an error.
 	start func() (do func() error, stop func(), err error)
 }
 

@@ -8,8 +8,8 @@ import (
 
 // A Verdict compares results with a list.
 type Verdict struct {
-	Passed int      // expectations met
-	Failed []string // reason of each failure, sorted
+	Passed int      // number of expectations met
+	Failed []string // the reason of each failure, sorted
 }
 
 // Judge compares the results of a run with the list.
@@ -25,7 +25,7 @@ func (l *List) Judge(results Results) Verdict {
 	return v
 }
 
-// judge compares one scenario with the list. Every expectation takes one check of its name; the
+// judge compares one scenario with the list. Every expectation takes one check of its name. The
 // remaining checks must at least have passed.
 func (l *List) judge(scenario string, checks []Check) (passed int, failed []string) {
 	open := map[Key][]Status{}
@@ -37,7 +37,7 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 	for _, c := range checks {
 		key := c.key(scenario)
 		i := slices.Index(open[key], c.Status)
-		met := i >= 0 || c.Status == Success // never less than expected
+		met := i >= 0 || c.Status == Success // a result may be better than expected
 		if i < 0 && len(open[key]) > 0 {
 			i = 0
 		}
@@ -81,7 +81,7 @@ func (l *List) strangers(results Results) []string {
 	return found
 }
 
-// JudgeControl judges a run without a subject: every listed scenario must have failed.
+// JudgeControl judges a run without a subject, in which every listed scenario must have failed.
 func (l *List) JudgeControl(results Results) Verdict {
 	var v Verdict
 	for _, scenario := range l.scenarios() {

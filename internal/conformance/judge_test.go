@@ -16,7 +16,7 @@ tools-call wire Wire
 headers sent Initialize SKIPPED
 `
 
-// file is a checks.json with a check for each of the given "id name STATUS".
+// file returns a checks.json with a check for each of the given "id name STATUS".
 func file(checks ...string) *fstest.MapFile {
 	var all []string
 	for _, c := range checks {

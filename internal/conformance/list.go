@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A Key names one check of the suite. Several checks may share it.
+// A Key names a check of the suite. Several checks may share it.
 type Key struct {
 	Scenario string
 	ID       string
 	Name     string // distinguishes checks with the same id
 }
 
-// A List is what one leg must show.
+// A List has the expected results of one leg.
 //
 // Its text has a line per check: scenario, id, name and, unless SUCCESS, the status. "exclude
 // PATTERN REASON" leaves scenarios out. Lines that begin with # are comments.
@@ -90,8 +90,8 @@ func (l *List) exclusion(scenario string) string {
 	return ""
 }
 
-// Update replaces the checks by those in results. Failures and warnings become expected successes,
-// so that updating hides no failure.
+// Update replaces the checks with those in results. Failures and warnings become expected
+// successes, so that an update hides no failure.
 func (l *List) Update(results Results) {
 	l.expected = map[Key][]Status{}
 	for scenario, checks := range results {

@@ -11,18 +11,18 @@
 // # Legs and lists
 //
 // A leg is one side of one revision, such as server-2026-07-28. client-backcompat has the suite's
-// tests of clients with servers of 2025-03-26, which knew no metadata of protected resources, and
-// client-extensions the optional ones: logins without a user. Each has a list of the checks that
-// must pass, by scenario, id and name, because some checks are only made if there is something to
-// see: a scenario may pass without any. A missing check on the list is a failure, and so is one
-// that fails, warns or is skipped without the list saying so. Exclusions are by name, with a
-// reason.
+// tests of clients with servers of 2025-03-26, which had no metadata of protected resources.
+// client-extensions has the optional tests: logins without a user. Each leg has a list of the
+// checks that must pass, by scenario, id and name, because some checks are only made in some
+// situations: a scenario may pass without any check. A listed check that is missing is a failure,
+// and so is a check that fails, warns or is skipped unless the list says so. Exclusions are by
+// name, with a reason.
 //
 // # Control
 //
 // After the runs the server is stopped, the client replaced by a program that does nothing, and the
-// suite runs once more. Every listed scenario must now fail: one that passes would not notice a
-// broken subject.
+// suite runs once more. Every listed scenario must now fail: a scenario that passes would not
+// notice a broken subject.
 //
 // # The program
 //

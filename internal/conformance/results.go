@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Status is how a check ended, in the words of the suite.
+// A Status is a check's outcome, in the suite's words.
 type Status string
 
 const (
@@ -21,7 +21,7 @@ const (
 	Info    Status = "INFO"
 )
 
-// A Check is one observation of the suite.
+// A Check is one observation by the suite.
 type Check struct {
 	ID           string
 	Name         string
@@ -30,7 +30,7 @@ type Check struct {
 	ErrorMessage string
 }
 
-// key names the check. Names are one word in the list.
+// key returns the check's name. In the list a name is one word.
 func (c Check) key(scenario string) Key {
 	name := strings.Join(strings.Fields(c.Name), "_")
 	if name == "" {
@@ -49,7 +49,7 @@ func (c Check) why() string {
 // Results are the checks of one run, by scenario.
 type Results map[string][]Check
 
-// stamp is the suffix of a scenario's directory.
+// stamp matches the suffix of a scenario's directory.
 var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$`)
 
 // ReadResults reads every checks.json of a leg's run. Directories name the scenarios, with a prefix
@@ -71,7 +71,7 @@ func ReadResults(dir fs.FS, server bool) (Results, error) {
 		}
 		if isRun {
 			if results[scenario] == nil {
-				results[scenario] = []Check{} // it ran, and may have broken off
+				results[scenario] = []Check{} // the scenario ran, but may have been cut short
 			}
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestAttackOnServerEverything: mcpattack's verdict on npm's server with all features.
+// TestAttackOnServerEverything checks mcpattack's verdict on npm's server with all features.
 func TestAttackOnServerEverything(t *testing.T) {
 	dir := installed(t)
 	script := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
@@ -26,7 +26,7 @@ func TestAttackOnServerEverything(t *testing.T) {
 			t.Errorf("echo, %s: %+v", era, v)
 		}
 	}
-	// In revision 2026-07-28 the tool is not listed: it cannot ask there.
+	// In revision 2026-07-28 the tool is not listed, because it cannot ask there.
 	v := judgeTool(t, protocol.Legacy, "trigger-elicitation-request",
 		json.RawMessage(`{}`), connect)
 	if v.Asks != 1 || !v.Complete || len(v.Open) > 0 {

@@ -21,13 +21,13 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// TestAttacksOnSDKServers: mcpattack's findings in tools on both SDKs, one that deletes whatever is
-// answered, and one that deletes after an accept alone; as they are, and with rondo in front. They
-// run as processes, since some wait for ever for an answer that their SDK could not read.
+// TestAttacksOnSDKServers checks mcpattack's findings in tools on both SDKs: one deletes whatever
+// the answer is, the other only after an acceptance. They run alone and behind rondo. They are
+// processes, because some wait for ever for an answer that their SDK could not read.
 func TestAttacksOnSDKServers(t *testing.T) {
 	anything := []string{"no answer", "a decline", "a decline at once", "a cancel", "null", "{}",
 		`"accept"`, "objects as values", "the action accepted", "a client that cannot be asked"}
-	// The SDK does not validate answers against their form.
+	// The SDK does not validate answers against the form.
 	unchecked := []string{"objects as values"}
 	both := []protocol.Era{protocol.Modern, protocol.Legacy}
 	for _, test := range []struct {
@@ -47,7 +47,7 @@ func TestAttacksOnSDKServers(t *testing.T) {
 			for _, era := range test.eras {
 				connect := func(string) (protocol.Peer, error) {
 					return client.Command(servertest.Self(t, asSurveyed+"="+test.server),
-						&client.CommandOptions{Grace: time.Millisecond}) // some hang
+						&client.CommandOptions{Grace: time.Millisecond}) // some servers hang
 				}
 				v := judgeTool(t, era, test.tool, json.RawMessage(`{}`), connect)
 				var open []string
@@ -76,7 +76,7 @@ func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMe
 	return v
 }
 
-// serveSurveyed serves one of the servers of TestAttacksOnSDKServers on standard input and output.
+// serveSurveyed serves a server of TestAttacksOnSDKServers on standard input and output.
 func serveSurveyed(ctx context.Context, name string) error {
 	switch name {
 	case "go-sdk":

@@ -24,7 +24,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A caller calls a tool after a login, and returns the text of the result.
+// A caller calls a tool, after a login, and returns the result's text.
 type caller func(ctx context.Context, tool string) (string, error)
 
 type authorizedClient struct {
@@ -82,7 +82,7 @@ func dialAs(t *testing.T, endpoint, revision string, login *oauth.Source) caller
 func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 	browser *oauthtest.Browser) caller {
 	t.Helper()
-	const back = "http://127.0.0.1:53123/callback" // the browser does not go there
+	const back = "http://127.0.0.1:53123/callback" // the browser does not load it
 	handler, err := auth.NewAuthorizationCodeHandler(&auth.AuthorizationCodeHandlerConfig{
 		RedirectURL: back,
 		DynamicClientRegistrationConfig: &auth.DynamicClientRegistrationConfig{
@@ -124,7 +124,7 @@ func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 	}
 }
 
-// protectedRondo is our server: the tool "write" needs an additional scope.
+// protectedRondo starts our server. Its tool "write" needs an additional scope.
 func protectedRondo(t *testing.T, issuer bearer.Issuer) (endpoint string) {
 	t.Helper()
 	return protectedRondoAt(t, "/mcp", issuer)
@@ -169,7 +169,7 @@ func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Opt
 	mux.Handle(guard.Metadata())
 }
 
-// TestClientsLogInToOurServer and step up, whatever their make.
+// Clients of every make log in to our server and step up.
 func TestClientsLogInToOurServer(t *testing.T) {
 	for _, of := range authorizedClients() {
 		for _, revision := range []string{modern, v20251125} {
@@ -184,7 +184,7 @@ func TestClientsLogInToOurServer(t *testing.T) {
 	}
 }
 
-// logInAndStepUp calls a tool for any token, one that needs another scope, and the first again.
+// logInAndStepUp calls a tool, one that needs another scope, and the first again.
 func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
 	t.Helper()
 	ctx := within(t, patience)
@@ -205,7 +205,7 @@ func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
 	}
 }
 
-// protectedGoSDK is a server of the official SDK behind its own middleware, which needs scopes.
+// protectedGoSDK starts the official SDK's server behind its own middleware, which needs scopes.
 func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoint string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -239,8 +239,8 @@ func protectedGoSDK(t *testing.T, as *oauthtest.Server, revision string) (endpoi
 	return endpoint
 }
 
-// TestOurClientLogsInToTheirServer, and reports that its 403 has no error code, so login cannot
-// help.
+// Our client logs in to their server. Its 403 has no error code, so our client reports that a login
+// cannot help.
 func TestOurClientLogsInToTheirServer(t *testing.T) {
 	for _, revision := range []string{modern, v20251125} {
 		t.Run(revision, func(t *testing.T) {

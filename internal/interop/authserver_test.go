@@ -32,7 +32,7 @@ type authServer struct {
 	metadata    http.Handler
 }
 
-// startAuthServer starts the authorization server and a trusted https server for client metadata.
+// startAuthServer starts the authorization server, and a trusted https server for client metadata.
 func startAuthServer(t *testing.T) *authServer {
 	t.Helper()
 	as := &authServer{}
@@ -91,8 +91,8 @@ func newLoopback(t *testing.T) *oauth.Loopback {
 	}}
 }
 
-// TestIndependentAuthorizationServer: our client gets tokens of a third-party authorization server,
-// by each kind of client id, and our server accepts them.
+// Our client gets tokens from a third-party authorization server, with each kind of client id, and
+// our server accepts them.
 func TestIndependentAuthorizationServer(t *testing.T) {
 	as := startAuthServer(t)
 	ways := []struct {
@@ -150,8 +150,7 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 	t.Logf("oidc-provider %s\n%s", authServerVersion, table.String())
 }
 
-// TestIndependentAuthorizationServerRotates single-use refresh tokens and keys, unnoticed by
-// callers.
+// The server rotates single-use refresh tokens and keys, which callers do not notice.
 func TestIndependentAuthorizationServerRotates(t *testing.T) {
 	as := startAuthServer(t)
 	as.command(t, "brief")
@@ -168,10 +167,10 @@ func TestIndependentAuthorizationServerRotates(t *testing.T) {
 					if got, err := call(ctx, "read"); err != nil || got != "read for alice" {
 						t.Fatalf("got %q, %v", got, err)
 					}
-					time.Sleep(10 * time.Millisecond) // tokens end in the real time of the process
+					time.Sleep(10 * time.Millisecond) // tokens expire in the process's real time
 				}
 			}
-			callUntilRefreshed(2) // the second uses the result of the first
+			callUntilRefreshed(2) // the second refresh uses the first one's result
 			as.command(t, "rotate")
 			callUntilRefreshed(4)
 			if logins := events.count(oauth.LoginEnded); logins != 1 || len(events.errs) > 0 {

@@ -27,17 +27,17 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A library is one for servers. Its functions return new handlers with a row's best options.
+// A library is for servers. Its functions return new handlers with the best options for a row.
 type library struct {
 	name string
 	// modern and legacy serve the script's tools, which return their questions. among may be nil.
 	modern, legacy func(t *testing.T, among *replicas.Options) http.Handler
-	// inPlaceModern and inPlaceLegacy ask in place: "open", which ignores the outcome, and
-	// "strict".
+	// inPlaceModern and inPlaceLegacy ask in place. Tool "open" ignores the outcome; "strict" does
+	// not.
 	inPlaceModern, inPlaceLegacy func(t *testing.T) http.Handler
-	// serve serves the tools of the script on a stream.
+	// serve serves the script's tools on a stream.
 	serve func(ctx context.Context, t *testing.T, end line)
-	// sse serves the transport of 2024-11-05; nil: the library has none.
+	// sse serves the transport of 2024-11-05. Nil: the library does not have it.
 	sse func() http.Handler
 }
 
@@ -95,7 +95,7 @@ func libraries() []library {
 	}
 }
 
-// serveSubjectOverHTTP serves the compared part of the script with a guard and a shared key.
+// serveSubjectOverHTTP serves the compared part of the script, with a guard and a shared key.
 func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 	opts := roundtrip.Options{Guard: store.NewMemoryGuard(0), MinHumanTime: -1}
 	if among != nil {
@@ -140,7 +140,7 @@ func serveInPlace(t *testing.T) http.Handler {
 	return servertest.NewHandler(t, srv, nil)
 }
 
-// compared are the rows of the table. holds reports whether a library fulfils the row.
+// compared has the table's rows. holds reports whether the row is true of a library.
 var compared = []struct {
 	row   string
 	holds func(t *testing.T, l library) bool
@@ -191,7 +191,7 @@ var compared = []struct {
 	{"2024-11-05: the HTTP+SSE transport", servesSSE},
 }
 
-// TestComparison compares the table of README.md, from a file of testdata, with the libraries.
+// TestComparison compares the table of README.md, which is in testdata, with the libraries.
 func TestComparison(t *testing.T) {
 	cells := make([][]bool, len(compared))
 	for i, c := range compared {
@@ -259,7 +259,7 @@ func required(t *testing.T, module string) string {
 	return string(version)
 }
 
-// briefly bounds hangs: a session's question whose answer went to another replica.
+// briefly limits hangs, such as a session's question whose answer went to another replica.
 const briefly = 10 * time.Second
 
 func everyAnswer() answers {
@@ -299,7 +299,7 @@ func oneHandlerAsksBoth(t *testing.T, l library) bool {
 	return false
 }
 
-// carelessToolStops calls the tool with a client that cannot be asked.
+// carelessToolStops calls the tool with a client that cannot answer questions.
 func carelessToolStops(t *testing.T, l library) bool {
 	modern, _ := listen(t, l.inPlaceModern(t))
 	legacy, _ := listen(t, l.inPlaceLegacy(t))
@@ -314,7 +314,7 @@ func carelessToolStops(t *testing.T, l library) bool {
 	return true
 }
 
-// unfitAnswerStops answers with a number instead of a string, in the session unchecked.
+// unfitAnswerStops sends a number instead of a string. In a session no client checks it.
 func unfitAnswerStops(t *testing.T, l library) bool {
 	if forge(t, l, func(p *protocol.CallToolParams) {
 		p.InputResponses[0].Result = json.RawMessage(`{"action":"accept","content":{"reason":1}}`)
@@ -330,7 +330,7 @@ func unfitAnswerStops(t *testing.T, l library) bool {
 	return err != nil || !strings.HasPrefix(got, "deployed")
 }
 
-// forge changes the request that approves a deployment to staging. Is something deployed?
+// forge changes the request that approves a deployment to staging. True: something is deployed.
 func forge(t *testing.T, l library, change func(*protocol.CallToolParams)) bool {
 	t.Helper()
 	endpoint, _ := listen(t, l.modern(t, nil))
@@ -346,7 +346,7 @@ func forge(t *testing.T, l library, change func(*protocol.CallToolParams)) bool 
 	return err == nil && strings.HasPrefix(text, "deployed")
 }
 
-// firstRound calls the tool, and returns the request with which the client answers.
+// firstRound calls the tool, and returns the request with the client's answer.
 func firstRound(t *testing.T, raw protocol.Peer) *protocol.CallToolParams {
 	t.Helper()
 	params := &protocol.CallToolParams{Name: "deploy",
@@ -381,7 +381,7 @@ func sendRound(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams)
 	}
 }
 
-// callRaw sends a request unchanged. A nil result is a refusal.
+// callRaw sends a request unchanged. If the server refuses it, the result is nil.
 func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) protocol.Result {
 	t.Helper()
 	encoded, err := protocol.EncodeParams(params)
@@ -430,7 +430,7 @@ func anyReplicaGoesOn(t *testing.T, l library) bool {
 	return err == nil
 }
 
-// anyReplicaServesSession sends the requests of a session to the replicas in turn.
+// anyReplicaServesSession sends a session's requests to the replicas in turn.
 func anyReplicaServesSession(t *testing.T, l library) bool {
 	fleet := servertest.StartFleet(t, 2, func(o *replicas.Options) http.Handler {
 		return l.legacy(t, o)

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The revisions: modern has no sessions, the others, legacy ones, do.
+// These are the revisions. modern has no sessions; the others (legacy ones) do.
 const (
 	modern    = "2026-07-28"
 	v20251125 = "2025-11-25"
@@ -22,9 +22,9 @@ const (
 
 func legacy() []string { return []string{v20251125, v20250618, v20250326, v20241105} }
 
-// in returns a scenario as it is in a revision. Legacy revisions send each question while the one
-// request runs, and older ones know fewer kinds of questions: a handler gets an error for the
-// others, and the user is not asked.
+// in returns a scenario's form in a revision. In legacy revisions the one request runs while each
+// question is sent. Older revisions know fewer kinds of questions: for the others the handler gets
+// an error, and the user is not asked.
 func (s scenario) in(revision string) scenario {
 	if revision == modern {
 		return s
@@ -33,9 +33,9 @@ func (s scenario) in(revision string) scenario {
 	if s.again {
 		s.legs, s.pushes = 2, 2*s.pushes
 	}
-	// Reported progress is not reported again.
+	// Progress that was reported is not reported again.
 	s.progress = min(s.progress, 1)
-	// There the tool fails, not the request.
+	// In sessions the tool fails, but not the request.
 	if s.mute && s.request.Method == protocol.MethodCallTool {
 		s.fails, s.refused = false, true
 	}
@@ -50,7 +50,7 @@ func (s scenario) in(revision string) scenario {
 	return s
 }
 
-// asks returns the first revision with the handler's kind of question.
+// asks returns the first revision that has the handler's kind of question.
 func (r request) asks() (since string) {
 	switch r.Target {
 	case "", "nowhere", "plain", "poll", "summarize", "tidy":
@@ -58,12 +58,12 @@ func (r request) asks() (since string) {
 	case "sign_in", "survey":
 		return v20251125
 	default:
-		return v20250618 // forms
+		return v20250618 // for forms
 	}
 }
 
-// apart reports what a message has of another era. It checks both sides alike, and only members
-// that must not exist: the schemas, whose objects are open, allow them.
+// apart reports members of another era in a message, of either side. It only reports members that
+// must not exist there: the schemas, whose objects are open, allow them.
 func apart(revision string, from wiretest.From, raw []byte) error {
 	var m struct {
 		ID     json.RawMessage
@@ -113,13 +113,13 @@ func apart(revision string, from wiretest.From, raw []byte) error {
 	return nil
 }
 
-// TestApart tests the judge.
+// TestApart tests apart.
 func TestApart(t *testing.T) {
 	const id = `{"jsonrpc":"2.0","id":1,`
 	for _, tt := range []struct {
 		name, revision string
 		from           wiretest.From
-		raw, want      string // part of the error; empty: none
+		raw, want      string // part of the error; empty: no error
 	}{
 		{"call", modern, wiretest.Client, id + `"method":"tools/call","params":{"name":"x","inputResponses":{}}}`, ""},
 		{"result", modern, wiretest.Server, id + `"result":{"resultType":"input_required","requestState":"s"}}`, ""},

@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// startAlone starts internal/conformance/everything without replicas, and returns its address.
+// startAlone starts a single internal/conformance/everything, and returns its address.
 func startAlone(t *testing.T, program string) (address string) {
 	t.Helper()
 	r := &replica{program: program, address: freeAddress(t)}
@@ -25,7 +25,7 @@ func startAlone(t *testing.T, program string) (address string) {
 	return r.address
 }
 
-// A fleet is replicas of internal/conformance/everything that know each other.
+// A fleet is a set of replicas of internal/conformance/everything that know each other.
 type fleet struct {
 	replicas []*replica
 }
@@ -35,11 +35,11 @@ type replica struct {
 	program       string
 	name, address string
 	env, args     []string
-	process       *servertest.Process // the guard
-	id            int                 // of the program
+	process       *servertest.Process // guard of the program
+	id            int                 // process id of the program
 }
 
-// startFleet starts three replicas that forward to each other, until the end of the test.
+// startFleet starts three replicas that forward to each other, and run until the test ends.
 func startFleet(t *testing.T, program string) *fleet {
 	t.Helper()
 	f := &fleet{}
@@ -76,8 +76,8 @@ func (r *replica) start(t *testing.T) {
 	}
 }
 
-// kill ends the process at once, as kill -9 does. Its connections break, and its address has no
-// listener when kill returns: the kernel closes that socket later than the output.
+// kill ends the process at once, like kill -9. Its connections break. When kill returns, its
+// address has no listener, because the kernel closes that socket later than the output.
 func (r *replica) kill(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.id, syscall.SIGKILL); err != nil {
@@ -93,7 +93,7 @@ func (r *replica) kill(t *testing.T) {
 	}
 }
 
-// drain asks the process to end, as a deployment does, and does not wait.
+// drain asks the process to end, like a deployment, and does not wait.
 func (r *replica) drain(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(r.id, syscall.SIGTERM); err != nil {
@@ -101,7 +101,7 @@ func (r *replica) drain(t *testing.T) {
 	}
 }
 
-// addresses are those of the replicas, in the order of the proxy's configuration.
+// addresses returns the replicas' addresses, in the order of the proxy's configuration.
 func (f *fleet) addresses() (list []string) {
 	for _, r := range f.replicas {
 		list = append(list, r.address)
@@ -120,7 +120,7 @@ func (f *fleet) named(t *testing.T, name string) *replica {
 	return nil
 }
 
-// freeAddress returns an unused address, with a port below those of outgoing connections.
+// freeAddress returns an unused address. Its port is below those of outgoing connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	const first, count, attempts = 10_000, 20_000, 100

@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestNodeAuthorizationServers: those of npm, each with its own pages.
+// These authorization servers come from npm. Each has its own pages.
 func TestNodeAuthorizationServers(t *testing.T) {
 	testForeignServers(t, []foreignServer{
 		{name: "oidc-provider", start: func(t *testing.T, _ string) foreignTrust {
@@ -49,7 +49,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// startOIDCProvider starts npm's oidc-provider. key authenticates the client; nil: registration.
+// startOIDCProvider starts npm's oidc-provider. key authenticates the client. Nil: registration.
 func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	t.Helper()
 	settings := map[string]any{"pages": true}
@@ -72,7 +72,7 @@ func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 	return trust
 }
 
-// asMachine is the same for a program without a user.
+// asMachine returns the same configuration for a program without a user.
 func (f foreignTrust) asMachine() foreignTrust {
 	f.client.Machine, f.subject = oauth.ClientCredentials{}, "keyed"
 	return f
@@ -86,7 +86,7 @@ func startBetterAuth(t *testing.T, endpoint string) foreignTrust {
 		subject: p.Line()}
 }
 
-// startDemoAuth starts the TypeScript SDK's demo. It names no user; inactive tokens get status 401.
+// startDemoAuth starts the TypeScript SDK's demo. It names no user. Inactive tokens get 401.
 func startDemoAuth(t *testing.T, endpoint string) foreignTrust {
 	t.Helper()
 	issuer := startNode(t, "demoauth.mjs", endpoint).Line()

@@ -25,30 +25,30 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// A foreignServer is a third-party authorization server, and one way to use it.
+// A foreignServer is a third-party authorization server, used in one way.
 type foreignServer struct {
 	name string
-	// start starts it, for the MCP server at endpoint.
+	// start starts the server, for the MCP server at endpoint.
 	start func(t *testing.T, endpoint string) foreignTrust
-	// It issues no refresh tokens; it revokes none.
+	// The server issues no refresh tokens, or cannot revoke tokens.
 	noRefresh, noRevocation bool
 }
 
-// A foreignTrust is the configuration of our server and our client for an authorization server. The
-// test sets Resource, Scopes, Store, Interaction and Observe.
+// A foreignTrust configures our server and our client for an authorization server. The test sets
+// Resource, Scopes, Store, Interaction and Observe.
 type foreignTrust struct {
 	server  bearer.Options
 	client  oauth.Options
-	subject string // of the user or machine
-	// lastRefusal returns the last challenge with an error that our server has sent.
+	subject string // the user's or machine's subject
+	// lastRefusal returns the last challenge with an error that our server sent.
 	lastRefusal func() string
 }
 
-// foreignLifetime of access tokens: clients refresh soon, but not with each call.
+// foreignLifetime is the lifetime of access tokens: clients refresh soon, but not for each call.
 const foreignLifetime = time.Second
 
-// testForeignServers has our client log in, refresh, step up and log out at each server in both
-// eras, while our server checks the tokens. It logs the outcomes. All run at once: tokens must
+// testForeignServers makes our client log in, refresh, step up and log out at each server, in both
+// eras. Our server checks the tokens. The outcomes are logged. All run at once, because tokens must
 // expire.
 func testForeignServers(t *testing.T, servers []foreignServer) {
 	t.Helper()
@@ -78,7 +78,7 @@ func testForeignServers(t *testing.T, servers []foreignServer) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "server\tera\tlogin\trefresh\tstep-up\tlogout\tcalls")
 	for _, row := range rows {
-		if row != "" { // excluded by -run
+		if row != "" { // if empty, -run excludes it
 			fmt.Fprintln(w, row)
 		}
 	}
@@ -86,7 +86,7 @@ func testForeignServers(t *testing.T, servers []foreignServer) {
 	t.Logf("\n%s", table.String())
 }
 
-// protect starts the authorization server and our server, which trusts it.
+// protect starts the authorization server, and our server, which trusts it.
 func (s *foreignServer) protect(t *testing.T) foreignTrust {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -105,7 +105,7 @@ func (s *foreignServer) protect(t *testing.T) foreignTrust {
 	return trust
 }
 
-// try returns the outcomes of a login, a refresh, a step-up, a logout and the calls between them.
+// try returns the outcomes of a login, a refresh, a step-up, a logout, and the calls between them.
 func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) []string {
 	t.Helper()
 	ctx, events, store := within(t, patience), &loginEvents{}, newCopiedStore()
@@ -134,7 +134,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	use("read", "read", 1)
 	cells := []string{"ok", "no refresh tokens", "ok", "ok", ""}
 	if opts.Machine != nil {
-		// Servers allow a minute after expiry, and refusing a just issued token leads to no other.
+		// Servers allow a minute after expiry. A just issued token that is refused is not replaced.
 		time.Sleep(11 * time.Second)
 		n := events.count(oauth.LoginEnded)
 		refuseToken(ctx, t, login, endpoint)
@@ -143,7 +143,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 		}
 		cells[1] = "a new token"
 	} else if !s.noRefresh {
-		for events.count(oauth.TokenRefresh) < 2 { // the second uses the result of the first
+		for events.count(oauth.TokenRefresh) < 2 { // the second refresh uses the first one's result
 			use("read", "read", 1)
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -171,7 +171,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	return cells
 }
 
-// refuseToken has a login's token refused, as a server does after its expiry.
+// refuseToken rejects a login's token, like a server after the token's expiry.
 func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoint string) {
 	t.Helper()
 	at, err := url.Parse(endpoint)
@@ -190,7 +190,7 @@ func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoin
 	}
 }
 
-// checkRefreshRefused uses a login from before its logout: its refresh must be refused.
+// checkRefreshRefused uses a copy of a login from before its logout. Its refresh must be refused.
 func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Options) {
 	t.Helper()
 	events, ctx := &loginEvents{}, within(t, patience)
@@ -201,7 +201,7 @@ func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Opt
 	}
 	call := dialAs(t, endpoint, revision, login)
 	for events.count(oauth.TokenRefresh) == 0 && ctx.Err() == nil {
-		_, _ = call(ctx, "read") // an access token may outlive the logout
+		_, _ = call(ctx, "read") // the access token may still be valid after the logout
 		time.Sleep(20 * time.Millisecond)
 	}
 	events.mu.Lock()
@@ -237,7 +237,7 @@ func (e *loginEvents) count(kind oauth.LoginEventKind) int {
 	return e.kinds[kind]
 }
 
-// A copiedStore is a store in memory whose records can be copied.
+// A copiedStore is an in-memory store whose records can be copied.
 type copiedStore struct {
 	oauth.TokenStore
 	mu      sync.Mutex
@@ -269,7 +269,7 @@ func (s *copiedStore) clone(ctx context.Context, t *testing.T) oauth.TokenStore 
 	return other
 }
 
-// A formBrowser has cookies, and fills in and submits each form.
+// A formBrowser keeps cookies. It fills in and submits each form.
 type formBrowser struct{ client *http.Client }
 
 func newFormBrowser(t *testing.T) *formBrowser {
@@ -284,7 +284,7 @@ func newFormBrowser(t *testing.T) *formBrowser {
 	}}}
 }
 
-// open loads pages until one redirects to the redirect URI.
+// open loads pages until a page redirects to the redirect URI.
 func (b *formBrowser) open(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -361,7 +361,7 @@ func newSubmission(ctx context.Context, at *url.URL, status int, page string) (
 	return r, err
 }
 
-// The user's name and password at all foreign servers.
+// This is the user's name and password at all foreign servers.
 const foreignUser, foreignPassword = "test-user2", "verysecure"
 
 func attribute(element, name string) string {

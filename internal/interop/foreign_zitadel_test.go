@@ -20,10 +20,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestZitadelAuthorizationServer: the OpenID provider of zitadel/oidc in its example, with a login
-// page, registered clients and single-use refresh tokens. It has no resource indicators: the
-// audience of a token is the client. It writes the scopes of a JWT where the host wants them, here
-// where the product does, and issues ID tokens for the same audience.
+// TestZitadelAuthorizationServer uses the OpenID provider of zitadel/oidc's example, with a login
+// page, registered clients and single-use refresh tokens. It has no resource indicators: a token's
+// audience is the client. The host decides where a JWT has its scopes; here it is where the product
+// puts them. ID tokens have the same audience.
 func TestZitadelAuthorizationServer(t *testing.T) {
 	testForeignServers(t, []foreignServer{
 		{name: "zitadel/oidc, JWT", start: func(t *testing.T, _ string) foreignTrust {
@@ -49,8 +49,8 @@ func TestZitadelAuthorizationServer(t *testing.T) {
 	})
 }
 
-// TestZitadelWithoutTheWordForIt: the refusal names the field that Options.Issuers lacks, for
-// scopes only in the log. An ID token, of the same audience, is always refused.
+// Without an option of Options.Issuers, the refusal names that option (for scopes, only in the
+// log). An ID token, which has the same audience, is always refused.
 func TestZitadelWithoutTheWordForIt(t *testing.T) {
 	introspected := func(z *zitadel, i *bearer.Issuer) {
 		i.Introspection = &bearer.Introspection{URL: z.introspection, ClientID: zitadelClient,
@@ -96,7 +96,7 @@ const zitadelClient, zitadelSecret = "notes", "secret"
 type zitadel struct {
 	introspection string
 	trust         foreignTrust
-	swaps         bool // token responses have the ID token as access token
+	swaps         bool // token responses have the ID token as the access token
 }
 
 func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
@@ -126,7 +126,7 @@ func startZitadel(t *testing.T, kind op.AccessTokenType) *zitadel {
 	return z
 }
 
-// serveSwapped returns the ID token as access token, as for a client that confuses them.
+// serveSwapped returns the ID token as the access token, as if the client confused them.
 func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request) {
 	response := httptest.NewRecorder()
 	provider.ServeHTTP(response, r)
@@ -141,7 +141,7 @@ func serveSwapped(provider http.Handler, w http.ResponseWriter, r *http.Request)
 	_ = json.NewEncoder(w).Encode(members)
 }
 
-// verify is a host's Verify for an issuer with a proprietary endpoint.
+// verify is the Verify of a host whose issuer has a proprietary endpoint.
 func (z *zitadel) verify(ctx context.Context, token string) (*bearer.Token, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, z.introspection,
 		strings.NewReader(url.Values{"token": {token}}.Encode()))
@@ -193,7 +193,7 @@ type zitadelStorage struct {
 	kind op.AccessTokenType
 }
 
-// CreateAccessAndRefreshTokens shortens lifetimes. Clients get the remaining whole seconds.
+// CreateAccessAndRefreshTokens shortens lifetimes. Clients see the remaining whole seconds.
 func (s *zitadelStorage) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenRequest,
 	current string) (id, refresh string, expires time.Time, err error) {
 	id, refresh, _, err = s.Storage.CreateAccessAndRefreshTokens(ctx, r, current)
@@ -214,7 +214,7 @@ func (s *zitadelStorage) GetPrivateClaimsFromScopes(_ context.Context, _, _ stri
 
 func isZitadelRole(scope string) bool { return scope == "read" || scope == "write" }
 
-// SetIntrospectionFromToken adds the user, whom the example only names with the scope openid.
+// SetIntrospectionFromToken adds the user, whom the example names only for the scope openid.
 func (s *zitadelStorage) SetIntrospectionFromToken(ctx context.Context,
 	response *oidc.IntrospectionResponse, id, subject, client string) error {
 	err := s.Storage.SetIntrospectionFromToken(ctx, response, id, subject, client)
@@ -222,7 +222,7 @@ func (s *zitadelStorage) SetIntrospectionFromToken(ctx context.Context,
 	return err
 }
 
-// GetClientByClientID returns the client with the scopes of our server.
+// GetClientByClientID returns the client with our server's scopes.
 func (s *zitadelStorage) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
 	c, err := s.Storage.GetClientByClientID(ctx, id)
 	return zitadelRegistration{c, s.kind}, err
@@ -237,7 +237,7 @@ func (c zitadelRegistration) AccessTokenType() op.AccessTokenType { return c.kin
 
 func (c zitadelRegistration) IsScopeAllowed(scope string) bool { return isZitadelRole(scope) }
 
-// ApplicationType is one whose loopback ports are not compared.
+// ApplicationType returns a type whose loopback ports are not compared.
 func (c zitadelRegistration) ApplicationType() op.ApplicationType {
 	return op.ApplicationTypeNative
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// A front is between clients and the proxy. It records the traffic, and can break connections.
+// A front sits between clients and a proxy. It records the traffic, and can break connections.
 type front struct {
 	url       string
 	transport *http.Transport
@@ -31,18 +31,18 @@ type front struct {
 // A passage is one request and its response. The front's lock guards it.
 type passage struct {
 	method, lastEventID, body string
-	cancel                    context.CancelFunc // breaks the connections on both sides
+	cancel                    context.CancelFunc // breaks both sides' connections
 	status                    int
 	session                   string
 	answer                    bytes.Buffer
 }
 
-// newFront starts a front before the address of a proxy, or of a server.
+// newFront starts a front for the address of a proxy or server.
 func newFront(t *testing.T, address string) *front {
 	t.Helper()
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.Proxy = nil
-	own.DisableKeepAlives = true // a connection that the proxy closes meanwhile is not the subject
+	own.DisableKeepAlives = true // else the proxy could close an idle connection
 	f := &front{transport: own, listening: make(chan struct{})}
 	web := httptest.NewServer(servertest.FullDuplex(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -50,7 +50,7 @@ func newFront(t *testing.T, address string) *front {
 		},
 		Transport: f, FlushInterval: -1,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // one end has hung up: show that to the other
+			panic(http.ErrAbortHandler) // one end has hung up, so break the other
 		},
 	}))
 	f.url = web.URL + "/mcp"
@@ -167,7 +167,7 @@ func (f *front) breakAll() {
 
 var eventID = regexp.MustCompile(`(?m)^id: ?(.+?)\r?$`)
 
-// lastEventID returns the last event id that came back for a tool's newest call.
+// lastEventID returns the last event id in the response to a tool's newest call.
 func (f *front) lastEventID(tool string) (id string) {
 	f.find(func(p *passage) bool {
 		if !isCall(tool)(p) {
@@ -192,7 +192,7 @@ func isCall(tool string) func(*passage) bool {
 	}
 }
 
-// send sends a single request, of a session unless that is empty, to the front or to a replica.
+// send sends one request to the front or a replica. session may be empty.
 func send(t *testing.T, method, endpoint, session, lastEventID, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t, patience), method, endpoint,

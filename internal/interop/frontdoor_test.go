@@ -25,10 +25,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// frontDoorTools keep their names, so that clients find them as without a gateway.
+// frontDoorTools keep their names, so that clients find them as they do without a gateway.
 var frontDoorTools = []string{"deploy", "wizard", "sign_in", "summarize"}
 
-// frontDoorUpstreams are servers of three makes and two eras.
+// frontDoorUpstreams returns servers of three makes and two eras.
 func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 	t.Helper()
 	overHTTP := func(h http.Handler, era protocol.Era) gateway.Upstream {
@@ -108,7 +108,7 @@ func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 	}
 }
 
-// frontDoorClients are clients of three makes and two eras.
+// frontDoorClients returns clients of three makes and two eras.
 func frontDoorClients() map[string]guest {
 	official := func(revision string) guest {
 		return func(t *testing.T, endpoint string, who *person) peer {
@@ -139,7 +139,7 @@ func frontDoorClients() map[string]guest {
 	}
 }
 
-// TestFrontDoor: every client before every upstream, in any combination of eras.
+// TestFrontDoor connects every client to every upstream, in any combination of eras.
 func TestFrontDoor(t *testing.T) {
 	for name, upstream := range frontDoorUpstreams(t) {
 		t.Run(name, func(t *testing.T) {

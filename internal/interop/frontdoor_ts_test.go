@@ -27,19 +27,19 @@ import (
 type behindDoor struct {
 	gateway.Upstream
 	calls   []doorCall
-	effects func(t *testing.T) int // so far
+	effects func(t *testing.T) int // number of effects so far
 }
 
-// A doorCall is a call with the answers to its questions. want is part of its result.
+// A doorCall is a call with the answers to its questions. want is part of the result.
 type doorCall struct {
 	request request
 	answers answers
 	want    string
 }
 
-// TestFrontDoorTable: clients of five makes before servers of six, in all four pairings of eras.
-// Every question is shown once, whatever the answer, and every call has its effect once: a handler
-// that asks while it runs starts once, any other call is done once. The table is in the log.
+// TestFrontDoorTable connects clients of five makes to servers of six, in all four pairings of
+// eras. Every question is shown once, whatever the answer. Every call has its effect once: a
+// handler that asks in place starts once, all others act once. The log has the table.
 func TestFrontDoorTable(t *testing.T) {
 	behind, clients := behindDoors(t), frontDoorClients()
 	maps.Copy(clients, tsGuests(t))
@@ -125,7 +125,7 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 		add(name+" process "+suffix, up)
 	}
 	everything := dir.file("@modelcontextprotocol", "server-everything", "dist", "index.js")
-	// On connection it asks for roots, for any call.
+	// The server asks for roots when it is connected, whatever the call.
 	up := gateway.Upstream{Name: "up", Era: protocol.Legacy,
 		Refuse: []protocol.InputKind{protocol.KindListRoots}}
 	endpoint, said := record(t, serveNodeEverything(t, dir, everything))
@@ -152,7 +152,7 @@ func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint str
 	cmd.Env = append(os.Environ(), "PORT="+port)
 	p := servertest.StartProcess(t, cmd)
 	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
-	p.Line() // it starts
+	p.Line() // wait until it starts
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
@@ -174,7 +174,7 @@ func countIn(t *testing.T, file, what string) int {
 	return bytes.Count(data, []byte(what))
 }
 
-// scriptedCalls: three dependent questions, a decline, a cancel, a visit and a message to the
+// scriptedCalls has three dependent questions, a decline, a cancel, a visit, and a question to the
 // model.
 func scriptedCalls() []doorCall {
 	return []doorCall{
@@ -191,7 +191,7 @@ func scriptedCalls() []doorCall {
 	}
 }
 
-// everythingCalls are for server-everything, whose tools ask only once.
+// everythingCalls are for server-everything, whose tools ask one question at most.
 func everythingCalls() []doorCall {
 	const prefix, form = "up_trigger-", "Please provide inputs for the following fields:"
 	elicit := tool(prefix+"elicitation-request", map[string]string{})
@@ -207,8 +207,8 @@ func everythingCalls() []doorCall {
 	}
 }
 
-// tsGuests are the TypeScript SDK's clients, the newer in either era, each connected once at a
-// time.
+// tsGuests returns the TypeScript SDK's clients, the newer one in either era. Each has one
+// connection at a time.
 func tsGuests(t *testing.T) map[string]guest {
 	t.Helper()
 	newer, older := startTS(t, "client"), startTS(t, "sdk")

@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestGoSDKClient: the official Go SDK's client, our server.
+// TestGoSDKClient connects the official Go SDK's client to our server.
 func TestGoSDKClient(t *testing.T) {
 	matrix(t, modern, wiretest.Server, goSDKRoutes(modern), map[string]defect{
 		"state alone": {
@@ -31,7 +31,7 @@ func TestGoSDKClient(t *testing.T) {
 	})
 }
 
-// TestGoSDKClientLegacy: the same client, configured for older revisions.
+// TestGoSDKClientLegacy uses the same client, configured for older revisions.
 func TestGoSDKClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
@@ -159,7 +159,7 @@ func (c goSDK) do(ctx context.Context, r request) (string, error) {
 
 func (c goSDK) callTool(ctx context.Context, r request) (string, error) {
 	params := &mcp.CallToolParams{Name: r.Target}
-	if args := r.arguments(); args != nil { // a nil map in an interface would be null
+	if args := r.arguments(); args != nil { // a nil map in an interface would be sent as null
 		params.Arguments = args
 	}
 	if r.Progress {

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// TestGoSDKServer: our client, the official Go SDK's server.
+// TestGoSDKServer connects our client to the official Go SDK's server.
 func TestGoSDKServer(t *testing.T) {
 	routes := []route{
 		{"http", openGoSDKServer(false,
@@ -41,7 +41,7 @@ func TestGoSDKServer(t *testing.T) {
 	})
 }
 
-// TestGoSDKServerLegacy: our client detects a server of older revisions, or is configured for one.
+// Our client detects a server of older revisions, or is configured for one.
 func TestGoSDKServerLegacy(t *testing.T) {
 	routes := []route{
 		{"http", openGoSDKServer(true, nil)},
@@ -91,7 +91,7 @@ func TestGoSDKServerLegacy(t *testing.T) {
 	})
 }
 
-// openGoSDKServer speaks older revisions only unless it is Stateless.
+// openGoSDKServer opens a server that speaks only older revisions, unless it is Stateless.
 func openGoSDKServer(push bool,
 	opts *mcp.StreamableHTTPOptions) func(*testing.T, *person, bool) (peer, said) {
 	return func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -103,7 +103,7 @@ func openGoSDKServer(push bool,
 	}
 }
 
-// closeSessionsAfter closes sessions that clients leave open, which the SDK would keep for ever.
+// closeSessionsAfter closes sessions that clients leave open. The SDK would keep them for ever.
 func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	t.Cleanup(func() {
 		for session := range s.Sessions() {
@@ -112,7 +112,7 @@ func closeSessionsAfter(t *testing.T, s *mcp.Server) {
 	})
 }
 
-// newGoSDKServer plays the script on the official Go SDK: handlers return questions, or push them.
+// newGoSDKServer plays the script on the official Go SDK. Handlers return questions, or push them.
 func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	h := goSDKHandlers{push}
@@ -190,7 +190,7 @@ func (h goSDKHandlers) resource(ctx context.Context,
 	return result, nil
 }
 
-// goSDKPut sends one question to the client and waits.
+// goSDKPut sends one question to the client and waits for the answer.
 func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (reply, error) {
 	var response mcp.InputResponse
 	var err error
@@ -214,7 +214,7 @@ func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (repl
 	return goSDKReplies(mcp.InputResponseMap{q.key: response})[q.key], nil
 }
 
-// goSDKQuestions is nil for none: an empty map means something else.
+// goSDKQuestions returns nil if there are no questions. An empty map would mean something else.
 func goSDKQuestions(questions []question) mcp.InputRequestMap {
 	var all mcp.InputRequestMap
 	for _, q := range questions {

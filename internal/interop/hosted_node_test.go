@@ -10,13 +10,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// TestTSClientHosted: the TypeScript SDK's clients, and the servers of both SDKs for Go, hosted.
+// TestTSClientHosted connects the TypeScript SDK's clients to hosted servers of both Go SDKs.
 func TestTSClientHosted(t *testing.T) {
 	for _, h := range hostedServers() {
 		t.Run(h.name, func(t *testing.T) {
 			defects := maps.Clone(h.defects(modern))
 			maps.DeleteFunc(defects, func(name string, _ defect) bool {
-				return strings.Contains(name, "/") // of clients in Go
+				return strings.Contains(name, "/") // routes of clients in Go
 			})
 			defects["progress"] = defect{
 				what: "progress that is read together with the response is dropped: who " +
@@ -33,7 +33,7 @@ func TestTSClientHosted(t *testing.T) {
 	}
 }
 
-// tsRoutes are those over HTTP, and to a process that the client starts.
+// tsRoutes returns routes over HTTP, and to a process that the client starts.
 func (h hostedServer) tsRoutes(ts *tsProcess, negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {

@@ -25,10 +25,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// replicaKey is all that the replicas of a hosted server share.
+// replicaKey is the key, and all that the replicas of a hosted server share.
 const replicaKey = "a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-// newReplica opens the server of the kit on an SDK, which pushes its questions.
+// newReplica opens the kit's server on an SDK. It pushes its questions.
 func newReplica(sdk string) (*hosted.Server, error) {
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) { return replicaKey, true }, "K")
 	if err != nil {
@@ -45,7 +45,7 @@ func newReplica(sdk string) (*hosted.Server, error) {
 	return kitMCPGo(true, &roundtriptest.Effects{}, opts)
 }
 
-// serveReplica serves one until its standard input ends. It prints its address.
+// serveReplica serves a replica until its standard input ends. It prints the replica's address.
 func serveReplica(sdk string, in io.Reader, out io.Writer) error {
 	front, err := newReplica(sdk)
 	if err != nil {
@@ -69,11 +69,11 @@ func serveReplica(sdk string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// alternating sends each request to the next replica in turn, or the one after it if that is gone.
+// An alternating sends requests to the replicas in turn, and skips a replica that is gone.
 type alternating struct {
 	hosts []string
 	next  atomic.Int64
-	tries atomic.Int64 // that failed
+	tries atomic.Int64 // failed attempts
 }
 
 func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -95,8 +95,8 @@ func (a *alternating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, failed
 }
 
-// TestHostedReplicas: replicas of a hosted server that share only a key serve the rounds of each
-// flow in turn. One is killed with rounds in flight: no flow is lost.
+// Replicas of a hosted server that share only a key serve the rounds of each flow in turn. One is
+// killed with rounds in flight, and no flow is lost.
 func TestHostedReplicas(t *testing.T) {
 	flows := 40
 	if testkit.Soak {

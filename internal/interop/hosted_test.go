@@ -17,8 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// A hostedServer is the scripted server of an SDK behind rondo's: its handlers return their
-// questions, in the SDK's own types, or push them as if there were sessions.
+// A hostedServer is an SDK's scripted server behind rondo. Its handlers return their questions in
+// the SDK's own types, or push them as if there were sessions.
 type hostedServer struct {
 	name string
 	open func() (*hosted.Server, error)
@@ -37,7 +37,7 @@ func hostedServers() []hostedServer {
 	}
 }
 
-// TestHostedServers: clients of all makes, and the servers of both SDKs, hosted.
+// TestHostedServers connects clients of all makes to hosted servers of both SDKs.
 func TestHostedServers(t *testing.T) {
 	for _, h := range hostedServers() {
 		t.Run(h.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestHostedServers(t *testing.T) {
 	}
 }
 
-// defects are the scenarios that a hosted server or a client handles wrongly.
+// defects returns the scenarios that a hosted server or a client handles wrongly.
 func (h hostedServer) defects(revision string) map[string]defect {
 	defects := map[string]defect{}
 	pushes, mcpGo := strings.HasSuffix(h.name, "pushed"), strings.HasPrefix(h.name, "mcp-go")
@@ -141,7 +141,7 @@ func (h hostedServer) routes(revision string) []route {
 	}
 }
 
-// serveHosted serves one of them over standard input and output.
+// serveHosted serves a hosted server over standard input and output.
 func serveHosted(name string) error {
 	for _, h := range hostedServers() {
 		if h.name == name {

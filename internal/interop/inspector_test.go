@@ -17,12 +17,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An inspection is one run of the MCP Inspector on its command line.
+// An inspection is one run of the MCP Inspector's command line.
 type inspection struct {
 	name string
 	args []string
-	want []string // parts of its output
-	fail bool     // it ends with an error
+	want []string // parts of the output
+	fail bool     // the run ends with an error
 }
 
 func inspections() []inspection {
@@ -45,7 +45,7 @@ func inspections() []inspection {
 			want: []string{"completed with progress"}},
 		{name: "failure", args: call("test_error_handling"),
 			want: []string{`"isError":true`, "intentionally"}, fail: true},
-		// It cannot ask anyone and says so, and the server names what is missing.
+		// The Inspector cannot ask anyone and says so. The server names the missing capability.
 		{name: "question", args: call("test_input_required_result_elicitation"),
 			want: []string{"elicitation.form"}, fail: true},
 		{name: "no such tool", args: call("nowhere"), want: []string{"nowhere"}, fail: true},
@@ -67,7 +67,7 @@ func inspections() []inspection {
 	}
 }
 
-// TestInspector: the MCP Inspector, internal/conformance/everything.
+// TestInspector connects the MCP Inspector to internal/conformance/everything.
 func TestInspector(t *testing.T) {
 	dir, everything := installed(t), buildEverything(t)
 	for _, revision := range []string{modern, v20251125} {
@@ -82,7 +82,7 @@ func TestInspector(t *testing.T) {
 			})
 		}
 	}
-	// It negotiates the revision. Its default is to speak as if it were 2025.
+	// The Inspector negotiates here. Its default is a session, as in 2025.
 	t.Run("negotiation/process",
 		func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
 	t.Run("negotiation/http", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestInspector(t *testing.T) {
 	})
 }
 
-// inspect runs an inspection in a revision and checks the messages.
+// inspect runs an inspection in a revision, and checks the messages.
 func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string, said said) {
 	t.Helper()
 	era := "legacy"
@@ -120,7 +120,7 @@ func (in inspection) run(t *testing.T, dir nodeDir, era, target string) (printed
 		args = append(args, "--", target)
 	}
 	cmd := exec.CommandContext(within(t, patience), dir.node(), args...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // it keeps a catalog there
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // the Inspector keeps a catalog there
 	out, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok ||
 		(exit != nil) != in.fail {
@@ -147,7 +147,7 @@ func buildProgram(t *testing.T, folder string) (program string) {
 	}
 	program = filepath.Join(t.TempDir(), filepath.Base(folder))
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	cmd.Dir = filepath.Join(root, folder) // which may be a module of its own
+	cmd.Dir = filepath.Join(root, folder) // the folder may be a module of its own
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -159,7 +159,7 @@ func serveEverything(t *testing.T, program string) (endpoint string) {
 	t.Helper()
 	p := servertest.StartProcess(t, exec.Command(program, "-http", "127.0.0.1:0"))
 	p.Quiet = true
-	// It ignores the end of its input.
+	// The program ignores the end of its input.
 	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 	return p.Line()
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestKit: package roundtriptest on hosted servers, in both eras. Their tools ask two dependent
-// questions and then act: with the SDK's own methods, or with those of package roundtrip.
+// TestKit uses package roundtriptest on hosted servers, in both eras. Their tools ask two dependent
+// questions and then act. They ask by the SDK's own methods, or by those of package roundtrip.
 func TestKit(t *testing.T) {
 	const ttl = 2 * time.Second
 	for sdk, host := range map[string]func(bool, *roundtriptest.Effects, hosted.Options) (
@@ -70,7 +70,7 @@ func TestKit(t *testing.T) {
 	}
 }
 
-// kitFlows are the flows of the tool, whose questions have these keys.
+// kitFlows returns the tool's flows. Its questions have these keys.
 func kitFlows(keys [2]string) []roundtriptest.Flow {
 	request := roundtriptest.Tool("provision", map[string]string{"name": "books"})
 	region := roundtriptest.Accept(map[string]string{"name": "eu"})
@@ -92,7 +92,7 @@ type (
 	}
 )
 
-// A kitPush asks with an SDK's method and returns the accepted content, nil for a refusal.
+// A kitPush asks by an SDK's method. It returns the accepted content, or nil after a refusal.
 type kitPush func(ctx context.Context, message string, schema json.RawMessage) (
 	map[string]any, error)
 

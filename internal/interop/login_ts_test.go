@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// dialAuthorizedTS starts a client of a generation of the TypeScript SDK, with its own browser.
+// dialAuthorizedTS starts a client of a generation of the TypeScript SDK. It has its own browser.
 func dialAuthorizedTS(t *testing.T, generation, endpoint, revision string) caller {
 	t.Helper()
 	p := startNode(t, "login.mjs", generation, endpoint, revision)
@@ -32,8 +32,8 @@ func dialAuthorizedTS(t *testing.T, generation, endpoint, revision string) calle
 	}
 }
 
-// TestTSClientsLogInToOurServer and step up, as Go's do in TestClientsLogInToOurServer. The older
-// generation answers a lack of scopes with its refresh token, which cannot widen them.
+// Like Go's clients, the TypeScript SDK's log in to our server and step up. If a scope is missing,
+// the older generation uses its refresh token, which cannot add one.
 func TestTSClientsLogInToOurServer(t *testing.T) {
 	for _, of := range []struct {
 		name, generation, revision string

@@ -13,19 +13,19 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// If one of these is set, the program is a server on standard input and output.
+// If one of these variables is set, the program is a server on standard input and output.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL" // "pushed" or "returned"
 	asMCPGo    = "RONDO_INTEROP_MCPGO"    // "pushed" or "returned"
-	asHosted   = "RONDO_INTEROP_HOSTED"   // the name of one of hostedServers
+	asHosted   = "RONDO_INTEROP_HOSTED"   // name of one of hostedServers
 	asTasks    = "RONDO_INTEROP_TASKS"
 	asReplica  = "RONDO_INTEROP_REPLICA"  // "official" or "mcp-go"
-	asSurveyed = "RONDO_INTEROP_SURVEYED" // see serveSurveyed
+	asSurveyed = "RONDO_INTEROP_SURVEYED" // name of a server, see serveSurveyed
 )
 
 func TestMain(m *testing.M) {
-	// Servers of tests must not write to their standard error.
+	// A server in a test must not write to its standard error.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	var err error
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestMCPGoClient: mcp-go's client, our server.
+// TestMCPGoClient connects mcp-go's client to our server.
 func TestMCPGoClient(t *testing.T) {
 	matrix(t, modern, wiretest.Server, mcpGoRoutes(modern), map[string]defect{
 		"cannot be asked": {
@@ -33,7 +33,7 @@ func TestMCPGoClient(t *testing.T) {
 	})
 }
 
-// TestMCPGoClientLegacy: the same client, configured for older revisions.
+// TestMCPGoClientLegacy uses the same client, configured for older revisions.
 func TestMCPGoClientLegacy(t *testing.T) {
 	for _, revision := range legacy() {
 		t.Run(revision, func(t *testing.T) {
@@ -46,7 +46,7 @@ func mcpGoRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, servertest.NewHandler(t, newSubject(t), nil))
-			// The result may overtake an answer, which the client then drops and logs.
+			// The result may overtake an answer. The client then drops the answer and logs that.
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
 			over, err := transport.NewStreamableHTTP(endpoint, quiet,
 				transport.WithHTTPBasicClient(newHTTPClient(t)))
@@ -99,7 +99,7 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
 	return mcpGo{c}
 }
 
-// mcpGoPerson is the person in the types of mcp-go's client.
+// A mcpGoPerson is the person, in the types of mcp-go's client.
 type mcpGoPerson struct{ *person }
 
 func (p mcpGoPerson) Elicit(ctx context.Context,
@@ -107,7 +107,7 @@ func (p mcpGoPerson) Elicit(ctx context.Context,
 	action, content := p.elicit(ctx, r.Params.Message, r.Params.URL)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseAction(action)
-	if content != nil { // a nil map in an interface would be null
+	if content != nil { // a nil map in an interface would be sent as null
 		result.Content = content
 	}
 	return result, nil
@@ -133,7 +133,7 @@ func (p mcpGoPerson) ListRoots(context.Context,
 	return result, nil
 }
 
-// textOfBlock finds the text of a block that may have been decoded or not.
+// textOfBlock returns the text of a block, whether it is decoded or not.
 func textOfBlock(block any) (string, error) {
 	switch block := block.(type) {
 	case mcp.TextContent:

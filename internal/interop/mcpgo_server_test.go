@@ -18,11 +18,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestMCPGoServer: our client, mcp-go's server.
+// TestMCPGoServer connects our client to mcp-go's server.
 func TestMCPGoServer(t *testing.T) {
 	routes := []route{
 		{"http", openMCPGoServer(dialRondo, false, server.WithStateLess(true))},
-		{"sessions", openMCPGoServer(dialRondo, false)}, // of older revisions, beside this one
+		{"sessions", openMCPGoServer(dialRondo, false)}, // of older revisions, besides this one
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, theirs, said := stream(t)
 			serve(t, theirs, func(ctx context.Context) {
@@ -44,7 +44,7 @@ func TestMCPGoServer(t *testing.T) {
 	})
 }
 
-// TestMCPGoServerLegacy: our client opens a session, though the server speaks newer revisions too.
+// Our client opens a session, although the server also speaks newer revisions.
 func TestMCPGoServerLegacy(t *testing.T) {
 	over := func(push bool) func(*testing.T, *person, bool) (peer, said) {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -113,7 +113,7 @@ func openMCPGoServer(dial dialer, push bool,
 	}
 }
 
-// newMCPGoServer plays the script on mcp-go: handlers return their questions, or push them.
+// newMCPGoServer plays the script on mcp-go. Handlers return their questions, or push them.
 func newMCPGoServer(push bool) *server.MCPServer {
 	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false),
 		server.WithPromptCapabilities(false),
@@ -182,7 +182,7 @@ func (h mcpGoHandlers) prompt(ctx context.Context,
 		[]mcp.PromptMessage{mcp.NewPromptMessage(mcp.RoleUser, mcp.NewTextContent(step.text))}), nil
 }
 
-// resource plays the script only if it can push: it can return nothing but contents.
+// resource plays the script only if it can push, as it can return only contents.
 func (h mcpGoHandlers) resource(ctx context.Context,
 	r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	s := step{text: "opened"}
@@ -252,14 +252,14 @@ func mcpGoElicitation(q question) mcp.ElicitationParams {
 		RequestedSchema: q.schema}
 }
 
-// mcpGoReplies decodes each answer by its key: any answer decodes as anything.
+// mcpGoReplies decodes each answer by its key, because any answer decodes as any type.
 func mcpGoReplies(responses mcp.InputResponses) replies {
 	all := replies{}
 	for key := range responses {
 		switch key {
 		case "summary":
 			if said := server.SamplingResponse(responses, key); said != nil {
-				text, _ := textOfBlock(said.Content) // empty shows in the result
+				text, _ := textOfBlock(said.Content) // an empty text shows in the result
 				all[key] = reply{text: text}
 			}
 		case "dirs":

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// The versions fetched by npm, with Node: the Inspector does not start on the common Node 20.
+// Versions of npm packages, and of Node: the Inspector does not start on the common Node 20.
 const (
 	nodeVersion       = "22.23.3"
 	tsClientVersion   = "2.4.0"
@@ -42,7 +42,7 @@ func nodePackages() []string {
 	}
 }
 
-// A nodeDir is a folder with node_modules, outside of the tree.
+// A nodeDir is a folder with node_modules, outside the source tree.
 type nodeDir string
 
 func (d nodeDir) node() string {
@@ -54,7 +54,7 @@ func (d nodeDir) file(parts ...string) string {
 }
 
 // installed returns the folder with all packages, in the user's cache directory. It is fetched
-// aside and moved, so that it is complete. If fetching or running fails, so does the test.
+// elsewhere and moved, so that it is complete. If fetching or running fails, the test fails.
 func installed(t *testing.T) nodeDir {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -74,7 +74,7 @@ func installed(t *testing.T) nodeDir {
 	return dir
 }
 
-// startNode runs a script of testdata, which must end without an error when its input ends.
+// startNode runs a script of testdata. It must end without an error when its input ends.
 func startNode(t *testing.T, script string, args ...string) *servertest.Process {
 	t.Helper()
 	return startNodeWith(t, nil, script, args...)
@@ -91,7 +91,7 @@ func startNodeWith(t *testing.T, env []string, script string, args ...string) *s
 	return p
 }
 
-// fetch has npm install packages, or its own args, in a new folder.
+// fetch makes npm install packages, or run its own args, in a new folder.
 func fetch(t *testing.T, dir nodeDir, packages ...string) {
 	t.Helper()
 	if _, err := os.Stat(string(dir)); !errors.Is(err, fs.ErrNotExist) {
@@ -106,14 +106,14 @@ func fetch(t *testing.T, dir nodeDir, packages ...string) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(fresh)
-	// better-auth's peers are not needed and would take npm half a minute to resolve.
+	// npm would take half a minute to resolve better-auth's peers, which are not needed.
 	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",
 		"--no-fund", "--loglevel=error"}, packages...)
 	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
 		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(packages, ", "), err, out)
 	}
 	err = os.Rename(fresh, string(dir))
-	// Otherwise another test was faster.
+	// If the folder is there now, another test was faster.
 	if _, there := os.Stat(string(dir)); err != nil && there != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// listedTools is every library's number of tools: "any" has an argument of any type.
+// listedTools is the number of tools of every library. "any" has an argument of any type.
 const listedTools = 603
 
 type anyInput struct {
@@ -103,12 +103,12 @@ func listedTool(i int) string {
 	return fmt.Sprint("echo-", i)
 }
 
-// oddRequests are deployed clients' in a session, accepted if the answer to id 7 has want.
+// oddRequests are deployed clients' in a session. A server accepts one if answer 7 has want.
 var oddRequests = []struct {
 	row     string
 	message string
 	want    string
-	header  http.Header // HTTP only
+	header  http.Header // for HTTP only
 }{
 	{"a tool with an argument of any type is listed without `true`", listRequest,
 		`"v":{`, nil},
@@ -141,7 +141,7 @@ func callEcho(arguments string) string {
 		arguments + `}}`
 }
 
-// TestOddClients compares testdata/odd_clients.md with what servers accept. Ours accepts every row.
+// TestOddClients compares testdata/odd_clients.md with servers. Ours accepts every row.
 func TestOddClients(t *testing.T) {
 	table := newTable(t, "rondo")
 	for _, row := range oddRequests {
@@ -153,7 +153,7 @@ func TestOddClients(t *testing.T) {
 				said := map[string]string{"HTTP": postOdd(t, h, row.message, row.header)}
 				limit := patience
 				if row.want == "error" {
-					limit = 2 * time.Second // some never answer
+					limit = 2 * time.Second // some servers never answer
 				}
 				if row.header == nil {
 					said["lines"] = sendOdd(t, lines, row.message, limit)
@@ -173,7 +173,7 @@ func TestOddClients(t *testing.T) {
 	table.check(t, "testdata/odd_clients.md")
 }
 
-// postOdd sends messages in a new session, or with another's header, and returns the last answer.
+// postOdd sends messages in a new session, or in header's, and returns the last answer.
 func postOdd(t *testing.T, h http.Handler, messages string, header http.Header) (answer string) {
 	t.Helper()
 	endpoint, _ := listen(t, h)
@@ -215,7 +215,7 @@ func postOdd(t *testing.T, h http.Handler, messages string, header http.Header) 
 	return answer
 }
 
-// sendOdd sends messages on lines and returns the answer to id 7, or "" after the limit.
+// sendOdd sends messages on lines. It returns the answer to id 7, or "" after the limit.
 func sendOdd(t *testing.T, serveLines func(context.Context, line), messages string,
 	limit time.Duration) string {
 	t.Helper()

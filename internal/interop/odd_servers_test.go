@@ -26,15 +26,15 @@ import (
 
 // An oddServer answers one method oddly, over HTTP or on lines, in both eras.
 type oddServer struct {
-	method string // default: tools/call
+	method string // the method; default: tools/call
 	result string // members of the answer
-	ask    string // a form that is sent first
-	note   string // a message that is sent first
-	tail   string // ends an event instead of an empty line
-	lost   bool   // with the first call: its session, as after a restart
+	ask    string // a form that the server sends first
+	note   string // a message that the server sends first
+	tail   string // ends an event, instead of an empty line
+	lost   bool   // the first call loses its session, as a restart does
 }
 
-// oddServers act as deployed ones. A client passes if its text ends with want, or with an "error".
+// oddServers act like deployed ones. A client passes if its text ends with want, or an "error".
 var oddServers = []struct {
 	row    string
 	server oddServer
@@ -104,7 +104,7 @@ func formOf(members string) oddServer {
 	return oddServer{ask: form}
 }
 
-// answer returns the messages that answer a request. The last one is the response.
+// answer returns the messages that answer a request. The last message is the response.
 func (s *oddServer) answer(m oddMessage) (messages []string) {
 	result := `"tools":[{"name":"good","inputSchema":{"type":"object"}}]`
 	switch m.Method {
@@ -141,11 +141,11 @@ type oddMessage struct {
 	Params json.RawMessage
 }
 
-// handler answers with JSON, or with events if requested or needed.
+// handler answers with JSON, or with events if these are requested or needed.
 func (s *oddServer) handler(events bool) http.Handler {
 	answered := make(chan struct{}, 1)
 	var sessions atomic.Int32
-	var lost atomic.Value // the session of the first call
+	var lost atomic.Value // session of the first call
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m oddMessage
 		_ = json.NewDecoder(r.Body).Decode(&m)
@@ -208,18 +208,18 @@ func (s *oddServer) serveLines(end line) {
 		messages := s.answer(m)
 		for i, message := range messages {
 			if i > 0 && s.ask != "" {
-				_, _ = lines.ReadBytes('\n') // the answer
+				_, _ = lines.ReadBytes('\n') // the client's answer
 			}
 			fmt.Fprintf(end.w, "%s\n", message)
 		}
 	}
 }
 
-// An oddDialer connects a client to an endpoint, or to streams of lines if that is empty.
+// An oddDialer connects a client to an endpoint. If it is empty, it connects to streams of lines.
 type oddDialer func(t *testing.T, endpoint string, open func() line, revision string,
 	who *person) peer
 
-// oddReaders are our client, alone and behind our gateway, and those of others.
+// oddReaders are our client, alone and behind our gateway, and clients of others.
 var oddReaders = []struct {
 	name string
 	dial oddDialer
@@ -273,7 +273,7 @@ func eraOf(revision string) protocol.Era {
 	return protocol.Legacy
 }
 
-// overAny is our client's way to an endpoint or, without one, over lines.
+// overAny connects our client to an endpoint, or if that is empty, over lines.
 func overAny(t *testing.T, endpoint string, open func() line) protocol.Peer {
 	if endpoint != "" {
 		return over(t, endpoint)
@@ -283,7 +283,7 @@ func overAny(t *testing.T, endpoint string, open func() line) protocol.Peer {
 }
 
 // TestOddServers compares testdata/odd_servers.md with what clients read, in both eras, over JSON,
-// event streams and lines. Ours reads every row, and so do clients of our gateway.
+// event streams and lines. Our client reads every row, and so do clients of our gateway.
 func TestOddServers(t *testing.T) {
 	table := newTable(t, "rondo", "its gateway")
 	for _, row := range oddServers {
@@ -296,7 +296,7 @@ func TestOddServers(t *testing.T) {
 						s := row.server
 						if s.lost && (revision == modern || way == "lines") ||
 							s.tail != "" && way != "events" ||
-							len(s.result) > 1<<20 && revision == modern { // that takes long
+							len(s.result) > 1<<20 && revision == modern { // this takes long
 							continue
 						}
 						got := takeOdd(t, c.dial, s, way, revision, row.want)
@@ -314,7 +314,7 @@ func TestOddServers(t *testing.T) {
 	table.check(t, "testdata/odd_servers.md")
 }
 
-// takeOdd returns a client's fault with a server, or "".
+// takeOdd returns a client's mistake with a server, or "".
 func takeOdd(t *testing.T, dial oddDialer, s oddServer, way, revision, want string) (
 	wrong string) {
 	who := newPerson(t, answers{"m": `{"a":"x"}`})
@@ -335,7 +335,7 @@ func takeOdd(t *testing.T, dial oddDialer, s oddServer, way, revision, want stri
 	}
 	limit := patience
 	if want == "error" {
-		limit = 2 * time.Second // some hang
+		limit = 2 * time.Second // some clients hang
 	}
 	ctx := within(t, limit)
 	got, err := dial(t, endpoint, open, revision, who).do(ctx,

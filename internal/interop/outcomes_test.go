@@ -17,7 +17,7 @@ import (
 // An event happens to a session while its client is asked, or between two calls.
 type event struct {
 	what     string
-	question bool // while the user is asked
+	question bool // it happens while the user is asked
 	happen   func(t *testing.T, f *front, owner *replica)
 	undo     func(t *testing.T, owner *replica)
 }
@@ -35,7 +35,7 @@ func events() []event {
 		{what: "the owner drains in mid-question", question: true,
 			happen: func(t *testing.T, _ *front, owner *replica) { owner.drain(t) },
 			undo: func(t *testing.T, owner *replica) {
-				owner.kill(t) // instead of waiting until its last session has ended
+				owner.kill(t) // kills it, instead of waiting until its last session has ended
 				owner.start(t)
 			}},
 		{what: "the owner is killed in mid-question", question: true, happen: kill,
@@ -51,14 +51,14 @@ func events() []event {
 	}
 }
 
-// outcomesFile is shown in the documentation.
+// outcomesFile is a table in the documentation.
 const outcomesFile = "testdata/replicas.md"
 
 const outcomesHead = "| client | what happens | the call | the next call | sessions |\n" +
 	"|---|---|---|---|---|\n"
 
-// compareOutcomes compares clients' outcomes, the same behind each proxy, with the table, or with
-// -update writes it.
+// compareOutcomes compares clients' outcomes, which are the same behind each proxy, with the table.
+// With -update it writes the table.
 func compareOutcomes(t *testing.T, program string) {
 	tables := map[string]string{}
 	var mu sync.Mutex
@@ -135,7 +135,7 @@ func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address strin
 	}
 	first := report(ctx, s, target)
 	select {
-	case <-happened: // the call may fail before
+	case <-happened: // the call may fail before the event
 	case <-ctx.Done():
 		t.Fatal("the person was not asked")
 	}
@@ -166,7 +166,7 @@ func (f *front) awaitGone(t *testing.T) {
 	}
 }
 
-// clientTimeout is for clients that wait for a lost answer.
+// clientTimeout is for clients that would wait for a lost answer.
 const clientTimeout = 5 * time.Second
 
 // report returns the outcome of a call.

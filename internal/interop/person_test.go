@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// answers are a user's, by the question's text: the JSON of a form, {} to visit a URL, "decline" or
-// "cancel"; the model's text; and for "roots" directories, separated by spaces.
+// answers has a user's answers by the question's text: the JSON of a form, {} to visit a URL,
+// "decline" or "cancel"; for the model its text; and for "roots" directories, separated by spaces.
 type answers map[string]string
 
-// A person is the user of any client, and answers.
+// A person is the user of any client, and answers its questions.
 type person struct {
 	t       testing.TB
 	answers answers
@@ -21,11 +21,11 @@ type person struct {
 	progress chan struct{}
 	// changed gets a value whenever the server reports changed tools.
 	changed chan struct{}
-	// whenAsked, unless it is nil, runs before a question is answered.
+	// whenAsked, unless nil, runs before a question is answered.
 	whenAsked func()
-	// before, if not nil, is called before a form or URL question is answered. It ends with ctx.
+	// before, unless nil, is called before a form or URL question is answered. It ends with ctx.
 	before func(ctx context.Context, question string)
-	// open, if not nil, is called with the URL of a visit before it is answered.
+	// open, unless nil, is called with a visit's URL before the question is answered.
 	open func(ctx context.Context, url string)
 
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ func (p *person) answer(question string) string {
 	return answer
 }
 
-// elicit answers a form or, with its url, a visit: with an action, and content, if any.
+// elicit answers a form or, if url is set, a visit. It returns an action, and the content, if any.
 func (p *person) elicit(ctx context.Context,
 	question, url string) (action string, content map[string]any) {
 	if p.before != nil {
@@ -63,7 +63,7 @@ func (p *person) elicit(ctx context.Context,
 	switch answer := p.answer(question); answer {
 	case "decline", "cancel":
 		return answer, nil
-	case "": // unexpected
+	case "": // the question is unexpected
 		return "cancel", nil
 	case "{}":
 		return "accept", nil
@@ -85,7 +85,7 @@ func (p *person) handOverRoots() []string {
 	return kept
 }
 
-// wantAsked checks that every question with an answer was asked n times.
+// wantAsked checks that each question that has an answer was asked n times.
 func (p *person) wantAsked(n int) {
 	p.t.Helper()
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// processAs is the shell command that starts this program as another one (main_test.go).
+// processAs returns the shell command that starts this program as another one (main_test.go).
 func processAs(t *testing.T, as string) (command string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -23,8 +23,8 @@ func processAs(t *testing.T, as string) (command string) {
 	return as + " " + quote(program)
 }
 
-// recordProcess returns a program that runs a shell command and records its traffic, the client's
-// first. said waits until the program, and all its parts, have ended.
+// recordProcess returns a program that runs a shell command and records its traffic, beginning with
+// the client's. said waits until the program and its parts have ended.
 func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	if err := syscall.Mkfifo(running, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Opened before the others, without waiting for them.
+	// This is opened before the others, without waiting for them.
 	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 		t.Fatal(err)
 	}
 	return recording, func() []wiretest.Message {
-		// It ends when the other end is closed everywhere.
+		// The read ends when the other end is closed everywhere.
 		if _, err := io.Copy(io.Discard, parts); err != nil {
 			t.Fatal(err)
 		}
@@ -62,5 +62,5 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	}
 }
 
-// quote makes one word of the shell.
+// quote makes a text one word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

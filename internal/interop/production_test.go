@@ -18,11 +18,11 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/oauthtest"
 )
 
-// production is the server to copy, with the configurations of its proxies.
+// production is the folder of the server to copy. It has its proxies' configurations.
 const production = "../../examples/production"
 
-// TestProductionFleet: three processes of examples/production are one server for clients of both
-// eras, whatever process dies and whichever keys are changed, and operators see it.
+// Three processes of examples/production are one server for clients of both eras, whichever process
+// dies and whichever keys are changed. Operators see these events.
 func TestProductionFleet(t *testing.T) {
 	program := buildProgram(t, "examples/production")
 	installedProxies(t)
@@ -46,13 +46,13 @@ func TestProductionFleet(t *testing.T) {
 // A deployment is a fleet of examples/production behind a proxy and an authorization server.
 type deployment struct {
 	*fleet
-	t      *testing.T // processes end with it
-	url    string     // of the endpoint, at the proxy
-	data   string     // the folder that the replicas share
+	t      *testing.T // processes end with this test
+	url    string     // the endpoint's URL, at the proxy
+	data   string     // folder that the replicas share
 	issuer *oauthtest.Server
-	admins []string // operators' addresses, of each replica
-	others string   // the replicas' addresses; empty: none knows another
-	keys   string   // RONDO_KEYS
+	admins []string // operators' address of each replica
+	others string   // addresses of the replicas; empty: they do not know each other
+	keys   string   // value of RONDO_KEYS
 }
 
 func deployProduction(t *testing.T, program string, p proxy) *deployment {
@@ -82,7 +82,7 @@ func deployProduction(t *testing.T, program string, p proxy) *deployment {
 	return d
 }
 
-// start starts a replica with the current settings, until the end of the deployment's test.
+// start starts a replica with the current settings. It runs until the deployment's test ends.
 func (d *deployment) start(r *replica) {
 	r.env = []string{"MCP_URL=" + d.url, "MCP_ISSUER=" + d.issuer.URL, "MCP_DATA=" + d.data,
 		"RONDO_KEYS=" + d.keys, "RONDO_REPLICA=", "RONDO_REPLICAS=" + d.others}
@@ -94,7 +94,7 @@ func (d *deployment) start(r *replica) {
 
 // restart shuts a replica down gracefully and starts it with the current settings.
 func (d *deployment) restart(r *replica) {
-	_ = r.process.In.Close() // the guard asks it to end
+	_ = r.process.In.Close() // this makes the guard end it
 	_, _ = io.Copy(io.Discard, r.process.Out)
 	d.start(r)
 }
@@ -125,7 +125,7 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		c.connected = false
-		// Otherwise the session would keep its replica from ending.
+		// Otherwise the session would keep its replica alive.
 		if _, err := c.tell(ctx, "disconnect", "session"); err != nil {
 			t.Error(err)
 		}
@@ -155,7 +155,7 @@ func (d *deployment) payments(t *testing.T) int {
 	return len(files)
 }
 
-// wantPayments checks that n payments were made after the first since.
+// wantPayments checks that n payments followed the first since payments.
 func (d *deployment) wantPayments(t *testing.T, since, n int) {
 	t.Helper()
 	if got := d.payments(t) - since; got != n {
@@ -163,7 +163,7 @@ func (d *deployment) wantPayments(t *testing.T, since, n int) {
 	}
 }
 
-// checkTools: every tool works in both eras for clients of every make.
+// checkTools checks that every tool works in both eras for clients of every make.
 func (d *deployment) checkTools(t *testing.T) {
 	for _, of := range makes() {
 		for _, revision := range []string{modern, v20251125} {
@@ -198,7 +198,7 @@ func (d *deployment) checkTools(t *testing.T) {
 	}
 }
 
-// submitPage sends the form of a page, as a browser does.
+// submitPage sends a page's form, like a browser.
 func submitPage(ctx context.Context, t *testing.T, at string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
 	if err != nil {
@@ -217,7 +217,7 @@ func submitPage(ctx context.Context, t *testing.T, at string) {
 	}
 }
 
-// checkLogins: clients without a token find out behind the proxy where to get one.
+// checkLogins checks that clients without a token learn behind the proxy where to get one.
 func (d *deployment) checkLogins(t *testing.T) {
 	for _, of := range authorizedClients() {
 		for _, revision := range []string{modern, v20251125} {
@@ -233,9 +233,9 @@ func (d *deployment) checkLogins(t *testing.T) {
 	}
 }
 
-// checkOwnersKilled: the replica that owns a session is killed while its user is asked. The call
-// fails and nothing is paid; another replica serves the next session. TypeScript's clients are
-// excluded: they wait for the answer until their timeout (testdata/replicas.md).
+// checkOwnersKilled kills the replica that owns a session while its user is asked. The call fails
+// and nothing is paid. Another replica serves the next session. TypeScript's clients are excluded,
+// because they wait for the answer until their timeout (testdata/replicas.md).
 func (d *deployment) checkOwnersKilled(t *testing.T) {
 	for _, of := range []string{"rondo", "official", "mcp-go"} {
 		t.Run(of, func(t *testing.T) { d.checkOwnerKilled(t, of) })
@@ -266,10 +266,10 @@ func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 	}
 	d.wantPayments(t, before, 0)
 	d.settle(ctx, t)
-	if of != "rondo" { // which opens a session by itself
+	if of != "rondo" { // only rondo's client opens a session by itself
 		c = d.dial(t, of, v20251125, who)
 	}
-	for got != paid && ctx.Err() == nil { // a replica may have to find out first
+	for got != paid && ctx.Err() == nil { // a replica may still have to notice the death
 		got, err = c.do(ctx, payment())
 	}
 	if got != paid {
@@ -279,7 +279,7 @@ func (d *deployment) checkOwnerKilled(t *testing.T, of string) {
 }
 
 // settle returns when the proxy and the replicas have noticed the killed replica. Until then they
-// may send a request over an open connection to it, which fails and must not be repeated.
+// may send it requests over an open connection; these fail and must not be repeated.
 func (d *deployment) settle(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for unbroken := 0; unbroken < 2*len(d.replicas); unbroken++ {
@@ -296,7 +296,7 @@ func (d *deployment) settle(ctx context.Context, t *testing.T) {
 	}
 }
 
-// findWaiting returns the replica on which a call waits for a user, or nil.
+// findWaiting returns the replica where a call waits for a user, or nil.
 func (d *deployment) findWaiting(ctx context.Context, t *testing.T) *replica {
 	for ctx.Err() == nil {
 		for i, r := range d.replicas {
@@ -323,7 +323,7 @@ func (d *deployment) scrape(t *testing.T, replica int) string {
 	return string(text)
 }
 
-// read returns the sum of a replica's series with a name and a label.
+// read returns the sum of a replica's series that have a name and a label.
 func (d *deployment) read(t *testing.T, replica int, name, label string) (sum float64) {
 	for line := range strings.Lines(d.scrape(t, replica)) {
 		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -347,7 +347,7 @@ func (d *deployment) readAll(t *testing.T, name, label string) (sum float64) {
 	return sum
 }
 
-// checkReplicasKilled: flows of 2026-07-28 do not notice that every replica is killed once.
+// checkReplicasKilled kills every replica once. Flows of 2026-07-28 do not notice it.
 func (d *deployment) checkReplicasKilled(t *testing.T) {
 	d.holdFlows(t, func() int {
 		for _, r := range d.replicas {
@@ -359,8 +359,8 @@ func (d *deployment) checkReplicasKilled(t *testing.T) {
 	})
 }
 
-// holdFlows has a client of each make request a payment, and calls during while their users are
-// asked. Then all approve, and each payment is made once. during returns the number of others.
+// holdFlows makes a client of each make request a payment, and calls during while users are asked.
+// Then all approve, and each payment is made once. during returns the number of further ones.
 func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	t.Helper()
 	before, n := d.payments(t), len(makes())
@@ -402,14 +402,14 @@ func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	d.wantPayments(t, before, n+others)
 }
 
-// checkIssuerRotation: the issuer replaces its key. No request with a good token is refused.
+// checkIssuerRotation replaces the issuer's key. No request with a good token is refused.
 func (d *deployment) checkIssuerRotation(t *testing.T) {
 	const refusals, unauthorized = "rondo_http_refusals_total", `status="401"`
 	before := d.readAll(t, refusals, unauthorized)
 	ctx := within(t, patience)
 	call := func(clients ...peer) {
 		t.Helper()
-		for range 2 * len(d.replicas) { // each replica sees each token
+		for range 2 * len(d.replicas) { // each replica gets each token
 			for _, c := range clients {
 				if got, err := c.do(ctx, tool("balance", nil)); err != nil {
 					t.Errorf("got %q, %v", got, err)
@@ -429,8 +429,8 @@ func (d *deployment) checkIssuerRotation(t *testing.T) {
 	}
 }
 
-// checkRotation: the new key is added behind the old one, then put before it, and the old one
-// removed, one replica after the other. Flows that began before, and at every step, end well.
+// checkRotation adds the new key behind the old one, puts it in front, and then removes the old
+// one, each time one replica after the other. Flows that began before, and at every step, succeed.
 func (d *deployment) checkRotation(t *testing.T) {
 	first, second := d.keys, newSealingKey("second")
 	d.holdFlows(t, func() int {
@@ -439,7 +439,7 @@ func (d *deployment) checkRotation(t *testing.T) {
 	d.rollOut(t, second)
 }
 
-// rollOut changes the replicas' keys, with payments in between on any of them, which it counts.
+// rollOut changes the replicas' keys, and makes payments in between. It returns their number.
 func (d *deployment) rollOut(t *testing.T, keys string) (payments int) {
 	t.Helper()
 	d.keys = keys

@@ -20,8 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// checkMetrics: Prometheus reads the metrics of all replicas, the alert rules and the dashboard's
-// expressions. All find their series, no alert fires, and one does when a replica lacks a key.
+// checkMetrics checks that Prometheus can read the metrics of all replicas, the alert rules and the
+// dashboard's expressions. All find their series. No alert fires, until a replica lacks a key.
 func (d *deployment) checkMetrics(t *testing.T) {
 	bin := filepath.Join(servertest.UnpackDebs(t, "prometheus", "prometheus"), "usr/bin")
 	rules, err := filepath.Abs(filepath.Join(production, "alerts.yml"))
@@ -39,7 +39,7 @@ func (d *deployment) checkMetrics(t *testing.T) {
 	}
 	p := startPrometheus(t, filepath.Join(bin, "prometheus"), rules, d.admins)
 	var c peer
-	for _, era := range []string{v20251125, modern} { // rules name series of both
+	for _, era := range []string{v20251125, modern} { // rules name series of both eras
 		c = d.dial(t, "rondo", era, newPayer(t))
 		if got, err := c.do(p.ctx, payment()); err != nil || got != paid {
 			t.Errorf("got %q, %v, want %q", got, err, paid)
@@ -56,7 +56,7 @@ func (d *deployment) checkMetrics(t *testing.T) {
 	d.restart(d.replicas[0])
 	for d.readAll(t, "rondo_state_rejections_total", `reason="unknown_key"`) == 0 &&
 		p.ctx.Err() == nil {
-		_, _ = c.do(p.ctx, payment()) // fails where the replica opens or seals
+		_, _ = c.do(p.ctx, payment()) // it fails if the replica opens or seals
 	}
 	p.await("alert", func() bool { return p.states()["MCPReplicaLacksAKey"] == "firing" })
 	d.keys = before
@@ -92,7 +92,7 @@ func startPrometheus(t *testing.T, program, rules string, targets []string) *pro
 	return p
 }
 
-// await polls until so returns true.
+// await polls until so returns true. what says what it waits for.
 func (p *prometheus) await(what string, so func() bool) {
 	p.t.Helper()
 	again := time.NewTicker(100 * time.Millisecond)
@@ -170,7 +170,7 @@ func (p *prometheus) states() map[string]string {
 	return by
 }
 
-// checkDashboard: every expression of the dashboard has a value.
+// checkDashboard checks that every expression of the dashboard has a value.
 func (p *prometheus) checkDashboard() {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(production, "dashboard.json"))
@@ -212,14 +212,14 @@ func findExpressions(node any) (found []string) {
 	return found
 }
 
-// Series that an alert rule names, without label values that only appear with their first event.
+// Series in alert rules, and label values that only appear with their first event.
 var (
 	alertSeries = regexp.MustCompile(`rondo_\w+(\{[^}]*\})?`)
 	lateOutcome = regexp.MustCompile(`\{outcome="(internal_error|busy)"\}`)
 	lateStatus  = regexp.MustCompile(`\{status="\d+"\}`)
 )
 
-// checkRules: every rule is evaluated, its series are there, and none fires.
+// checkRules checks that every rule is evaluated and finds its series, and that none fires.
 func (p *prometheus) checkRules() {
 	p.t.Helper()
 	p.await("rules", func() bool {

@@ -14,12 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// A proxy is a load balancer before a fleet. Its configuration is a file of examples/production,
-// which the documentation shows, with only the test's addresses and local necessities changed.
+// A proxy is a load balancer in front of a fleet. Its configuration is a file of
+// examples/production, as documented, with only the test's addresses and local necessities changed.
 type proxy struct {
 	name    string
 	file    string
-	listens string // the line with its address, in the file
+	listens string // the file's line with the listening address
 	start   func(t *testing.T, p proxy, root string, listener *os.File, configuration string)
 }
 
@@ -32,22 +32,22 @@ func proxies() []proxy {
 
 const haproxyListens = "    bind :80\n"
 
-// stickyProxy sends each session to the replica that opened it.
+// stickyProxy returns a proxy that sends each session to the replica that opened it.
 func stickyProxy() proxy {
 	return proxy{"haproxy", "haproxy-sticky.cfg", haproxyListens, startHAProxy}
 }
 
-// serve starts the proxy before three replicas until the end of the test. It returns its address.
+// serve starts the proxy, with three replicas, until the test ends. It returns the address.
 func (p proxy) serve(t *testing.T, replicas []string) (address string) {
 	t.Helper()
 	return p.serveURL(t, func(string) []string { return replicas })
 }
 
-// serveURL is serve for replicas that need the proxy's address, and are started by start.
+// serveURL does the same for replicas that need the proxy's address. start starts them.
 func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []string)) string {
 	t.Helper()
 	root := installedProxies(t)
-	// The socket is handed down: its port stays reserved, and connections wait for the proxy.
+	// The proxy inherits the socket: its port stays reserved, and connections wait for it.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -91,14 +91,14 @@ func (p proxy) configure(t *testing.T, address string, replicas []string) string
 	return text
 }
 
-// startNginx wraps the configuration as Debian's nginx.conf, which includes such files, does. All
-// output goes to the test's folder. It accepts on an inherited socket as in an upgrade.
+// startNginx wraps the configuration like Debian's nginx.conf, which includes such files. All
+// output goes to the test's folder. nginx accepts on an inherited socket, as in an upgrade.
 func startNginx(t *testing.T, _ proxy, root string, listener *os.File, configuration string) {
 	t.Helper()
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site.conf")
 	head := "daemon off;\nworker_processes 1;\npid " + filepath.Join(dir, "pid") + ";\n"
-	if os.Getuid() == 0 { // else it would become a user who cannot write to the folder
+	if os.Getuid() == 0 { // as root, it would become a user who cannot write to the folder
 		head += "user root;\n"
 	}
 	head += "events {}\nhttp {\n\taccess_log off;\n"
@@ -127,14 +127,14 @@ func writeText(t *testing.T, name, text string) {
 	}
 }
 
-// guard is a script that runs a program until the standard input ends, which is also when the test
-// dies, then terminates the program; some return that signal as their status. It first prints the
-// program's id.
+// guard is a script that runs a program and first prints its id. When standard input ends, which
+// also happens when the test dies, it sends the program SIGTERM. Some programs report that signal
+// as their exit status.
 const guard = `"$0" "$@" & id=$!; echo $id; cat >/dev/null; kill $id
 	wait $id; status=$?; [ $status -eq 143 ] || exit $status`
 
-// startGuarded starts a program that does not end with its standard input. The file, if not nil, is
-// its descriptor 3.
+// startGuarded starts a program that does not end with its standard input. If file is not nil, it
+// is the program's descriptor 3.
 func startGuarded(t *testing.T, file *os.File, env []string, program string,
 	args ...string) *servertest.Process {
 	t.Helper()
@@ -146,7 +146,7 @@ func startGuarded(t *testing.T, file *os.File, env []string, program string,
 	return servertest.StartProcess(t, cmd)
 }
 
-// installedProxies returns a folder with nginx and HAProxy unpacked.
+// installedProxies returns a folder with unpacked nginx and HAProxy.
 func installedProxies(t *testing.T) (root string) {
 	t.Helper()
 	return servertest.UnpackDebs(t, "proxies", "nginx", "haproxy")

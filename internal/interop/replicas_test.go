@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestSessionsBehindProxies: sessions of 2025-11-25 on three replicas behind plain round robin work
-// as on one server, for clients of all makes, even when replicas die; see testdata/replicas.md.
+// Sessions of 2025-11-25 on three replicas behind plain round robin work as on one server, for
+// clients of all makes, even when replicas die; see testdata/replicas.md.
 func TestSessionsBehindProxies(t *testing.T) {
 	program := buildEverything(t)
 	installedProxies(t)
@@ -55,7 +55,7 @@ func TestSessionsBehindProxies(t *testing.T) {
 	})
 }
 
-// walkAll takes one client after the other through a session: they change the servers' lists.
+// walkAll takes clients through a session, one by one, because they change the servers' lists.
 func walkAll(t *testing.T, address string, servers []string, named bool) {
 	for _, c := range sessionClients() {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func walkAll(t *testing.T, address string, servers []string, named bool) {
 	}
 }
 
-// A walk is one client on its way through a session.
+// A walk is one client's way through a session.
 type walk struct {
 	t   *testing.T
 	c   sessionClient
@@ -118,7 +118,7 @@ func (w *walk) receive(from <-chan struct{}, n int, what string) {
 	}
 }
 
-// askAndNotify: dependent questions, sampling, progress, and messages on the GET stream.
+// askAndNotify covers dependent questions, sampling, progress, and messages on the GET stream.
 func (w *walk) askAndNotify() {
 	w.t.Helper()
 	w.wantCall("test_input_required_result_multi_round", "Ada likes blue")
@@ -129,18 +129,18 @@ func (w *walk) askAndNotify() {
 	if want := "Tool execution completed with progress."; err != nil || got != want {
 		w.t.Errorf("got %q, %v, want %q", got, err, want)
 	}
-	w.receive(w.who.progress, 2, "progress") // TypeScript 2 may drop the third, with the result
+	w.receive(w.who.progress, 2, "progress") // the result may overtake the third
 	w.receive(w.f.listening, 1, "the GET stream")
 	if got := w.call("test_trigger_tool_change"); !strings.HasSuffix(got, "test_occasional_tool") {
 		w.t.Errorf("got %q", got)
 	}
 	for len(w.who.changed) == 0 && w.ctx.Err() == nil {
-		w.call("test_simple_text") // some clients read only while they call
+		w.call("test_simple_text") // some clients read only during a call
 	}
 	w.receive(w.who.changed, 1, "a change of the list of tools")
 }
 
-// stayWithOwner: whichever replica the proxy picks, one runs all calls.
+// stayWithOwner checks that one replica runs all calls, whichever one the proxy picks.
 func (w *walk) stayWithOwner() {
 	w.t.Helper()
 	owner := w.call("test_replica")
@@ -149,8 +149,8 @@ func (w *walk) stayWithOwner() {
 	}
 }
 
-// resume: the server closes a call's stream, and later the connection breaks; the client comes back
-// for the result.
+// resume checks that the client gets the result after the server closes the call's stream, and
+// after the connection breaks.
 func (w *walk) resume() {
 	w.t.Helper()
 	w.wantCall("test_reconnection", "Reconnection test completed successfully")
@@ -159,14 +159,14 @@ func (w *walk) resume() {
 	}
 }
 
-// cancel: the call ends where it runs. Its stream, reopened, shows that it ended without a result.
+// cancel checks that the call ends where it runs. Its stream, reopened, ends without a result.
 func (w *walk) cancel() {
 	w.t.Helper()
 	const slow = "test_slow_tool"
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		for w.f.lastEventID(slow) == "" { // an earlier call's event
+		for w.f.lastEventID(slow) == "" { // progress may be an earlier call's
 			select {
 			case <-w.who.progress:
 			case <-w.ctx.Done():
@@ -191,7 +191,7 @@ func (w *walk) cancel() {
 	}
 }
 
-// end: the session is gone on every replica.
+// end checks that the session is gone on every replica.
 func (w *walk) end(servers []string) {
 	w.t.Helper()
 	if err := w.s.end(); err != nil {
@@ -207,7 +207,7 @@ func (w *walk) end(servers []string) {
 	}
 }
 
-// openWhileDraining: a draining replica opens no sessions, and new clients do not notice.
+// openWhileDraining checks that a draining replica opens no session. New clients do not notice.
 func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}`
@@ -215,7 +215,7 @@ func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 	draining := f.replicas[0]
 	own := "http://" + draining.address + "/mcp"
 	if status, text := send(t, http.MethodPost, own, "", "", initialize); status != http.StatusOK {
-		t.Fatalf("initialize: %d %s", status, text) // the session keeps the replica from ending
+		t.Fatalf("initialize: %d %s", status, text) // an open session keeps the replica from ending
 	}
 	draining.drain(t)
 	for status := 0; status != http.StatusServiceUnavailable; {
@@ -236,11 +236,11 @@ func openWhileDraining(t *testing.T, p proxy, f *fleet) {
 		t.Errorf("%d of 400 requests, 16 at once, were refused", refused)
 	}
 	for _, r := range f.replicas {
-		r.kill(t) // instead of waiting until the sessions have ended
+		r.kill(t) // kills it, instead of waiting until the sessions have ended
 	}
 }
 
-// sendInTwo sends a POST whose body follows its head separately, as some clients do.
+// sendInTwo sends a POST whose head and body are separate, as some clients do.
 func sendInTwo(t *testing.T, address, body string) (status int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -252,7 +252,7 @@ func sendInTwo(t *testing.T, address, body string) (status int) {
 	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
 		"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n", address,
 		len(body))
-	time.Sleep(10 * time.Millisecond) // else the kernel may send both at once
+	time.Sleep(10 * time.Millisecond) // otherwise the kernel may send both together
 	_, _ = io.WriteString(conn, body)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -263,7 +263,7 @@ func sendInTwo(t *testing.T, address, body string) (status int) {
 	return response.StatusCode
 }
 
-// countRefused sends requests, some at once, and returns how many did not get 200.
+// countRefused sends requests, some of them at once. It returns how many did not get 200.
 func countRefused(t *testing.T, address, body string, requests, atOnce int) int {
 	var next, refused atomic.Int32
 	var wg sync.WaitGroup

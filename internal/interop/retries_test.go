@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// object is a JSON object whose members keep their spelling. A map does not fold case.
+// An object is a JSON object whose members keep their spelling. A map does not fold case.
 type object = map[string]json.RawMessage
 
 func parse(t testing.TB, data []byte) (o object) {
@@ -24,13 +24,13 @@ func parse(t testing.TB, data []byte) (o object) {
 func names(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
 // checkRetries checks our client's messages of one method by the rules of multi round-trip
-// requests: a new id per leg, only answers and state changed, and a bare answer to exactly each
-// question.
+// requests: each leg has a new id, only answers and state change, and exactly each question has an
+// answer.
 func checkRetries(t testing.TB, messages []wiretest.Message, method string) {
 	t.Helper()
 	ids := map[string]bool{}
 	var id string
-	var params, asked object // of the last request, of the last input_required result
+	var params, asked object // params of the last request, asked of the last input_required result
 	for _, m := range messages {
 		if len(m.Body) == 0 {
 			continue
@@ -66,7 +66,7 @@ func checkRetry(t testing.TB, before, asked, retry object) {
 	t.Helper()
 	for _, name := range slices.Concat(names(before), names(retry)) {
 		switch name {
-		case "inputResponses", "requestState", "_meta": // a progress token may differ
+		case "inputResponses", "requestState", "_meta": // progress tokens in _meta may differ
 		default:
 			if !bytes.Equal(before[name], retry[name]) {
 				t.Errorf("%s changed from %s to %s", name, before[name], retry[name])

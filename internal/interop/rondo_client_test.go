@@ -19,7 +19,7 @@ type rondo struct {
 
 type dialer func(t *testing.T, endpoint string, who *person, mute bool) peer
 
-// dialRondo negotiates the revision.
+// dialRondo connects our client, which negotiates the revision.
 func dialRondo(t *testing.T, endpoint string, who *person, mute bool) peer {
 	return connectRondo(t, over(t, endpoint), who, mute)
 }
@@ -41,13 +41,13 @@ func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool)
 	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience})
 }
 
-// connectRondoLegacy has our client open a session with a server that speaks newer revisions too.
+// connectRondoLegacy makes our client open a session, although the server is also a modern one.
 func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
 	return newRondo(t, transport, who, mute,
 		&client.Options{Timeout: patience, Era: protocol.Legacy})
 }
 
-// overLines returns our client's way to the other end of a stream, with time for the probe.
+// overLines connects our client to the other end of a stream, with enough time for the probe.
 func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
 	return client.NewStream(r, w, &client.StreamOptions{ProbeTimeout: patience})
 }

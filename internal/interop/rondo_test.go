@@ -20,7 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestRondo: our client, our server. Transcripts keep the HTTP messages.
+// TestRondo connects our client to our server. Transcripts have the HTTP messages.
 func TestRondo(t *testing.T) {
 	routes := rondoRoutes(client.Options{Timeout: patience})
 	http := routes[0].open
@@ -37,13 +37,13 @@ func TestRondo(t *testing.T) {
 		route{"replicas", openReplicas}), nil)
 }
 
-// TestRondoLegacy: our client opens a session with our server.
+// In TestRondoLegacy our client opens a session with our server.
 func TestRondoLegacy(t *testing.T) {
 	matrix(t, v20251125, both,
 		rondoRoutes(client.Options{Timeout: patience, Era: protocol.Legacy}), nil)
 }
 
-// rondoRoutes serve JSON, event streams and lines, with handlers in both styles.
+// rondoRoutes returns routes over JSON, event streams and lines, with handlers in both styles.
 func rondoRoutes(opts client.Options) []route {
 	type open = func(t *testing.T, who *person, mute bool) (peer, said)
 	overHTTP := func(s style, with server.Options) open {
@@ -80,14 +80,14 @@ func rondoRoutes(opts client.Options) []route {
 	}
 }
 
-// wantingProgress asks for progress with every request.
+// A wantingProgress requests progress with every request.
 type wantingProgress struct{ peer }
 
 func (w wantingProgress) do(ctx context.Context, r request) (string, error) {
 	return w.peer.do(client.WithProgress(ctx, func(context.Context, *protocol.Progress) {}), r)
 }
 
-// reportProgress reports each request's begin and end, which makes responses event streams.
+// reportProgress reports each request's begin and end, so that responses become event streams.
 func reportProgress(next server.Handler) server.Handler {
 	return func(ctx context.Context, request *server.Request) (protocol.Result, error) {
 		if request.Meta.ProgressToken.IsZero() {
@@ -143,7 +143,7 @@ func (p *recordedPeer) add(from wiretest.From, m protocol.Message) {
 	p.log.Add(from, text)
 }
 
-// openReplicas sends each request to the next of three servers that share only a key.
+// openReplicas sends each request to another of three servers, which share only a key.
 func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) { return replicaKey, true }, "K")
 	if err != nil {
@@ -162,8 +162,7 @@ func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	return dialRondo(t, endpoint, who, mute), said
 }
 
-// TestArgumentsTravelInHeaders: a client learns the schema from the refusal, for each leg of the
-// flow.
+// A client learns the schema from the refusal of a call, for each leg of the flow.
 func TestArgumentsTravelInHeaders(t *testing.T) {
 	srv := newSubject(t)
 	server.AddTool(srv, server.Tool{Name: "place", InputSchema: []byte(`{"type":"object",` +

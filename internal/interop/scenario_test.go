@@ -11,14 +11,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A request is a client's task, in terms common to all clients.
+// A request is a client's task, described in the same terms for all clients.
 type request struct {
 	Method   string            `json:"method"`
-	Target   string            `json:"target"` // name or URI
+	Target   string            `json:"target"` // a name or URI
 	Args     map[string]string `json:"args,omitempty"`
-	More     map[string]any    `json:"more,omitempty"`     // more arguments of a tool
-	Progress bool              `json:"progress,omitempty"` // asks for progress
-	// Timeout is in milliseconds, 0: the client's. Only TypeScript clients use it.
+	More     map[string]any    `json:"more,omitempty"`     // further arguments of a tool
+	Progress bool              `json:"progress,omitempty"` // requests progress
+	// Timeout is in milliseconds. 0 means the client's default. Only TypeScript clients use it.
 	Timeout int `json:"timeout,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func resource(uri string) request {
 	return request{Method: protocol.MethodReadResource, Target: uri}
 }
 
-// A peer is a client of any make, connected to a server. It returns its reading of the answer as
-// text: names or URIs for a list, and "error: " before the text of a failed tool.
+// A peer is a client of any make that is connected to a server. It returns the answer, as it reads
+// it, as text: names or URIs for a list, and "error: " before the text of a failed tool.
 type peer interface {
 	do(ctx context.Context, r request) (string, error)
 }
@@ -60,18 +60,18 @@ type scenario struct {
 	request  request
 	answers  answers
 	mute     bool // the client declares no capabilities
-	legs     int  // how often the request is sent
+	legs     int  // number of times that the request is sent
 	want     string
 	fails    bool // want is part of an error
-	progress int  // reports of progress
-	again    bool // the same is done twice, uncached
+	progress int  // number of progress reports
+	again    bool // the request is made twice, and not cached
 
-	// Depends on the revision; set by in.
+	// These depend on the revision; in sets them.
 	pushes  int  // questions that the server sends as requests
-	refused bool // want is part of the text of a failed tool
+	refused bool // want is part of a failed tool's text
 }
 
-// scenarios is the matrix's one axis; the peers and their routes are the other.
+// scenarios returns one axis of the matrix. The other axis is the peers and their routes.
 func scenarios() []scenario {
 	because, env := `{"reason":"it is tested"}`, map[string]string{"env": "prod"}
 	topic := map[string]string{"topic": "rondos"}
@@ -155,42 +155,42 @@ func scenarios() []scenario {
 
 // A defect is a peer's wrong outcome of a scenario.
 type defect struct {
-	what   string // for the reader
+	what   string // description for the reader
 	want   string // the text, or part of the error
 	fails  bool
 	legs   int
-	asked  int // how often each question is asked, or uncounted
-	pushes int // questions sent as requests
-	// leaks names the peer's members of another era, in the words of apart.
+	asked  int // how often each question is asked; or uncounted
+	pushes int // number of questions sent as requests
+	// leaks names members of another era that the peer sends, in the words of apart.
 	leaks    string
 	within   bool // want is part of a failed tool's text
 	harmless bool // the outcome is right
-	silent   bool // progress need not arrive
+	silent   bool // progress may be missing
 }
 
-// uncounted means that only some questions are asked, or varying ones.
+// uncounted means that only some questions are asked, or that they vary.
 const uncounted = -1
 
 // both means that client and server are ours.
 const both wiretest.From = ""
 
-// A route is a way from a client to a server, at least one of them ours. open connects a client,
-// mute without capabilities, and returns the recorded messages.
+// A route is a way from a client to a server, at least one of which is ours. open connects a client
+// (if mute, without capabilities), and returns the recorded messages.
 type route struct {
 	name string
 	open func(t *testing.T, who *person, mute bool) (peer, said)
 }
 
-// matrix takes a client through all scenarios over its routes in a revision. Defects are those of
-// the peer, by scenario or by scenario/route; ours is the side whose messages must conform.
+// matrix takes a client through all scenarios, over its routes, in a revision. defects are the
+// peer's, by scenario or by scenario/route. ours is the side whose messages must conform.
 func matrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 	defects map[string]defect) {
 	t.Helper()
 	runMatrix(t, false, revision, ours, routes, defects)
 }
 
-// parallelMatrix is matrix with parallel scenarios, which mostly wait. It is not for servers of
-// mcp-go on streams, which have one session in a package variable.
+// parallelMatrix does the same with parallel scenarios, which mostly wait. It is not for mcp-go's
+// servers on streams, which keep one session in a package variable.
 func parallelMatrix(t *testing.T, revision string, ours wiretest.From, routes []route,
 	defects map[string]defect) {
 	t.Helper()
@@ -241,10 +241,10 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 	}
 	for range runs {
 		got, err := client.do(ctx, s.request)
-		if s.request.Method == protocol.MethodListTools { // in any order
+		if s.request.Method == protocol.MethodListTools { // lists come in any order
 			got = strings.Join(slices.Sorted(strings.FieldsSeq(got)), " ")
 		}
-		// our server adds instructions for the model
+		// Our server adds instructions for the model.
 		got, _, _ = strings.Cut(got, "; the person ")
 		switch {
 		case s.fails && (err == nil || !strings.Contains(err.Error(), s.want)):

@@ -21,8 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// TestHundredsOfTools: every client lists 603 tools with one request, since some never send a
-// second, and calls each. Arguments of any type are published as schemas that every client reads.
+// Every client lists 603 tools with one request, because some clients never send a second, and
+// calls each. Arguments of any type are published as schemas that every client can read.
 func TestHundredsOfTools(t *testing.T) {
 	srv := newSchemaServer(t)
 	type anything struct {
@@ -49,7 +49,7 @@ func newSchemaServer(t *testing.T) *server.Server {
 	return srv
 }
 
-// A definition is the compared part of a tool.
+// A definition is the part of a tool that is compared.
 type definition struct {
 	Name                                   string
 	Title, Description                     string
@@ -57,8 +57,8 @@ type definition struct {
 	Meta                                   json.RawMessage `json:"_meta"`
 }
 
-// checkSchemas has every client list the tools of srv and call each. Tools answer with their
-// arguments. check, unless it is nil, checks the definitions that our server sent.
+// checkSchemas makes every client list the tools of srv and call each tool. Tools answer with their
+// arguments. check, unless nil, checks the definitions that our server sent.
 func checkSchemas(t *testing.T, srv *server.Server, count int,
 	check func(t *testing.T, sent map[string]definition)) {
 	endpoint, said := listen(t, servertest.NewHandler(t, srv, nil))
@@ -114,7 +114,7 @@ func dialMake(t *testing.T, name, revision, endpoint string) peer {
 	return startTS(t, name).connect(t, who, where)
 }
 
-// readTools returns a client's reading of the first page.
+// readTools returns the first page as a client reads it.
 func readTools(t *testing.T, client peer) map[string]definition {
 	t.Helper()
 	ctx := within(t, patience)
@@ -165,7 +165,7 @@ func definitionsOf(t *testing.T, result json.RawMessage) map[string]definition {
 	return byName
 }
 
-// valueOf is a schema as far as clients of a make keep it: mcp-go has fields for five members.
+// valueOf returns a schema as far as clients of a make keep it: mcp-go has fields for five members.
 func valueOf(t *testing.T, schema json.RawMessage, name string) (value any) {
 	t.Helper()
 	if schema == nil {
@@ -188,7 +188,7 @@ func valueOf(t *testing.T, schema json.RawMessage, name string) (value any) {
 	return value
 }
 
-// sampleOf returns a value that a schema accepts, with all required members.
+// sampleOf returns a value that the schema accepts. It has all required members.
 func sampleOf(t *testing.T, schema json.RawMessage) any {
 	t.Helper()
 	root := valueOf(t, schema, "")

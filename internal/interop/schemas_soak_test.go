@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// realServers are public servers that list their tools without an account, with made-up keys.
+// realServers are public servers that list their tools without an account, or with a made-up key.
 var realServers = []struct {
 	name, version, program string
 	args, env              []string
@@ -51,8 +51,8 @@ var realServers = []struct {
 	{"@mobilenext/mobile-mcp", "1.0.4", "mcp-server-mobile", nil, nil},
 }
 
-// TestRealSchemas: every client lists and calls the tools of public servers on a server of ours,
-// which sends the published schemas to the byte. It is run by hand, as it fetches the servers:
+// TestRealSchemas: every client lists and calls public servers' tools on a server of ours, which
+// sends the published schemas unchanged. Run it by hand: it fetches the servers.
 //
 //	go test -tags node,soak -v -run TestRealSchemas .
 func TestRealSchemas(t *testing.T) {
@@ -102,7 +102,7 @@ func TestRealSchemas(t *testing.T) {
 	})
 }
 
-// addSchema registers a server's tool, which answers with its arguments or a value of its schema.
+// addSchema registers a server's tool. It answers with its arguments, or a value of its schema.
 func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	t.Helper()
 	var structured json.RawMessage
@@ -122,7 +122,7 @@ func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	})
 }
 
-// compactly is JSON without spaces between its tokens, which stay as they are.
+// compactly returns JSON without spaces between its tokens, which stay unchanged.
 func compactly(t *testing.T, raw json.RawMessage) []byte {
 	t.Helper()
 	if raw == nil {

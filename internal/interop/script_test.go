@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// The script for servers of other makes: what the subject does, in terms common to all.
+// This is the script for servers of other makes. It describes the subject in common terms.
 
 // A turn is a handler's input.
 type turn struct {
@@ -19,17 +19,17 @@ type turn struct {
 	state   string
 }
 
-// replies are the client's, by key.
+// A replies has the client's answers by key.
 type replies map[string]reply
 
 type reply struct {
-	action  string // of a form or a visit
+	action  string // answer to a form or a visit
 	content map[string]any
-	text    string   // of a model
-	uris    []string // of directories
+	text    string   // a model's answer
+	uris    []string // URIs of directories
 }
 
-// A question asks for one of the four kinds of input: a form, a visit, a message, directories.
+// A question asks for a form, a visit to a URL, a model's message, or directories.
 type question struct {
 	key, message string
 	schema       json.RawMessage
@@ -61,7 +61,7 @@ func answer(text string) step { return step{text: text} }
 
 func ask(state string, questions ...question) step { return step{ask: questions, state: state} }
 
-// script is every handler of a server: tools and prompts by name, resources by URI.
+// script plays every handler of a server: tools and prompts by name, resources by URI.
 func script(t turn) step {
 	if strings.HasPrefix(t.target, "vault://") {
 		return t.guarded(form("confirm", "Open "+t.target+"?", confirmSchema),
@@ -89,7 +89,7 @@ func script(t turn) step {
 		if r, ok := t.replies["dirs"]; ok {
 			return answer("tidied " + strings.Join(r.uris, " "))
 		}
-		return ask("", question{key: "dirs"}) // without a state, for once
+		return ask("", question{key: "dirs"}) // the only question without a state
 	case "sign_in":
 		if r, ok := t.replies["login"]; ok {
 			return answer("visit " + r.outcome())
@@ -116,10 +116,10 @@ func script(t turn) step {
 	return step{text: "nothing is called " + t.target, failed: true}
 }
 
-// effectsFile is the environment variable of a file that gets a line for each effect of a call.
+// effectsFile is the environment variable for a file that gets a line for each call's effect.
 const effectsFile = "EFFECTS"
 
-// markEffect counts effects: the start of a handler that asks in place, or the final act of others.
+// markEffect counts effects: the start of a handler that asks in place, or another's final act.
 func markEffect() {
 	name := os.Getenv(effectsFile)
 	if name == "" {
@@ -143,7 +143,7 @@ func returned(t turn) step {
 	return s
 }
 
-// pushed plays all turns at once, as a handler that asks while the request runs. put asks.
+// pushed plays all turns at once, like a handler that asks while the request runs. put asks.
 func pushed(t turn, put func(question) (reply, error)) step {
 	markEffect()
 	for {
@@ -171,7 +171,7 @@ func pushed(t turn, put func(question) (reply, error)) step {
 	}
 }
 
-// guarded asks one question and goes on only if it is accepted.
+// guarded asks one question, and continues only if it is accepted.
 func (t turn) guarded(q question, goOn func(reply) string) step {
 	switch r, ok := t.replies[q.key]; {
 	case !ok:
@@ -194,7 +194,7 @@ func (t turn) deploy() step {
 	}
 }
 
-// wizard keeps earlier answers in the state, unencrypted: an answer comes once.
+// wizard keeps earlier answers in the state, unencrypted, because each answer is sent only once.
 func (t turn) wizard() step {
 	kept := map[string]string{}
 	if t.state != "" {

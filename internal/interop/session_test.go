@@ -15,10 +15,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A session is a client of 2025-11-25 with an open session.
+// A session is a client of 2025-11-25 that has an open session.
 type session interface {
 	peer
-	// doUntil does something, and cancels it when stop is closed.
+	// doUntil does something, which it cancels when stop is closed.
 	doUntil(ctx context.Context, r request, stop <-chan struct{}) (string, error)
 	// end ends the session and closes the client.
 	end() error
@@ -27,7 +27,7 @@ type session interface {
 type sessionClient struct {
 	name string
 	open func(t *testing.T, endpoint string, who *person) (session, error)
-	// neverCancels: the client sends HTTP servers no cancellation, so calls run to their end.
+	// neverCancels means that the client sends no cancellation over HTTP: calls run to their end.
 	neverCancels bool
 }
 
@@ -41,7 +41,7 @@ func sessionClients() []sessionClient {
 	}
 }
 
-// doUntilStopped is doUntil for clients whose contexts cancel requests.
+// doUntilStopped implements doUntil for clients that cancel a request with its context.
 func doUntilStopped(ctx context.Context, c peer, r request, stop <-chan struct{}) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,7 +138,7 @@ func (s mcpGoSession) end() error { return s.Close() }
 
 type tsSession struct{ tsClient }
 
-// openTSFrom opens sessions with a package's client, in its own process.
+// openTSFrom opens sessions with the client of a package, in a process of its own.
 func openTSFrom(module string, negotiate any) func(*testing.T, string, *person) (session, error) {
 	return func(t *testing.T, endpoint string, who *person) (session, error) {
 		ts := startTS(t, module)
@@ -148,7 +148,7 @@ func openTSFrom(module string, negotiate any) func(*testing.T, string, *person) 
 }
 
 func (s tsSession) doUntil(ctx context.Context, r request, stop <-chan struct{}) (string, error) {
-	id := s.lastID + 1 // of the request
+	id := s.lastID + 1 // id of the next request
 	done := make(chan struct{})
 	defer close(done)
 	go func() {

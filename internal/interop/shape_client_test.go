@@ -17,10 +17,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A dialerOf connects a client of some make to an endpoint.
+// A dialerOf connects a client of a make to an endpoint.
 type dialerOf func(t *testing.T, endpoint, revision string, v *visit, who *person, mute bool) peer
 
-// shapeClients are the clients that visit a site, by make.
+// shapeClients returns the clients that visit a site, by make.
 func shapeClients() map[string]dialerOf {
 	return map[string]dialerOf{
 		"official": func(t *testing.T, endpoint, revision string, v *visit, who *person,
@@ -52,11 +52,11 @@ func shapeClients() map[string]dialerOf {
 	}
 }
 
-// A visit is the network of one client: its headers and its connections.
+// A visit is one client's network: its headers and its connections.
 type visit struct {
 	header    http.Header
 	transport *http.Transport
-	cancelled chan struct{} // closed when the server has a cancellation
+	cancelled chan struct{} // closed when the server has got a cancellation
 	noteOnce  sync.Once
 
 	mu    sync.Mutex
@@ -85,7 +85,7 @@ func (v *visit) RoundTrip(r *http.Request) (*http.Response, error) {
 	return v.transport.RoundTrip(r)
 }
 
-// isCancellation reports whether r is a cancellation. It reads the body and puts it back.
+// isCancellation reports whether r is a cancellation. It reads the body and restores it.
 func (v *visit) isCancellation(r *http.Request) bool {
 	if r.Body == nil {
 		return false
@@ -109,7 +109,7 @@ func (v *visit) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-// disconnect closes all connections for good, as the end of the client's process does.
+// disconnect closes all connections permanently, like the end of the client's process.
 func (v *visit) disconnect() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/mcpgo"
 )
 
-// A shape returns a server's handler as written before rondo, on one of the SDKs. Its tool "remove"
-// asks two questions with the SDK's own methods and then acts. rondo is in front of it.
+// A shape returns a server's handler as it was before rondo, on one of the SDKs. Its tool "remove"
+// asks two questions with the SDK's own methods and then acts. rondo runs in front of it.
 type shape func(t *testing.T, s *site) http.Handler
 
 func shapes() map[string]shape {
@@ -31,8 +31,8 @@ func shapes() map[string]shape {
 // A site runs one server of a shape, and records its actions.
 type site struct {
 	mu      sync.Mutex
-	acts    map[string]int // by name
-	running int            // handlers
+	acts    map[string]int // number of actions by name
+	running int            // number of running handlers
 	idle    chan struct{}  // closed when no handler runs; nil without waiters
 	hangUps []func()
 	ctx     context.Context
@@ -44,7 +44,7 @@ func newSite() *site {
 	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
-// act must not happen without an answer. Like a database statement it fails after ctx.
+// act must not happen without an answer. Like a database statement, it fails after the end of ctx.
 func (s *site) act(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *site) act(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter notes a running handler, until leave. The context ends with the site: a legacy session of
-// the official Go SDK cannot be closed while one of its handlers waits for the user.
+// enter counts a handler as running, until leave. The context ends with the site, because a legacy
+// session of the official Go SDK cannot be closed while one of its handlers waits for the user.
 func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -94,7 +94,7 @@ func (s *site) waitIdle(t *testing.T) {
 	}
 }
 
-// onHangUp adds a function that ends the server's sessions, as their timeout does.
+// onHangUp adds a function that ends the server's sessions, like their timeout.
 func (s *site) onHangUp(end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *site) hangUp() {
 	}
 }
 
-// wantActs checks that the server has acted once for each name, and for no other.
+// wantActs checks that the server has acted once for each name, and for no other name.
 func (s *site) wantActs(t *testing.T, names ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *site) wantActs(t *testing.T, names ...string) {
 	}
 }
 
-// A questioner asks a question by an SDK's method.
+// A questioner asks a question with an SDK's method.
 type questioner func(ctx context.Context, message string, schema map[string]any) (action string,
 	content map[string]any, err error)
 
@@ -168,7 +168,7 @@ func (s *site) removePart(ctx context.Context, name string, ask questioner) (str
 	return "removed a part of " + name, nil
 }
 
-// removal is the request that asks two questions, removed the result's text after both accepts.
+// removal returns the request that asks two questions. removed is the result after two acceptances.
 func removal() request { return tool("remove", map[string]string{"name": "books"}) }
 
 const removed = "removed a part of books"
@@ -178,11 +178,11 @@ func agreeing() answers {
 		"Remove drafts of books?": `{"sure":true}`}
 }
 
-// open serves the shape on loopback until the end of the test. configure may be nil.
+// open serves the shape on loopback until the test ends. configure may be nil.
 func (x shape) open(t *testing.T, s *site, configure func(*httptest.Server)) (endpoint string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(x(t, s))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients hang up, which would be logged
 	if configure != nil {
 		configure(server)
 	}
@@ -258,7 +258,7 @@ func (s *site) handler(t *testing.T, front *hosted.Server, err error) http.Handl
 	return h
 }
 
-// askMCPGo asks over the context's mcp-go session.
+// askMCPGo asks over the mcp-go session in the context.
 func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
 	return func(ctx context.Context, message string, schema map[string]any) (string,
 		map[string]any, error) {
@@ -272,8 +272,7 @@ func askMCPGo(srv *mcpgoserver.MCPServer) questioner {
 	}
 }
 
-// TestAbandonedCalls: a call or its client ends during the second question. The handler does not
-// act.
+// If a call or its client ends during the second question, the handler does not act.
 func TestAbandonedCalls(t *testing.T) {
 	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {
@@ -323,14 +322,14 @@ func (x shape) checkAbandoned(t *testing.T, dial dialerOf, revision string, disc
 		t.Error("the call went on")
 	}
 	if _, sendsNone := c.(mcpGo); !disconnect && revision != modern && !sendsNone {
-		// The answer must not overtake the cancellation.
+		// The answer must not arrive before the cancellation.
 		select {
 		case <-v.cancelled:
 		case <-within(t, patience).Done():
 			t.Error("the client has sent no cancellation")
 		}
 	}
-	close(over) // the user accepts, too late
+	close(over) // now the user accepts, too late
 	v.disconnect()
 	s.hangUp()
 	s.waitIdle(t)

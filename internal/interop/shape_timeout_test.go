@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestWriteTimeout: the HTTP server's limit on response time is shorter than the user needs. In a
-// session the response waits for the user all the same; in revision 2026-07-28 none waits.
+// TestWriteTimeout sets the HTTP server's limit on response time below the user's. In a session the
+// response still waits for the user. In revision 2026-07-28 no response waits.
 func TestWriteTimeout(t *testing.T) {
 	for sdk, x := range shapes() {
 		for _, revision := range []string{modern, v20251125} {
@@ -23,14 +23,14 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// checkWriteTimeout expires the timeout during each question.
+// checkWriteTimeout makes the timeout expire during each question.
 func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string) {
 	clock := writeClock{}
 	s := newSite()
 	who := newPerson(t, agreeing())
 	who.before = func(context.Context, string) { clock.expire() }
 	endpoint := x.open(t, s, func(server *httptest.Server) {
-		server.Config.WriteTimeout = time.Hour // expired by clock
+		server.Config.WriteTimeout = time.Hour // the writeClock expires it
 		server.Listener = &clockedListener{server.Listener, &clock}
 	})
 	c := dial(t, endpoint, revision, newVisit(t, "alice"), who, false)
@@ -44,7 +44,7 @@ func (x shape) checkWriteTimeout(t *testing.T, dial dialerOf, revision string) {
 	s.wantActs(t, "books")
 }
 
-// A writeClock expires the write deadlines of connections without waiting.
+// A writeClock makes connections' write deadlines expire without waiting.
 type writeClock struct {
 	mu    sync.Mutex
 	conns []*clockedConn
@@ -80,7 +80,7 @@ func (l *clockedListener) Accept() (net.Conn, error) {
 type clockedConn struct {
 	net.Conn
 	clock   *writeClock
-	limited bool // a deadline is set
+	limited bool // a write deadline is set
 }
 
 func (c *clockedConn) SetDeadline(at time.Time) error {

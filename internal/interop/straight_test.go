@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Handlers of subject_test.go as straight-line code.
+// This file has handlers of subject_test.go as straight-line code.
 
 func straightWizard(ctx context.Context,
 	_ *server.ToolCall) (protocol.CallToolOutcome, error) {

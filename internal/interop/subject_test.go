@@ -33,7 +33,7 @@ type database struct {
 	Region string `json:"region"`
 }
 
-// newSubject returns our server, with a handler for every way of asking.
+// newSubject returns our server, which has a handler for every way of asking.
 func newSubject(t testing.TB) *server.Server {
 	t.Helper()
 	return newSubjectWith(t, guarded, server.Options{})
@@ -62,7 +62,7 @@ func newServer(s style, opts server.Options) (*server.Server, error) {
 	return srv, nil
 }
 
-// markEffects counts the effects of tools: in a session their starts.
+// markEffects counts the effects of tools. In a session these are their starts.
 func markEffects(next server.Handler) server.Handler {
 	return func(ctx context.Context, req *server.Request) (protocol.Result, error) {
 		inSession := req.Version.Era() == protocol.Legacy
@@ -118,7 +118,7 @@ func addTools(srv *server.Server, s style) {
 		survey)
 }
 
-// slow makes every response an event stream, for clients that want progress.
+// slow makes every response an event stream if the client wants progress.
 func slow(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 	if err := call.Progress(ctx, 1, 2, "working"); err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func addResources(srv *server.Server, s style) {
 		server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, s.openVault)
 }
 
-// openVault has a cacheable result: clients must not reuse it, since it took an answer.
+// openVault has a cacheable result. Clients must not reuse it, because it depends on an answer.
 func openVault(ctx context.Context,
 	call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 	why, ok := confirm.AcceptedContent(ctx)

@@ -23,8 +23,8 @@ type taskName struct {
 
 type taskInput struct{}
 
-// newTasks returns a server of tools that can be tasks (greet, two, wait), must (unwell, breaks)
-// and never are (plain). Its tasks end when it is closed.
+// newTasks returns a server with tools that can be tasks (greet, two, wait), must be tasks (unwell,
+// breaks), and never are (plain). Closing it ends its tasks.
 func newTasks() (*server.Server, error) {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
@@ -98,7 +98,7 @@ func askTwo(ctx context.Context) (protocol.CallToolOutcome, error) {
 	return server.Text(a.Content.Name + " and " + b.Content.Name), nil
 }
 
-// TestClientsThatDoNotKnowTasks would take a handle for an empty success, so they must not get one.
+// Clients that do not know tasks would take a handle for an empty success, so they get none.
 func TestClientsThatDoNotKnowTasks(t *testing.T) {
 	dials := map[string]func(t *testing.T, who *person, revision, endpoint string) peer{
 		"go-sdk": func(t *testing.T, who *person, revision, endpoint string) peer {

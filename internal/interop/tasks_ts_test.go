@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestTSTasksClient: the client of the tasks extension for TypeScript, and the SDK without it.
+// TestTSTasksClient uses the TypeScript client of the tasks extension, and the SDK without it.
 func TestTSTasksClient(t *testing.T) {
 	t.Run("http", func(t *testing.T) { tellTSTasks(t, nil, listenTasks(t)) })
 	t.Run("process", func(t *testing.T) {

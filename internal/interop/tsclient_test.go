@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// TestTSClient: the TypeScript SDK's client, in its own process, our server.
+// TestTSClient connects the TypeScript SDK's client, in its own process, to our server.
 func TestTSClient(t *testing.T) {
 	ts := startTS(t, "client")
 	pinned := map[string]string{"pin": modern}
@@ -31,7 +31,7 @@ func TestTSClient(t *testing.T) {
 			harmless: true, silent: true,
 		},
 	})
-	// It negotiates the revision. Its default is to speak as if it were 2025.
+	// The client negotiates here. Its default is a session, as in 2025.
 	for _, r := range ts.routes("auto") {
 		t.Run("negotiation/"+r.name,
 			func(t *testing.T) {
@@ -41,19 +41,19 @@ func TestTSClient(t *testing.T) {
 	}
 }
 
-// TestTSClientLegacy: the same client opens a session.
+// In TestTSClientLegacy the same client opens a session.
 func TestTSClientLegacy(t *testing.T) {
 	ts := startTS(t, "client")
 	matrix(t, v20251125, wiretest.Server, ts.routes("legacy"), nil)
 }
 
-// TestTSSDKLegacy: the previous generation, which knows older revisions only.
+// TestTSSDKLegacy uses the SDK's previous generation, which knows older revisions only.
 func TestTSSDKLegacy(t *testing.T) {
 	ts := startTS(t, "sdk")
 	matrix(t, v20251125, wiretest.Server, ts.routes(nil), nil)
 }
 
-// tsProcess is testdata/client.mjs, with one connection at a time. Its methods must not overlap.
+// A tsProcess is testdata/client.mjs, with one connection at a time. Its methods must not overlap.
 type tsProcess struct {
 	*servertest.Process
 	lines     *bufio.Scanner
@@ -65,11 +65,11 @@ func startTS(t *testing.T, module string) *tsProcess {
 	t.Helper()
 	process := startNode(t, "client.mjs", module)
 	lines := bufio.NewScanner(process.Out)
-	lines.Buffer(nil, 16<<20) // lists are long
+	lines.Buffer(nil, 16<<20) // list results are long
 	return &tsProcess{Process: process, lines: lines}
 }
 
-// routes lead to the subject, over HTTP and to a process that the client starts.
+// routes returns routes to the subject: over HTTP, and to a process that the client starts.
 func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -83,7 +83,7 @@ func (ts *tsProcess) routes(negotiate any) []route {
 	}
 }
 
-// process connects to this program as another one, which the client starts.
+// process connects to this program as another program, which the client starts.
 func (ts *tsProcess) process(t *testing.T, as string, who *person, mute bool,
 	negotiate any) (peer, said) {
 	t.Helper()
@@ -107,7 +107,7 @@ func (ts *tsProcess) connect(t *testing.T, who *person, where map[string]any) ts
 	return client
 }
 
-// tsClient is the process with its user.
+// A tsClient is a tsProcess with its user.
 type tsClient struct {
 	*tsProcess
 	who *person
@@ -117,7 +117,7 @@ func (c tsClient) do(ctx context.Context, r request) (string, error) {
 	return c.tell(ctx, "request", r)
 }
 
-// disconnect closes the session's open stream, for which the server's end would wait.
+// disconnect closes the session's open stream. The server's end would wait for it.
 func (c tsClient) disconnect() {
 	if !c.connected {
 		return
@@ -130,7 +130,7 @@ func (c tsClient) disconnect() {
 	}
 }
 
-// tell executes a command, and answers the process's questions meanwhile.
+// tell executes a command. Meanwhile it answers the process's questions.
 func (c tsClient) tell(ctx context.Context, what string, value any) (string, error) {
 	defer context.AfterFunc(ctx, func() { _ = c.Cmd.Process.Kill() })()
 	c.lastID++

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/wiretest"
 )
 
-// TestTSSDKServer: our client, and a server of the older generation of the TypeScript SDK, which
-// knows older revisions only. The client negotiates that.
+// TestTSSDKServer connects our client to a server of the TypeScript SDK's older generation, which
+// knows older revisions only. The client finds that out.
 func TestTSSDKServer(t *testing.T) {
 	routes := []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {

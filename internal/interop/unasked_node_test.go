@@ -20,7 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestClientsWithoutElicitationReachTheirPerson by the link in the result of the first call.
+// Clients without elicitation reach their person by the link in the first call's result.
 func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
 	ann, mux := protocol.Principal{Subject: "ann"}, http.NewServeMux()
 	site := httptest.NewServer(mux)

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds operations of milliseconds, or of seconds if a process has to start. It is so
-// long that only hangs exceed it, however busy the machine is.
+// long that only hangs exceed it, even on a busy machine.
 const patience = 2 * time.Minute
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -30,25 +30,25 @@ func within(t testing.TB, d time.Duration) context.Context {
 
 type said func() []wiretest.Message
 
-// listen serves a handler on loopback until the end of the test, and records it.
+// listen serves a handler on loopback until the test ends, and records its messages.
 func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
 	t.Helper()
 	behind := httptest.NewUnstartedServer(handler)
-	behind.Config.ErrorLog = log.New(io.Discard, "", 0) // handlers of others may panic
+	behind.Config.ErrorLog = log.New(io.Discard, "", 0) // other libraries' handlers may panic
 	behind.Start()
 	t.Cleanup(behind.Close)
 	return record(t, behind.URL+"/mcp")
 }
 
-// newHTTPClient returns a client with its own connections. A parallel test that closes an
-// httptest.Server closes those of http.DefaultTransport.
+// newHTTPClient returns a client with its own connections. (A parallel test that closes an
+// httptest.Server closes the connections of http.DefaultTransport.)
 func newHTTPClient(t testing.TB) *http.Client {
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	t.Cleanup(own.CloseIdleConnections)
 	return &http.Client{Transport: own}
 }
 
-// record returns the endpoint of a proxy to target that records the actual bytes.
+// record returns the endpoint of a proxy to target, which records the actual bytes.
 func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -66,7 +66,7 @@ func record(t testing.TB, target string) (endpoint string, _ said) {
 		},
 		Transport:     recorder,
 		FlushInterval: -1, // events pass at once
-		// One end has hung up: show that to the other.
+		// One end has hung up, so break the other.
 		ErrorHandler: func(http.ResponseWriter, *http.Request,
 			error) {
 			panic(http.ErrAbortHandler)
@@ -81,7 +81,7 @@ type line struct {
 	w io.WriteCloser
 }
 
-// stream returns the two ends of a recorded stream.
+// stream returns both ends of a recorded stream.
 func stream(t testing.TB) (client, server line, _ said) {
 	var lines wiretest.Log
 	toServer, fromClient := io.Pipe()
@@ -90,19 +90,19 @@ func stream(t testing.TB) (client, server line, _ said) {
 		fromClient}}
 	server = line{toServer, recorded{&oneByOne{w: lines.Lines(wiretest.Server, fromServer)},
 		fromServer}}
-	t.Cleanup(func() { // unblocks writers, and ends readers
+	t.Cleanup(func() { // this unblocks writers, and ends readers
 		_ = fromClient.Close()
 		_ = fromServer.Close()
 	})
 	return client, server, lines.Messages
 }
 
-// serve serves one end of a stream until it ends, before the test does.
+// serve serves one end of a stream until it ends. That must happen before the test ends.
 func serve(t testing.TB, end line, f func(context.Context)) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		// As after a process's end: readers get EOF, writers an error.
+		// As after the end of a process, readers get EOF and writers an error.
 		defer end.w.Close()
 		defer end.r.Close()
 		f(t.Context())
@@ -110,7 +110,7 @@ func serve(t testing.TB, end line, f func(context.Context)) {
 	t.Cleanup(func() { <-served })
 }
 
-// oneByOne serializes writes, as a process's standard output does: some servers write concurrently.
+// A oneByOne serializes writes, like a process's standard output: some servers write concurrently.
 type oneByOne struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -127,13 +127,13 @@ type recorded struct {
 	io.Closer
 }
 
-// conform checks one side's messages against a revision's schema, and both sides' against the other
-// era. It returns the number of server requests. A client of both eras is modern until it opens a
-// session. leaks is the peer's allowed leak from the other era, in the words of apart.
+// conform checks one side's messages against a revision's schema, and both sides' for members of
+// the other era. It returns the number of server requests. A client of both eras is modern until it
+// opens a session. leaks is the peer's allowed leak from the other era, in the words of apart.
 func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message,
 	leaks string) (pushes int) {
 	t.Helper()
-	// of requests, by sender and id
+	// methods has the methods of requests, by sender and id.
 	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}}
 	opened := revision == modern || legs(messages, protocol.MethodInitialize) == 0
 	checked, leaked, exchange := 0, false, ""

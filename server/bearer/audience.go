@@ -10,18 +10,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A NoAudience accepts tokens without an audience. Listed clients and a scope of this server alone
-// replace the claim aud. Both fields are required.
+// A NoAudience accepts tokens without an audience. Instead of the claim aud, it checks the client
+// and a scope of this server alone. Both fields are required.
 type NoAudience struct {
 	// Clients are the ids of the clients, byte for byte.
 	Clients []string
-	// Scope must be in the token, whatever Options.Implies says, and be used by no other server,
-	// which could replay its tokens here.
+	// Scope must be in the token, whatever Options.Implies says, and be used by this server alone:
+	// another server could replay its tokens here.
 	Scope string
 }
 
 func (i *Issuer) checkAudiences() error {
-	if slices.Contains(i.Audiences, "") { // an unset environment variable, for example
+	if slices.Contains(i.Audiences, "") { // for example, an unset environment variable
 		return fmt.Errorf("bearer: issuer %s: Audiences has an empty entry: a token with an empty "+
 			"audience would be accepted", i.URL)
 	}
@@ -45,7 +45,7 @@ func (i *Issuer) checkAudiences() error {
 	return nil
 }
 
-// checkAudience checks that a token is for this server, with checkOwnScope if it lacks an audience.
+// checkAudience checks that a token is for this server. Without aud, call checkOwnScope, too.
 func (g *ResourceServer) checkAudience(i *issuer, c *claims) error {
 	if c.hasClaim("aud") || i.NoAudience == nil {
 		if slices.ContainsFunc(c.audience, func(name string) bool {

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// Defaults of Issuer.MaxFailedLookUps: GitHub permits 5000 look-ups an hour.
+	// These are defaults of Issuer.MaxFailedLookUps. GitHub permits 5000 look-ups an hour.
 	defaultVerifications  = 60
 	defaultIntrospections = 1200
-	sourceShare           = 4    // one sender gets a quarter of a budget
-	maxSources            = 4096 // senders counted separately
+	sourceShare           = 4    // each sender gets a quarter of a budget
+	maxSources            = 4096 // number of senders counted separately
 )
 
-// A budget limits an issuer's failed look-ups per minute, of all senders and of each one.
+// A budget limits an issuer's failed look-ups per minute, for all senders and for each one.
 type budget struct {
-	cost time.Duration // of a failure
+	cost time.Duration // cost of one failure
 
 	mu      sync.Mutex
 	all     time.Time                      // when all failures are paid off
-	sources *recent.Map[string, time.Time] // the same per sender
+	sources *recent.Map[string, time.Time] // the same for each sender
 }
 
 func newBudget(i *Issuer) *budget {
@@ -38,7 +38,7 @@ func newBudget(i *Issuer) *budget {
 		sources: recent.New[string, time.Time](maxSources, 2*time.Minute)}
 }
 
-// take charges a look-up in flight as failed. It returns the time to wait; 0 or less: charged.
+// take charges a look-up in flight as failed. If the result is positive, wait: it was not charged.
 func (b *budget) take(source string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +72,7 @@ func later(t time.Time, by time.Duration) time.Time {
 	return t.Add(by)
 }
 
-// sourceOf names a request's sender by its address or IPv6 network, empty if it may be a proxy.
+// sourceOf names a request's sender: its address or IPv6 network. Empty: it may be a proxy.
 func sourceOf(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	addr := at.Addr().Unmap()

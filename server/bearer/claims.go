@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A claims holds the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
+// A claims has the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
 type claims struct {
 	issuer, subject, clientID string
 	audience, scopes          []string
@@ -21,7 +21,7 @@ type claims struct {
 
 var errClaims = errors.New("the claims are malformed")
 
-// readClaims decodes claims. A claim of a wrong type is an error; a null one is absent.
+// readClaims decodes claims. A claim of a wrong type is an error. A null claim counts as absent.
 func readClaims(data []byte) (*claims, error) {
 	c := &claims{}
 	if err := jsonx.Unmarshal(data, &c.all); err != nil || c.all == nil {
@@ -33,14 +33,14 @@ func readClaims(data []byte) (*claims, error) {
 	err := errors.Join(c.readClaim("iss", &c.issuer), c.readClaim("sub", &c.subject),
 		c.readTime("exp", &c.expiry), c.readTime("nbf", &c.notBefore),
 		c.readTime("iat", &c.issued), c.readList("aud", &c.audience), c.readScopes())
-	// Keycloak and Entra ID have the client in azp, Okta in cid, Entra ID of version 1 in appid.
+	// Keycloak and Entra ID name the client in azp, Okta in cid, Entra ID version 1 in appid.
 	for _, name := range []string{"client_id", "azp", "cid", "appid"} {
 		if c.clientID == "" {
 			err = errors.Join(err, c.readClaim(name, &c.clientID))
 		}
 	}
 	if err != nil {
-		err = errClaims // the cause could be personal
+		err = errClaims // the cause could contain personal data
 	}
 	return c, err
 }
@@ -58,15 +58,15 @@ func (c *claims) readClaim(name string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// isNotAccessToken: the claims are those of an ID token, a refresh token or a security event. A
-// nonce with scopes proves nothing: some issuers repeat it in access tokens.
+// isNotAccessToken reports an ID token, a refresh token or a security event by its claims. A nonce
+// with scopes proves nothing: some issuers repeat it in access tokens.
 func (c *claims) isNotAccessToken() bool {
 	if c.hasClaim("at_hash") || c.hasClaim("c_hash") || c.hasClaim("events") ||
 		c.hasClaim("nonce") && !c.hasClaim("scope") && !c.hasClaim("scp") {
 		return true
 	}
-	// Cognito and Keycloak type all tokens JWT; these claims tell their purpose. Hydra writes
-	// access_token for Cognito's access.
+	// Cognito and Keycloak give all tokens the type JWT; these claims tell their purpose. Hydra
+	// writes access_token where Cognito writes access.
 	var tokenUse, typ string
 	if c.readClaim("token_use", &tokenUse) != nil || c.readClaim("typ", &typ) != nil {
 		return true
@@ -75,8 +75,8 @@ func (c *claims) isNotAccessToken() bool {
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess: a claim exists that ID tokens lack: scopes, or the client. ID tokens may have azp
-// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens azpacr.
+// marksAccess reports a claim that ID tokens lack: scopes or the client. ID tokens may have azp
+// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens have azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {
@@ -110,12 +110,12 @@ func (c *claims) readList(name string, v *[]string) error {
 	return c.readClaim(name, v)
 }
 
-// splitScopes splits scopes at spaces alone (RFC 6749, section 3.3).
+// splitScopes splits scopes at spaces and nowhere else (RFC 6749, section 3.3).
 func splitScopes(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
 }
 
-// readScopes reads scope, a string (RFC 8693, section 4.2), or else scp, such a string or an array.
+// readScopes reads scope, a string (RFC 8693, section 4.2), or else scp, a string or an array.
 func (c *claims) readScopes() error {
 	if c.hasClaim("scope") {
 		var text string

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer/bearertest"
 )
 
-// TestCodeOfThePage runs the code of README.md, with keys that are found at the issuer.
+// TestCodeOfThePage runs the code of README.md. The keys are fetched from the issuer.
 func TestCodeOfThePage(t *testing.T) {
 	issuer := bearertest.Start(t)
 	const resource = "http://localhost/mcp"

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	maxCacheTime       = 5 * time.Minute  // limits the use of a revoked key
-	maxActiveCacheTime = 30 * time.Second // token accepted by introspection
-	inactiveCacheTime  = 5 * time.Second  // token refused by introspection
-	maxInactive        = 1024             // cached tokens that introspection refused
-	verifyTimeout      = 15 * time.Second // with requests to the issuer
+	maxCacheTime       = 5 * time.Minute  // limits how long a revoked key is still used
+	maxActiveCacheTime = 30 * time.Second // for a token that introspection accepted
+	inactiveCacheTime  = 5 * time.Second  // for a token that introspection refused
+	maxInactive        = 1024             // number of cached tokens that introspection refused
+	verifyTimeout      = 15 * time.Second // includes requests to the issuer
 )
 
 type decision struct {
 	identity serverhttp.Identity
-	err      error     // a *refusedError; nil: the token is accepted
-	until    time.Time // expiry in the cache; zero: not cached
+	err      error     // a *refusedError, or nil if the token is accepted
+	until    time.Time // end of the time in the cache; zero: not cached
 }
 
 // A verification is an in-flight verification of a token, shared by all requests with the token.
@@ -27,14 +27,14 @@ type verification struct {
 	decision               // set before done is closed
 	done     chan struct{} // closed at the end
 	cancel   context.CancelFunc
-	waiters  int // reference count: the waiting requests
+	waiters  int // reference count of the waiting requests
 }
 
 type presented struct {
 	token  string
 	sum    digest
 	source string // see sourceOf
-	known  bool   // it was accepted not long ago
+	known  bool   // the token was accepted not long ago
 }
 
 func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision {
@@ -59,7 +59,7 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision 
 }
 
 // releaseWaiter drops the reference of a request that stops waiting. The last one cancels the
-// verification, so that senders who do not wait cannot pile verifications up.
+// verification, so that senders who do not wait cannot accumulate verifications.
 func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,14 +86,14 @@ func (g *ResourceServer) runVerification(ctx context.Context, v *verification, p
 		g.cacheDecisionLocked(p.sum, v.decision)
 	}()
 	defer func() {
-		if p := recover(); p != nil { // a bug: no token ends the process
+		if p := recover(); p != nil { // a bug; no token must end the process
 			v.decision = decision{err: refuse(wrongSubject, "", fmt.Errorf("panic: %v", p))}
 		}
 	}()
 	v.decision = g.verifyToken(ctx, p)
 }
 
-// cacheDecisionLocked caches a decision until its expiry, or the acceptance alone without a cache.
+// cacheDecisionLocked caches a decision until its expiry, or without a cache only acceptance.
 func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	off := g.opts.MaxCachedTokens < 0
 	switch {
@@ -110,8 +110,8 @@ func (g *ResourceServer) cacheDecisionLocked(sum digest, d decision) {
 	}
 }
 
-// findDecision returns the cached decision about a token. ok: there is one that has not expired.
-// known: the token was accepted, also by an expired one.
+// findDecision returns the cached decision about a token. ok means that it exists and has not
+// expired. known means that the token was accepted, even if that decision has expired.
 func (g *ResourceServer) findDecision(sum digest) (d decision, known, ok bool) {
 	now := time.Now()
 	g.mu.Lock()

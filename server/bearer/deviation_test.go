@@ -29,7 +29,7 @@ func withIssuer(change func(i *bearer.Issuer)) func(o *bearer.Options) {
 	return func(o *bearer.Options) { change(&o.Issuers[0]) }
 }
 
-// wantRefused checks that a token is refused with 401, and that the cause names all words.
+// wantRefused checks that a token is refused with 401, and that the cause contains all words.
 func wantRefused(t testing.TB, g protector, token string, words ...string) {
 	t.Helper()
 	response := send(t, g, token)
@@ -47,7 +47,7 @@ func TestScopesOfAFunction(t *testing.T) {
 	token := f.token(map[string]any{"permissions": []string{"files:write"}})
 	for name, of := range map[string]struct {
 		scopesOf func(t *bearer.Token) ([]string, error)
-		want     string // of the scopes, or of the error
+		want     string // the scopes, or part of the error
 		refused  bool
 	}{
 		"claim": {func(t *bearer.Token) (scopes []string, err error) {
@@ -87,7 +87,7 @@ func TestScopesOfAFunction(t *testing.T) {
 	}
 }
 
-// TestAFunctionThatBlocks: its tokens get 503, others pass, and calls do not pile up.
+// If a host function blocks, its tokens get 503, other tokens pass, and calls do not accumulate.
 func TestAFunctionThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -243,7 +243,7 @@ func readIssuers(t *testing.T, g protector) string {
 	return fmt.Sprint(strings.Join(document.Servers, " "))
 }
 
-// TestLoginURL: an issuer that only signs is not in the metadata, and each is there once.
+// An issuer that only signs is not in the metadata; every login URL is there once.
 func TestLoginURL(t *testing.T) {
 	g := newGuarded(t, func(o *bearer.Options) {
 		o.Issuers = append(o.Issuers, bearer.Issuer{URL: "https://sts.example.com/tenant/",
@@ -263,13 +263,13 @@ func getJSON(t *testing.T, h http.Handler, v any) {
 
 type deviation struct {
 	name   string
-	word   string         // the option that allows it; empty: none is needed
+	word   string         // the option that allows the deviation; empty: not needed
 	kind   string         // typ in the header; empty: JWT
-	claims map[string]any // changes of those of a good token
+	claims map[string]any // changes to the claims of a good token
 	change func(i *bearer.Issuer)
 }
 
-// deviations are those of common identity providers, as servers see them.
+// deviations returns those of common identity providers, as servers see them.
 func deviations() []deviation {
 	const client = "b1b2c3d4-0000-4000-8000-000000000001"
 	audience := func(name string) func(i *bearer.Issuer) {
@@ -351,7 +351,7 @@ func ofTenant(tenant string) map[string]any {
 	return map[string]any{"iss": "https://login.example.com/" + tenant + "/v2.0", "tid": tenant}
 }
 
-// verifiedAs has the host look tokens up, which expire after lifetime. 0: never.
+// verifiedAs makes the host look up tokens, which expire after lifetime. 0: never.
 func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
 	return func(i *bearer.Issuer) {
 		i.Audiences = []string{"app"}
@@ -365,17 +365,17 @@ func verifiedAs(lifetime time.Duration) func(i *bearer.Issuer) {
 	}
 }
 
-// addElsewhere permits the deviation to another issuer, which must not help.
+// addElsewhere allows the deviation for another issuer, which must not help.
 func (d *deviation) addElsewhere(o *bearer.Options) {
 	other := bearer.Issuer{URL: issuerURL}
 	if d.change(&other); other.Verify != nil || other.URL != issuerURL {
-		return // it is not about tokens of the issuer
+		return // the deviation is not about the issuer's tokens
 	}
 	other.URL, other.KeysURL = "https://other.example.com", keysURL
 	o.Issuers = append(o.Issuers, other)
 }
 
-// TestDeviations: a token of each provider passes, by the option that the refusal names.
+// Each provider's token passes with the option that its refusal names.
 func TestDeviations(t *testing.T) {
 	works := 0
 	for n, d := range deviations() {
@@ -419,7 +419,7 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// wantNamed checks that a token is refused with the option's name in the log alone.
+// wantNamed checks that a token is refused and that only the log names the option.
 func wantNamed(t testing.TB, g protector, token, word string) {
 	t.Helper()
 	_, err := identify(g, token)

@@ -34,7 +34,7 @@ func (i *issuer) fetchDocument(ctx context.Context, at string, limit int64) (
 	return authhttp.Send(i.http, r, limit, http.StatusOK)
 }
 
-// discoverKeysURL returns the metadata's jwks_uri. A refused document ends the search.
+// discoverKeysURL returns the metadata's jwks_uri. If a document is refused, the search ends.
 func (i *issuer) discoverKeysURL(ctx context.Context) (string, error) {
 	u, err := url.Parse(i.URL)
 	if err != nil {

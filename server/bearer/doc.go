@@ -24,7 +24,7 @@
 // # Checks
 //
 // A JSON Web Token is accepted if its issuer is one of [Options].Issuers, its algorithm is
-// asymmetric, its signature is of a key of the issuer, it is an access token and not an ID token,
+// asymmetric, its signature is by a key of the issuer, it is an access token and not an ID token,
 // it has not expired, and its audience has Options.Resource byte for byte (RFC 9068, section 4). A
 // token of an issuer with [Introspection] is sent to the issuer (RFC 7662); the same checks apply
 // to the response, except those of algorithm and signature.
@@ -33,24 +33,24 @@
 // them are never requested. A token in the URL of a request is not read.
 //
 // Fields of the [Issuer] allow deviations, for that issuer alone: other audiences or none, scopes
-// by a function, any tenant, opaque tokens that the host looks up, tokens without a user. [EntraID]
-// is preconfigured for Entra ID.
+// from a function, any tenant, opaque tokens that the host looks up, tokens without a user.
+// [EntraID] is preconfigured for Entra ID.
 //
 // # When an issuer cannot be reached
 //
-// Its keys are used until they are a day old. A token that cannot be verified then gets 503 and not
-// 401: clients drop a refused token, so an outage of the issuer would log everybody out.
+// Its keys are used for up to a day. A token that cannot be verified then gets 503 and not 401:
+// clients drop a refused token, so an outage of the issuer would log everybody out.
 //
 // # Principals
 //
 // The principal of a request is the issuer and subject of its token, or the result of
-// Options.Subject. Round trips and sessions belong to a principal: a refreshed token or one with
-// more scopes continues them, another user's does not. Handlers get the claims with [TokenFrom],
-// and never the token, which must not be passed on to another server (basic/authorization, "Token
-// Handling").
+// Options.Subject. Round trips and sessions belong to a principal: a refreshed token, or one with
+// more scopes, continues them; another user's token does not. Handlers get the claims with
+// [TokenFrom], and never the token, which must not be passed on to another server
+// (basic/authorization, "Token Handling").
 //
 // # Concurrency
 //
 // The methods of a [ResourceServer] may be called concurrently. Concurrent requests with the same
-// token share one verification, and those that need the same keys share one fetch.
+// token share one verification, and requests for the same keys share one fetch.
 package bearer

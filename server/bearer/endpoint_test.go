@@ -36,7 +36,7 @@ func (j *journal) take() string {
 	return text
 }
 
-// newEndpoint serves a tool that needs files:write to holders of files:read.
+// newEndpoint serves a tool that needs files:write, to holders of files:read.
 func newEndpoint(t *testing.T, f *fakeIssuer) (http.Handler, *journal) {
 	t.Helper()
 	seen := &journal{}
@@ -60,7 +60,7 @@ const (
 		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 )
 
-// post sends a tool call, or the request that opens a session of an older revision.
+// post sends a tool call, or if legacy the request that opens a session.
 func post(h http.Handler, legacy bool, tool, query string, authorization ...string) (
 	*http.Response, string) {
 	body, header := fmt.Sprintf(modernCall, tool), http.Header{"Mcp-Protocol-Version": {
@@ -82,7 +82,7 @@ func post(h http.Handler, legacy bool, tool, query string, authorization ...stri
 	return w.Result(), string(text)
 }
 
-// TestEndpoint: status and challenge in both eras, with the cause for the observer alone.
+// TestEndpoint checks status and challenge in both eras. Only the observer gets the cause.
 func TestEndpoint(t *testing.T) {
 	f := newFakeIssuer(t)
 	read := f.token(nil)
@@ -97,7 +97,7 @@ func TestEndpoint(t *testing.T) {
 		modern        int // the status in revision 2026-07-28
 		legacy        int
 		challenge     string
-		log           string // what the observer gets
+		log           string // the cause for the observer
 	}{
 		{name: "all scopes", authorization: []string{"Bearer " + write}, modern: 200, legacy: 200},
 		{name: "no token", modern: 401, legacy: 401,
@@ -172,7 +172,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestAnAudienceThatCannotBeQuotedIsEscaped for error_description (RFC 6750, 3).
+// In error_description an audience is escaped (RFC 6750, section 3).
 func TestAnAudienceThatCannotBeQuotedIsEscaped(t *testing.T) {
 	f := newFakeIssuer(t)
 	for path, escaped := range map[string]string{`/a"b`: "/a%22b", "/é": "/%C3%A9"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A server whose tool needs a scope. Without a test issuer its URL is enough: the keys are fetched.
+// The server's tool needs a scope. A real issuer's URL suffices, because the keys are fetched.
 func Example() {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
@@ -44,7 +44,7 @@ func Example() {
 	mux.Handle(path, metadata)
 
 	for _, scopes := range [][]string{nil, {"files:read"}, {"files:read", "files:write"}} {
-		token := "" // not logged in
+		token := "" // the user is not logged in
 		if scopes != nil {
 			token = issuer.Issue(bearertest.Token{
 				Subject: "ann", Audience: "https://mcp.example.com/mcp", Scopes: scopes})
@@ -61,7 +61,7 @@ func Example() {
 	// {"resource":"https://mcp.example.com/mcp","authorization_servers":["https://login.example.com"],"scopes_supported":["files:read"],"bearer_methods_supported":["header"]}
 }
 
-// Another handler of the host, behind the same tokens. It reads a claim that its issuer adds.
+// RequireBearer protects another handler of the host, which reads a claim that the issuer adds.
 func ExampleResourceServer_RequireBearer() {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
@@ -92,7 +92,7 @@ func ExampleResourceServer_RequireBearer() {
 	// Output: 200 the files of acme for ann
 }
 
-// An issuer whose opaque tokens are introspected.
+// This issuer's opaque tokens are introspected.
 func ExampleIntrospection() {
 	guard, err := bearer.New(bearer.Options{
 		Resource: "https://mcp.example.com/mcp",

@@ -27,7 +27,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A house has two replicas of a server with one tool, which asks before it writes.
+// A house is a server with two replicas and one tool, which asks before it writes.
 type house struct {
 	issuer   *fakeIssuer
 	replicas []*httptest.Server
@@ -59,7 +59,7 @@ func newHouse(t *testing.T) *house {
 	return b
 }
 
-// addWrite adds the tool, which finds out late that it needs another scope.
+// addWrite adds the tool. Its handler finds out late that it needs another scope.
 func (b *house) addWrite(srv *server.Server) {
 	type input struct {
 		Urgent bool `json:"urgent,omitempty"`
@@ -84,10 +84,10 @@ func (b *house) addWrite(srv *server.Server) {
 		})
 }
 
-// A mail carries a client's requests, and tampers with the one that has the answer.
+// A mail carries a client's requests, and tampers with the request that has the answer.
 type mail struct {
-	host    string // where requests go
-	answers string // where answers go
+	host    string // destination of requests
+	answers string // destination of answers
 	meddle  func(send func(token string) (status int, body string))
 
 	mu     sync.Mutex
@@ -138,7 +138,7 @@ func (m *mail) set(token string) {
 	m.token = token
 }
 
-// call calls the tool for alice. answered runs when she is asked, before the answer is sent.
+// call calls the tool for alice. When she is asked, answered runs before the answer is sent.
 func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
 	answered func()) (string, error) {
 	t.Helper()
@@ -177,11 +177,11 @@ func (b *house) wantWritten(t *testing.T, got string, err error) {
 	}
 }
 
-// TestAFlowGoesOn with another token, a new key, and elsewhere, but not for bob.
+// A flow continues with another token, after a new key, and on another replica, but not for bob.
 func TestAFlowGoesOn(t *testing.T) {
 	for name, of := range map[string]struct {
-		changes map[string]any // of the second token
-		key     string         // a new one; empty: none
+		changes map[string]any // changes to the claims of the second token
+		key     string         // id of a new key; empty: no new key
 		replica int
 	}{
 		"refreshed":         {},
@@ -198,7 +198,7 @@ func TestAFlowGoesOn(t *testing.T) {
 					meddle: func(send func(token string) (int, string)) {
 						for _, changes := range []map[string]any{
 							{"sub": "bob"},
-							{"sub": nil}, // the client for itself
+							{"sub": nil}, // the client acts for itself
 							{"sub": "bob", "scope": "files:read files:urgent files:write"},
 						} {
 							tries++
@@ -228,7 +228,7 @@ func TestAFlowGoesOn(t *testing.T) {
 	}
 }
 
-// TestScopesThatAHandlerFindsLackingSpendNoState: the client comes back with the same answer.
+// If a handler finds a scope missing, no state is spent: the client can send the same answer again.
 func TestScopesThatAHandlerFindsLackingSpendNoState(t *testing.T) {
 	b := newHouse(t)
 	m := &mail{}
@@ -244,7 +244,7 @@ func TestScopesThatAHandlerFindsLackingSpendNoState(t *testing.T) {
 	b.wantWritten(t, got, err)
 }
 
-// TestScopesThatLackInASession: its stream has begun, so that the error is an event.
+// In a session the stream has already begun when scopes are missing, so the error is an event.
 func TestScopesThatLackInASession(t *testing.T) {
 	b, m := newHouse(t), &mail{}
 	got, err := b.call(t, protocol.Legacy, m, map[string]any{"urgent": true}, nil)

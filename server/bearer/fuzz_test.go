@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// challengeForm has one scheme, and parameters without quote, backslash and control character.
+// challengeForm has one scheme. Its parameters lack quotes, backslashes and control characters.
 var challengeForm = regexp.MustCompile(`^Bearer [a-z_]+="[ -!#-\[\]-~]*"(, [a-z_]+="[ -!#-\[\]-~]*")*$`)
 
 func checkRefusal(t *testing.T, err error) {
@@ -38,7 +38,7 @@ func checkRefusal(t *testing.T, err error) {
 	}
 }
 
-// FuzzHeader: only tokens that the issuer has signed pass.
+// FuzzHeader checks that only tokens that the issuer has signed pass.
 func FuzzHeader(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	good := "Bearer " + issuer.token(nil)
@@ -66,7 +66,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzJWTHeader: a signature does not count for another header or other claims.
+// FuzzJWTHeader checks that a signature does not count for another header or other claims.
 func FuzzJWTHeader(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	good := strings.Split(issuer.token(nil), ".")
@@ -120,7 +120,7 @@ func (s saying) RoundTrip(*http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(s))}, nil
 }
 
-// FuzzIntrospection: tokens that pass are active, for this resource, and have a subject.
+// FuzzIntrospection checks that tokens that pass are active, for this resource, and have a subject.
 func FuzzIntrospection(f *testing.F) {
 	for _, seed := range []string{
 		`{"active":true,"iss":"` + issuerURL + `","sub":"alice","aud":"` + resource + `",` +
@@ -169,7 +169,7 @@ func FuzzIntrospection(f *testing.F) {
 	})
 }
 
-// FuzzKeys: no key set lets tokens pass that the issuer has not signed.
+// FuzzKeys checks that no key set lets tokens pass that the issuer has not signed.
 func FuzzKeys(f *testing.F) {
 	issuer := newFakeIssuer(f)
 	token := issuer.token(map[string]any{"exp": int64(4102444800)})

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	maxHostCalls = 64   // of host functions; more wait for a slot, or get 503
+	maxHostCalls = 64   // running host functions; further calls wait for a slot, or get 503
 	maxScopes    = 1000 // scopes from [Issuer].ScopesOf
 )
 
-// callHost calls a host function, which may never return: ctx ends the wait with 503. A panic is an
-// error.
+// callHost calls a host function, which may never return: ctx ends the wait with 503. A panic
+// becomes an error.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -31,7 +31,7 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 	}
 	done := make(chan result, 1)
 	go func() {
-		r := result{err: errors.New("panic")} // also if the host calls runtime.Goexit
+		r := result{err: errors.New("panic")} // remains if the host calls runtime.Goexit
 		defer func() {
 			if p := recover(); p != nil {
 				r = result{err: fmt.Errorf("panic: %v", p)}
@@ -53,8 +53,8 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 // ErrInactive is the error of [Issuer].Verify for an invalid token.
 var ErrInactive = errors.New("bearer: the token is not active")
 
-// verifyByHost returns the claims from [Issuer].Verify. A token without an audience is its
-// client's.
+// verifyByHost returns the claims from [Issuer].Verify. If they have no audience, ClientID is the
+// audience.
 func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {
@@ -76,7 +76,7 @@ func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error
 		c.audience = []string{c.clientID}
 	}
 	aud, err := json.Marshal(c.audience)
-	c.all = map[string]json.RawMessage{"aud": aud} // present even if empty
+	c.all = map[string]json.RawMessage{"aud": aud} // present, even if it is empty
 	return c, err
 }
 
@@ -86,7 +86,7 @@ func (g *ResourceServer) findScopes(ctx context.Context, i *issuer, t *Token) ([
 	}
 	scopes, err := callHost(ctx, g.hostCalls, func() ([]string, error) { return i.ScopesOf(t) })
 	switch {
-	case isRefusal(err): // it has not returned
+	case isRefusal(err): // the call has not returned
 		return nil, err
 	case err != nil:
 	case len(scopes) > maxScopes:

@@ -15,17 +15,17 @@ import (
 
 const (
 	maxIntrospectionBytes = 64 << 10
-	maxIntrospections     = 64 // in flight to an issuer; others wait
+	maxIntrospections     = 64 // in flight to an issuer; further look-ups wait
 )
 
-// beginLookUp waits for the slot of a look-up, which the caller must free unless there is an error.
+// beginLookUp waits for a look-up's slot, which the caller must free unless there is an error.
 func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	select {
 	case i.introspecting <- struct{}{}:
 	case <-ctx.Done():
 		return postpone(issuerUnreachable, defaultRetry, ctx.Err())
 	}
-	err := ctx.Err() // the slot may have become free at the same time
+	err := ctx.Err() // the slot may have become free when ctx ended
 	if err != nil {
 		err = postpone(issuerUnreachable, defaultRetry, err)
 	} else if !p.known {
@@ -39,10 +39,10 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	return err
 }
 
-// lookUpToken looks a token up at the issuer or by the host, and returns the claims of an active
-// one. It keeps ctx's deadline but is not cancelled with it, since the response can be cached.
+// lookUpToken looks a token up, at the issuer or by the host, and returns the claims of an active
+// token. It keeps ctx's deadline but is not cancelled with ctx, since the response can be cached.
 func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
-	deadline, _ := ctx.Deadline() // that of the verification
+	deadline, _ := ctx.Deadline() // the verification's deadline
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if i.Verify != nil {
@@ -67,7 +67,7 @@ func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, er
 	return i.readIntrospection(body)
 }
 
-// introspectionError returns the error of a failed introspection, which does not refuse the token.
+// introspectionError returns the error of a failed introspection. It does not refuse the token.
 func (i *issuer) introspectionError(cause error) error {
 	if e := (*authhttp.StatusError)(nil); errors.As(cause, &e) &&
 		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
@@ -94,7 +94,7 @@ func (i *issuer) readIntrospection(body []byte) (*claims, error) {
 	case c.issuer != "" && c.issuer != i.URL:
 		return nil, refuse(unknownIssuer, hintIssuer, describeIssuer(c))
 	case err != nil, tokenType != "" && !strings.EqualFold(tokenType, "Bearer") &&
-		tokenType != "access_token": // of Hydra
+		tokenType != "access_token": // Hydra's token type
 		return nil, refuse(badType, hintTokenType,
 			fmt.Errorf("token_type is %s", errtext.Value(tokenType)))
 	}

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// defaultKeysLifetime is for keys without max-age, which the two others bound.
+	// defaultKeysLifetime is for keys without max-age. The other two bound any max-age.
 	defaultKeysLifetime = 15 * time.Minute
 	minKeysLifetime     = time.Minute
 	maxKeysLifetime     = 24 * time.Hour
-	maxStaleTime        = 24 * time.Hour   // greatest age of keys while fetches fail
-	unknownKeyPause     = 30 * time.Second // for made-up keys, which must not flood the issuer
+	maxStaleTime        = 24 * time.Hour   // greatest age of keys that are used while fetches fail
+	unknownKeyPause     = 30 * time.Second // made-up keys must not flood the issuer
 	failurePause        = 5 * time.Second  // after a failed fetch
-	fetchTimeout        = 10 * time.Second // up to three requests for metadata and one for keys
+	fetchTimeout        = 10 * time.Second // for up to three requests for metadata and one for keys
 	maxKeys             = 100
 	maxKeysBytes        = 512 << 10
 	maxKeysTried        = 5 // for a token without a key id
 )
 
-// An issuer is an authorization server with its keys, which it fetches.
+// An issuer is an authorization server with its keys, which are fetched.
 type issuer struct {
 	Issuer
 	http          *http.Client
-	introspecting chan struct{}                     // semaphore: an element per look-up
-	hostCalls     chan struct{}                     // semaphore of calls of Verify
-	failures      *budget                           // of look-ups
+	introspecting chan struct{}                     // semaphore of look-ups
+	hostCalls     chan struct{}                     // semaphore of Verify calls
+	failures      *budget                           // of failed look-ups
 	fetchFailed   func(issuerURL string, err error) // Options.FetchFailed
 
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
-	fetched    time.Time     // start of the fetch that brought the keys, or zero
+	fetched    time.Time     // start of the fetch that returned the keys, or zero
 	freshUntil time.Time     // the keys are stale after this
 	lastFetch  time.Time     // start of the last fetch
-	lastMiss   time.Time     // start of the last fetch without a token's key
-	fetchErr   error         // of the last fetch, or nil
+	lastMiss   time.Time     // start of the last fetch that lacked a token's key
+	fetchErr   error         // the last fetch's error, or nil
 	fetching   chan struct{} // closed at the end of the fetch in flight, or nil
 }
 
@@ -67,8 +67,8 @@ func newIssuer(configured Issuer, o *Options, client *http.Client) (*issuer, err
 	return i, nil
 }
 
-// findKeys returns the keys that may have signed a token, issued at issued at the latest. It waits
-// for the fetch of an unknown key, and refreshes stale keys in the background.
+// findKeys returns the keys that may have signed a token that was issued at issued or earlier. For
+// an unknown key it waits for a fetch. It refreshes stale keys in the background.
 func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -92,8 +92,8 @@ func (i *issuer) findKeys(ctx context.Context, id, algorithm string, issued time
 	return nil, i.recordMissLocked(id, issued)
 }
 
-// refetchKeys fetches the keys again for a token without a key id that no known key has signed. It
-// refuses the token if the keys were fetched after it was issued.
+// refetchKeys fetches the keys again for a token that has no key id and a signature of no known
+// key. If the keys were fetched after the token was issued, it refuses the token.
 func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.Time) (
 	[]jose.JSONWebKey, error) {
 	i.mu.Lock()
@@ -108,7 +108,7 @@ func (i *issuer) refetchKeys(ctx context.Context, algorithm string, issued time.
 }
 
 // awaitFetchLocked waits for the fetch in flight, or starts one, and unlocks i.mu meanwhile. If no
-// fetch may start yet, it returns the error for a token of the key id.
+// fetch may start yet, it returns the error for a token with that key id.
 func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Time) error {
 	if i.fetching == nil && i.fetchPauseLocked() > 0 {
 		return i.missingKeyErrorLocked(id, issued)
@@ -126,7 +126,7 @@ func (i *issuer) awaitFetchLocked(ctx context.Context, id string, issued time.Ti
 	return nil
 }
 
-// recordMissLocked records that the last fetch lacked a token's key, and returns the token's error.
+// recordMissLocked records that the last fetch lacked a token's key. It returns the token's error.
 func (i *issuer) recordMissLocked(id string, issued time.Time) error {
 	if i.fetchErr == nil {
 		i.lastMiss = i.lastFetch
@@ -135,8 +135,8 @@ func (i *issuer) recordMissLocked(id string, issued time.Time) error {
 }
 
 // missingKeyErrorLocked returns the error for a token with an unknown key. It refuses the token
-// only if the keys were fetched after it was issued, or have its id for another algorithm:
-// otherwise the issuer may have published the key since.
+// only if the keys were fetched after the token was issued, or have its key id for another
+// algorithm: otherwise the issuer may have published the key since.
 func (i *issuer) missingKeyErrorLocked(id string, issued time.Time) error {
 	named := id != "" && slices.ContainsFunc(i.keys, func(key jose.JSONWebKey) bool {
 		return key.KeyID == id
@@ -156,7 +156,7 @@ func refuseKey(id string) error {
 	return refuse(unknownKey, hintKey, fmt.Errorf("kid is %s", errtext.Value(id)))
 }
 
-// fetchPauseLocked returns the time until a fetch for an unknown key may start; 0 or less: now.
+// fetchPauseLocked returns how long a fetch for an unknown key must wait. 0 or less: not at all.
 func (i *issuer) fetchPauseLocked() time.Duration {
 	if i.fetchErr != nil {
 		return failurePause - time.Since(i.lastFetch)
@@ -179,8 +179,8 @@ func (i *issuer) selectKeysLocked(id, algorithm string) []jose.JSONWebKey {
 	return found
 }
 
-// startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed at
-// its end. The fetch has its own time limit, and no caller cancels it.
+// startFetchLocked starts a fetch unless one is in flight, and returns a channel that is closed
+// when it ends. The fetch has its own time limit, and callers do not cancel it.
 func (i *issuer) startFetchLocked() <-chan struct{} {
 	if i.fetching != nil {
 		return i.fetching
@@ -199,7 +199,7 @@ func (i *issuer) startFetchLocked() <-chan struct{} {
 		i.fetching = nil
 		close(done)
 		if err != nil && i.fetchFailed != nil {
-			go i.reportFailure(err) // callers that wait for the keys do not wait for the host
+			go i.reportFailure(err) // callers that wait for the keys need not wait for the host
 		}
 	}()
 	return done
@@ -230,8 +230,8 @@ func (i *issuer) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, time.Duratio
 	return keys, freshnessLifetime(header), nil
 }
 
-// readKeys decodes a JSON Web Key Set (RFC 7517, section 5), without keys that must not verify
-// signatures: of unknown types, symmetric, private, and for encryption.
+// readKeys decodes a JSON Web Key Set (RFC 7517, section 5). It omits keys that must not verify
+// signatures: keys of unknown types, symmetric and private keys, and keys for encryption.
 func readKeys(data []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

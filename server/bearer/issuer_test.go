@@ -29,22 +29,22 @@ const (
 	issuerURL = "https://login.example.com/tenant"
 )
 
-// A fakeIssuer is an authorization server without a network, for tests in fake time.
+// A fakeIssuer is an authorization server that works without a network in fake time.
 type fakeIssuer struct {
 	t testing.TB
 
 	mu       sync.Mutex
 	signer   jose.JSONWebKey   // signs new tokens
-	keys     []jose.JSONWebKey // published
+	keys     []jose.JSONWebKey // published keys
 	requests map[string]int    // by path
 	down     bool
-	hold     chan struct{} // blocks requests until closed, or nil
+	hold     chan struct{} // if not nil, blocks requests until it is closed
 	metadata map[string]any
-	headers  http.Header // of the key set
+	headers  http.Header // headers of the key set
 	says     map[string]any
 
 	redirected string // a path that redirects
-	// firstPlace answers at the first place of the metadata, which moves to the last one.
+	// firstPlace answers at the metadata's first place. The metadata is then at its last place.
 	firstPlace func(w http.ResponseWriter)
 }
 
@@ -134,7 +134,7 @@ func (f *fakeIssuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claimsOf are those of a good token, with more by name and value; nil removes a claim.
+// claimsOf returns the claims of a good token, with changes by name and value; nil removes a claim.
 func claimsOf(changes map[string]any, more ...any) map[string]any {
 	c := map[string]any{
 		"iss": issuerURL, "sub": "alice", "aud": resource, "client_id": "app",
@@ -209,13 +209,13 @@ func identify(g protector, token string) (serverhttp.Identity, error) {
 	return g.Identify(r)
 }
 
-// send shows a token to a handler behind the guard, which responds with its claims.
+// send sends a token to a handler behind the guard. The response has the token's claims.
 func send(t testing.TB, g protector, token string, scopes ...string) *http.Response {
 	t.Helper()
 	return sendAs(t.Context(), g, token, "", scopes...)
 }
 
-// sendAs is send from an address. Empty: one for documentation.
+// sendAs does the same from an address. If empty, it is an address for documentation.
 func sendAs(ctx context.Context, g protector, token, address string,
 	scopes ...string) *http.Response {
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://spoofed.example/other", nil)
@@ -244,11 +244,11 @@ func sendRequest(g protector, r *http.Request, scopes ...string) *http.Response 
 	return w.Result()
 }
 
-// A guarded is an issuer, and a server that it protects alone.
+// A guarded is an issuer and a server that accepts its tokens only.
 type guarded struct {
 	*fakeIssuer
 	*bearer.ResourceServer
-	kept map[string]string // tokens by their names in scripts
+	kept map[string]string // tokens by their name in scripts
 }
 
 func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
@@ -264,16 +264,16 @@ func newGuarded(t testing.TB, changes ...func(o *bearer.Options)) *guarded {
 // run runs the words of a script in order:
 //
 //	good              a new token passes
-//	keep=x            a new token is called x, and not sent
-//	x                 a token, or the opaque token of that name, passes
-//	x:expired         one that is refused, with the reason
-//	x:503=30          one that cannot be verified now; the client may try again in 30 s
+//	keep=x            a new token gets the name x, and is not sent
+//	x                 the token of that name, or the opaque token x, passes
+//	x:expired         the token is refused, with that reason
+//	x:503=30          the token cannot be verified now; the client may retry in 30 s
 //	sleep=1m          time passes
 //	down, up          the issuer does not answer, or answers again
-//	rotate, rotate=x  it publishes another key, with the id x, and signs with it
-//	forget            it publishes no key any more
-//	active, inactive  its response for each token that is looked up
-//	keys=2            its keys, or introspect=2 its introspection, were requested so often
+//	rotate, rotate=x  the issuer publishes another key (id x), and signs with it
+//	forget            the issuer publishes no key any more
+//	active, inactive  the response for each token that is looked up
+//	keys=2            requests for keys so far; likewise introspect=2
 func (g *guarded) run(script string) {
 	g.t.Helper()
 	for word := range strings.FieldsSeq(script) {
@@ -323,7 +323,7 @@ func (g *guarded) run(script string) {
 	}
 }
 
-// uncached changes options to those of a server that verifies each token.
+// uncached makes a server verify each token, without a cache.
 func uncached(o *bearer.Options) { o.MaxCachedTokens = -1 }
 
 func inFakeTime(t *testing.T, script string, changes ...func(o *bearer.Options)) {

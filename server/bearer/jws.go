@@ -23,7 +23,7 @@ import (
 const minRSABits = 2048 // RFC 7518, section 3.3
 
 // splitJWT returns the unverified header and payload of a JSON Web Token in compact serialization
-// (RFC 7515, section 7.1), or nil. Each part must have its one canonical encoding.
+// (RFC 7515, section 7.1), or nil. Each part must have its canonical encoding.
 func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) {
 	parts := strings.SplitN(token, ".", 4)
 	if len(parts) != 3 {
@@ -42,7 +42,7 @@ func splitJWT(token string) (header map[string]json.RawMessage, payload []byte) 
 	return header, decoded[1]
 }
 
-// readType returns the header's type in lower case, "" if absent. ok: absent or a non-empty string.
+// readType returns the header's type in lower case, "" if absent. ok is false for a bad type.
 func readType(header map[string]json.RawMessage) (kind string, ok bool) {
 	raw, found := header["typ"]
 	if !found {
@@ -52,10 +52,10 @@ func readType(header map[string]json.RawMessage) (kind string, ok bool) {
 	return strings.ToLower(kind), err == nil && kind != ""
 }
 
-// isAccessType reports whether a type is that of access tokens (RFC 9068, section 2.1).
+// isAccessType reports whether a type is an access token's (RFC 9068, section 2.1).
 func isAccessType(kind string) bool { return kind == "at+jwt" || kind == "application/at+jwt" }
 
-// checkHeader refuses types other than that of access tokens (RFC 9068, section 4), and critical
+// checkHeader refuses types of other tokens than access tokens (RFC 9068, section 4), and critical
 // extensions (RFC 7515, section 4.1.11). Keys in the header (jwk, jku, x5c, x5u) are not read.
 func (g *ResourceServer) checkHeader(i *issuer, header map[string]json.RawMessage) error {
 	if _, ok := header["crit"]; ok {
@@ -71,14 +71,14 @@ func (g *ResourceServer) checkHeader(i *issuer, header map[string]json.RawMessag
 	return refuse(badType, hintType, fmt.Errorf("typ in its header is %s", errtext.Value(kind)))
 }
 
-// acceptedAlgorithms returns the asymmetric signature algorithms (RFC 7518, RFC 8037), without
-// "none" and those with a shared secret. canVerify decides among them by the key.
+// acceptedAlgorithms returns the asymmetric signature algorithms (RFC 7518, RFC 8037). "none" and
+// algorithms with a shared secret are not among them. canVerify checks the key's algorithm.
 func acceptedAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384,
 		jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 }
 
-// verifySignature checks header and signature of payload, both of one token. issued is its iat.
+// verifySignature checks a token's header and its signature of payload. issued is its iat.
 func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 	header map[string]json.RawMessage,
 	token string, payload []byte, issued time.Time) error {
@@ -117,7 +117,7 @@ func (g *ResourceServer) verifySignature(ctx context.Context, i *issuer,
 }
 
 // isSignedByAny reports whether one of the keys has signed payload. The library decodes the token
-// itself, so its payload must be the one that was read here.
+// itself, so it must find the payload that was read here.
 func isSignedByAny(signed *jose.JSONWebSignature, keys []jose.JSONWebKey, payload []byte) bool {
 	for _, key := range keys {
 		if got, err := signed.Verify(key.Key); err == nil && bytes.Equal(got, payload) {

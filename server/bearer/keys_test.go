@@ -28,7 +28,7 @@ func wantUnavailable(t testing.TB, response *http.Response, after string) {
 	wantEqual(t, "Retry-After", response.Header.Get("Retry-After"), after)
 }
 
-// TestKeysAreRotatedUnderLoad: no token is refused, whichever key has signed it.
+// While keys are rotated no token is refused, whichever key has signed it.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t, uncached)
@@ -47,7 +47,7 @@ func TestKeysAreRotatedUnderLoad(t *testing.T) {
 	})
 }
 
-// TestUnknownKeysDoNotFloodTheIssuer: 10,000 made-up keys lead to one fetch in 30 s.
+// In 30 s, 10,000 tokens with made-up keys lead to one fetch.
 func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t)
@@ -61,7 +61,7 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 				wantInvalid(t, response, "key")
 			}
 		}
-		// A good token of a newer key is not refused for good.
+		// A good token of a newer key gets 503, because it may be accepted later.
 		g.run("keys=2 rotate=new keep=new new:503=30")
 		// The log does not say that the issuer is down.
 		why := "has not published the key of the token: its key set of " +
@@ -84,7 +84,7 @@ func TestIssuerIsDown(t *testing.T) {
 		})
 		g.run("keep=x keep=y down x:503=5 y:503=5 " +
 			".well-known/oauth-authorization-server/tenant=1 up sleep=5s good")
-		g.run("down sleep=23h good") // keys that cannot be refetched are used for a day
+		g.run("down sleep=23h good") // if keys cannot be refetched, they are used for a day
 		synctest.Wait()              // the fetch in the background has failed
 		if n := len(failures); n != 2 {
 			t.Errorf("the host was told of %d failures, want 2", n)
@@ -97,14 +97,14 @@ func TestIssuerIsDown(t *testing.T) {
 	})
 }
 
-// TestKeysAreFreshAsLongAsTheirIssuerSays, within bounds.
+// Keys are fresh as long as their issuer says, within bounds.
 func TestKeysAreFreshAsLongAsTheirIssuerSays(t *testing.T) {
 	for cache, fresh := range map[string]time.Duration{
 		"":                    15 * time.Minute,
 		"no-store":            15 * time.Minute,
 		"max-age=0":           time.Minute,
 		"public, max-age=120": 2 * time.Minute,
-		"max-age=999999999":   24*time.Hour - time.Second, // they are too old then
+		"max-age=999999999":   24*time.Hour - time.Second, // after that the keys are too old
 		"max-age=x":           15 * time.Minute,
 	} {
 		t.Run(cache, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestKeysAreFreshAsLongAsTheirIssuerSays(t *testing.T) {
 	}
 }
 
-// TestFirstCallersShareAFetch, and one that gives up does not disturb the others.
+// First callers share a fetch, and a caller that gives up does not disturb the others.
 func TestFirstCallersShareAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t), make(chan struct{})
@@ -157,7 +157,7 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 		},
 		"keys in a file":   func(m map[string]any) { m["jwks_uri"] = "file:///etc/passwd" },
 		"keys are no text": func(m map[string]any) { m["jwks_uri"] = 7 },
-		// Keys of an issuer on the net are fetched by TLS, even if its metadata names this machine.
+		// Keys of an issuer elsewhere are fetched by TLS, even if its metadata names this machine.
 		"keys on this machine": func(m map[string]any) { m["jwks_uri"] = "http://127.0.0.1/keys" },
 		"longer than 256 KiB":  func(m map[string]any) { m["x"] = string(make([]byte, 256<<10)) },
 	} {
@@ -172,7 +172,7 @@ func TestRefusedMetadataIsNoReasonToLookElsewhere(t *testing.T) {
 	}
 }
 
-// TestMetadataInAnotherPlaceOfItsIssuer: the first place has a page, an error or a redirect.
+// The first place of the issuer's metadata has a page, an error or a redirect.
 func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"page":  func(w http.ResponseWriter) { fmt.Fprint(w, "<!DOCTYPE html><p>Welcome.") },
@@ -189,7 +189,7 @@ func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGuarded(t)
 			g.firstPlace = answer
-			g.run("good metadata=0") // a redirect is not followed
+			g.run("good metadata=0") // the redirect is not followed
 			g = newGuarded(t)
 			g.firstPlace, g.metadata["issuer"] = answer, "https://evil.example.com"
 			g.run("keep=x x:503=5")
@@ -197,7 +197,7 @@ func TestMetadataInAnotherPlaceOfItsIssuer(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotVerifyAreLeftOut: a key set out of bounds is refused as a whole.
+// Keys that cannot verify are left out. A key set out of bounds is refused as a whole.
 func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	f := newFakeIssuer(t)
 	for name, key := range map[string]jose.JSONWebKey{
@@ -231,7 +231,7 @@ func TestKeysThatCannotVerifyAreLeftOut(t *testing.T) {
 	g.run("x:key")
 }
 
-// TestGivenKeysAreNeverFetched, for issuers that cannot be reached.
+// Keys in Issuer.Keys are never fetched: the issuer may be unreachable.
 func TestGivenKeysAreNeverFetched(t *testing.T) {
 	f := newFakeIssuer(t)
 	g := &guarded{f, newResourceServer(t, f, withIssuer(func(i *bearer.Issuer) {
@@ -243,7 +243,7 @@ func TestGivenKeysAreNeverFetched(t *testing.T) {
 	}
 }
 
-// TestTokensWithoutKeyID are verified by any key of the issuer.
+// A token without a key id is verified with any key of the issuer.
 func TestTokensWithoutKeyID(t *testing.T) {
 	g := newGuarded(t)
 	g.kept["x"] = sign(t, jose.ES256, g.signer.Key, "", claimsOf(nil))
@@ -258,7 +258,7 @@ func introspecting(o *bearer.Options) {
 func TestIntrospection(t *testing.T) {
 	for name, of := range map[string]struct {
 		changes map[string]any
-		why     string // empty: it passes, "503": it cannot be verified
+		why     string // empty: the token passes; "503": it cannot be verified
 	}{
 		"good":           {nil, ""},
 		"without expiry": {map[string]any{"exp": nil}, ""},
@@ -294,7 +294,7 @@ func TestIntrospection(t *testing.T) {
 	}
 }
 
-// TestIntrospectionsThatSayNothingOfTheToken are 503, however often: clients keep their tokens.
+// Introspections that say nothing of the token always give 503, so that clients keep tokens.
 func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
 	const good = `"active":true,"sub":"alice","aud":"` + resource + `"`
 	for name, body := range map[string]string{
@@ -312,7 +312,7 @@ func TestIntrospectionsThatSayNothingOfTheToken(t *testing.T) {
 	}
 }
 
-// TestIntrospectionIsRemembered: active for 30 s, inactive for 5 s, independently.
+// The cache keeps active tokens for 30 s and inactive ones for 5 s, independently.
 func TestIntrospectionIsRemembered(t *testing.T) {
 	inFakeTime(t, "keep=t active t t t inactive t sleep=30s t:inactive t:inactive t:inactive "+
 		"introspect=2 sleep=5s down t:503=5 up active t", introspecting)
@@ -320,7 +320,7 @@ func TestIntrospectionIsRemembered(t *testing.T) {
 		introspecting, func(o *bearer.Options) { o.MaxCachedTokens = 2 })
 }
 
-// TestTokensThatAreIntrospectedAreNotVerifiedHere, and are only sent to their own issuer.
+// Tokens to be introspected are not verified here, and are only sent to their own issuer.
 func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	g := newGuarded(t, introspecting)
 	g.kept["symmetric"] = sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), "",
@@ -330,7 +330,7 @@ func TestTokensThatAreIntrospectedAreNotVerifiedHere(t *testing.T) {
 	g.run("active symmetric nobody's introspect=2 foreign:issuer introspect=2")
 }
 
-// TestMadeUpTokensDoNotFloodTheIssuer: 64 look-ups run at a time, while the others wait.
+// For made-up tokens 64 look-ups run at a time, while the others wait.
 func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
@@ -343,14 +343,14 @@ func TestMadeUpTokensDoNotFloodTheIssuer(t *testing.T) {
 			all.Go(func() { g.run(fmt.Sprintf("made-up-%d:inactive", n)) })
 		}
 		synctest.Wait()
-		g.run("introspect=64") // at once
+		g.run("introspect=64") // at the same time
 		close(hold)
 		all.Wait()
 		g.run("introspect=1000")
 	})
 }
 
-// TestTokensThatNobodyWaitsForAreNotIntrospected, and hold no goroutine and no slot.
+// Tokens that no request waits for are not introspected, and hold no goroutine and no slot.
 func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hold := newGuarded(t, introspecting), make(chan struct{})
@@ -380,7 +380,7 @@ func TestTokensThatNobodyWaitsForAreNotIntrospected(t *testing.T) {
 	})
 }
 
-// TestVerifiedTokensAreRemembered until they expire, and for five minutes at most.
+// Verified tokens are cached until they expire, but for at most five minutes.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t)
@@ -389,7 +389,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		g.run("keep=long long short forget rotate=k2")
 		g.headers.Set("Cache-Control", "max-age=60")
 		g.run("sleep=20s short:expired sleep=4m long sleep=55m")
-		g.run("good long:key") // the good one fetches today's keys
+		g.run("good long:key") // the good token causes a fetch of today's keys
 	})
 }
 
@@ -432,7 +432,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestPathOfTheMetadata: RFC 9728, section 3.1, removes the slash of an origin alone.
+// Only the slash of an origin is removed (RFC 9728, section 3.1).
 func TestPathOfTheMetadata(t *testing.T) {
 	for path, want := range map[string]string{"": "", "/": "", "/mcp/": "/mcp/",
 		"/a%2Fb/mcp": "/a%2Fb/mcp"} {
@@ -508,7 +508,7 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedirectsOfIssuersAreRefused: they lead to hosts that are not configured.
+// Redirects of issuers are refused, because they lead to hosts that are not configured.
 func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 	for _, path := range []string{
 		"/.well-known/oauth-authorization-server/tenant", "/keys", "/introspect",
@@ -525,13 +525,13 @@ func TestRedirectsOfIssuersAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutIDAreRotated: a token of the next key leads to a fetch.
+// If keys have no id, a token of a new key leads to a fetch.
 func TestKeysWithoutIDAreRotated(t *testing.T) {
 	inFakeTime(t, "forget rotate keep=old old sleep=5m forget rotate good old:signature keys=2",
 		uncached)
 }
 
-// TestTokensWithoutKeyIDDoNotFloodTheIssuer: one fetch in 30 s, and no final refusal meanwhile.
+// Tokens without a key id lead to one fetch in 30 s, and are not refused finally before that.
 func TestTokensWithoutKeyIDDoNotFloodTheIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, mine := newGuarded(t), newKey(t)

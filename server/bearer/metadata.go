@@ -23,7 +23,7 @@ func (g *ResourceServer) prepareMetadata() error {
 	}
 	path := u.EscapedPath()
 	if path == "/" {
-		path = "" // RFC 9728 removes the slash of an origin, and keeps that of a path
+		path = "" // RFC 9728 removes the slash of an origin, but keeps the slash of a path
 	}
 	g.metadataPath = wellKnown + path
 	g.metadataURL = u.Scheme + "://" + u.Host + g.metadataPath

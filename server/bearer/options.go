@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	leeway                 = time.Minute // clock skew of issuers
+	leeway                 = time.Minute // tolerated clock skew of issuers
 	defaultMaxCachedTokens = 4096
 	maxTokenBytes          = 16 << 10 // tokens with many claims have 2 or 3 KiB
 )
@@ -31,28 +31,28 @@ type Options struct {
 	Resource string
 	// Issuers are the authorization servers whose tokens are accepted, with distinct URLs.
 	Issuers []Issuer
-	// Scopes are required for every request, besides those of a tool, prompt or resource.
+	// Scopes are required for every request, in addition to those of its tool, prompt or resource.
 	Scopes []string
 	// Supported is scopes_supported of the metadata: the scopes that a client requests at first.
 	// Nil: Scopes. "offline_access" is an error: it is not a scope of a resource.
 	Supported []string
-	// Implies reports whether scope have includes another scope need. Calls may overlap. Nil: none.
+	// Implies reports whether scope have includes scope need. Calls may overlap. Nil: always false.
 	Implies func(have, need string) bool
-	// Subject returns a verified token's principal, not anonymous. An error or panic refuses the
-	// token with 401, for the server's observer. Calls may overlap. Nil: issuer and subject; a
-	// token without a subject is refused, see Issuer.Machines.
+	// Subject returns a verified token's principal, which must not be anonymous. After an error or
+	// panic the token is refused with 401; only the server's observer gets the cause. Calls may
+	// overlap. Nil: issuer and subject; a token without a subject is refused, see Issuer.Machines.
 	Subject func(t *Token) (protocol.Principal, error)
 	// Anonymous accepts requests without a token, with no scopes. Invalid tokens are still refused.
 	// It cannot be combined with Scopes.
 	Anonymous bool
 
-	// Name is resource_name of the metadata, which users see. It may be empty.
+	// Name is resource_name in the metadata, which users see. It may be empty.
 	Name string
 
-	// MaxCachedTokens bounds the cache of verified tokens, of 2 to 3 KiB each. A token is cached
-	// for up to 5 minutes, an introspected one for up to 30 seconds. 0: 4096; negative: no cache.
+	// MaxCachedTokens limits the cache of verified tokens, of 2 to 3 KiB each. A token is cached
+	// for up to 5 minutes, an introspected token for up to 30 seconds. 0: 4096; negative: no cache.
 	MaxCachedTokens int
-	// HTTPClient sends the requests to issuers. It never follows redirects: its CheckRedirect is
+	// HTTPClient sends the requests to issuers. Redirects are never followed: its CheckRedirect is
 	// not called. A Timeout of 0 is 5 seconds. Nil: a client that uses the environment's proxy.
 	HTTPClient *http.Client
 	// FetchFailed, if not nil, is called after each failed fetch of an issuer's keys, in its own
@@ -69,49 +69,50 @@ type Issuer struct {
 	KeysURL string
 	// Keys is a JSON Web Key Set (RFC 7517), for issuers whose keys are never fetched.
 	Keys []byte
-	// Introspection sends each token, also a JSON Web Token, to the issuer (RFC 7662). Only one
-	// issuer may have it or Verify: tokens that name no issuer go there.
+	// Introspection sends each token, even a JSON Web Token, to the issuer (RFC 7662). Only one
+	// issuer may have Introspection or Verify: it gets the tokens that name no issuer.
 	Introspection *Introspection
 	// Verify looks a token up at an issuer with a proprietary endpoint instead of introspection,
-	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for a token that is
-	// invalid, or bound to a key, which this server does not check. Any other error, a panic and a
-	// call of more than 15 seconds are 503. Audience must be the resources that the token is for;
-	// if the issuer has none, it is empty, and ClientID is the token's client. The server compares
-	// them with Options.Resource and Audiences: another client's valid token is refused. Expiry may
-	// be zero. Results are cached as those of introspection. Up to 64 calls may overlap.
+	// such as GitHub and Google. It returns the claims, or [ErrInactive] (401) for an invalid or
+	// key-bound token (the binding is not checked). Any other error, a panic and a call of more
+	// than 15 seconds are 503. Audience must be the resources that the token is for; if the issuer
+	// has none, Audience is empty, and ClientID is the token's client. The server compares them
+	// with Options.Resource and Audiences: another client's valid token is refused. Expiry may be
+	// zero. Results are cached like those of introspection. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
 	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
 	// tokens not accepted in the last five minutes get 503. One address may use a quarter, unless
-	// it is private, as of proxies. 0: 60 for Verify, 1200 for Introspection; negative is an error.
+	// it is private (perhaps a proxy). 0: 60 for Verify, 1200 for Introspection; negative is an
+	// error.
 	MaxFailedLookUps int
 
 	// Audiences are accepted besides Options.Resource, for authorization servers without resource
-	// indicators (RFC 8707). Compared byte for byte. Each must belong to this server alone.
+	// indicators (RFC 8707). They are compared byte for byte, and must belong to this server alone.
 	Audiences []string
 	// NoAudience accepts tokens without an audience, for authorization servers that write none. A
 	// token with the audience of another server is still refused.
 	NoAudience *NoAudience
 	// ScopesOf returns a verified token's scopes, for issuers with other claims or names. t.Scopes
-	// are those of the claims scope or scp. After an error, a panic, more than 1000 scopes or an
-	// invalid one the token is refused with 401; after 15 seconds the request gets 503. Calls may
+	// are those of the claim scope or scp. After an error, a panic, more than 1000 scopes or an
+	// invalid scope the token is refused with 401; after 15 seconds the request gets 503. Calls may
 	// overlap; the result is cached with the token. Nil: t.Scopes.
 	ScopesOf func(t *Token) ([]string, error)
 	// Machines accepts tokens without the claim sub, with the principal "client:" and the client
-	// id. It is for issuers that issue such tokens to programs alone: otherwise two users with one
-	// client would be one principal. Without it they are refused, unless Options.Subject is set.
+	// id. Use it for issuers that issue such tokens to programs alone: otherwise two users of one
+	// client would be one principal. If false, they are refused, unless Options.Subject is set.
 	Machines bool
-	// Type is another accepted JWT type, such as "Bearer", besides at+jwt and JWT, in any case.
+	// Type is an accepted JWT type, such as "Bearer", besides at+jwt and JWT. Case does not matter.
 	Type string
-	// Unmarked accepts JSON Web Tokens that may be ID tokens: not of type at+jwt, and without
-	// scope, scp, client_id, cid, appid and azpacr. The client id, an ID token's audience, must
-	// then not be in Audiences. ID tokens with a nonce or hashes are still refused.
+	// Unmarked accepts JSON Web Tokens that may be ID tokens: their type is not at+jwt, and they
+	// lack scope, scp, client_id, cid, appid and azpacr. The client id, which is an ID token's
+	// audience, must then not be in Audiences. ID tokens with a nonce or hashes are still refused.
 	Unmarked bool
 	// LoginURL is the authorization server in the metadata, for an issuer that signs tokens but has
-	// no login: version 1 of Entra ID, or any tenant. Empty: URL.
+	// no login: version 1 of Entra ID, or AnyTenant. Empty: URL.
 	LoginURL string
-	// AnyTenant accepts tokens of all tenants. One segment of URL's path is "{tenantid}", a GUID
-	// that the claim tid must repeat. Principals and Token.Issuer have the tenant. It needs
+	// AnyTenant accepts tokens of all tenants. One segment of URL's path is "{tenantid}", which
+	// stands for the GUID in the claim tid. Principals and Token.Issuer have the tenant. It needs
 	// LoginURL, and KeysURL or Keys.
 	AnyTenant bool
 }
@@ -120,7 +121,7 @@ type Issuer struct {
 // required.
 type Introspection struct {
 	URL string // https, or http to a loopback host
-	// ClientID and ClientSecret authenticate this server, by HTTP Basic.
+	// ClientID and ClientSecret authenticate this server with HTTP Basic.
 	ClientID, ClientSecret string
 }
 
@@ -178,7 +179,7 @@ func (i *Issuer) check() error {
 	if err := i.checkTenants(); err != nil {
 		return err
 	}
-	plain := strings.Replace(i.URL, tenantMark, "tenant", 1) // braces are for AnyTenant alone
+	plain := strings.Replace(i.URL, tenantMark, "tenant", 1) // only AnyTenant allows braces
 	if err := checkIdentifier("Issuer.URL", plain); err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (i *Issuer) check() error {
 }
 
 // checkIdentifier checks the identifier of a resource (RFC 8707, section 2) or issuer (RFC 8414,
-// section 2). field names the option. Braces would be wildcards in a ServeMux pattern.
+// section 2). field is the option. Braces would be wildcards in a ServeMux pattern.
 func checkIdentifier(field, text string) error {
 	if text == "" {
 		return fmt.Errorf("bearer: %s is empty", field)

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// newHandler returns a server, reached at the URL resource, for the tokens of issuer.
+// newHandler returns a server at the URL resource that accepts the tokens of issuer.
 func newHandler(resource, issuer string) (http.Handler, error) {
 	guard, err := bearer.New(bearer.Options{
 		Resource:  resource,
@@ -37,7 +37,7 @@ func newHandler(resource, issuer string) (http.Handler, error) {
 	return mux, nil
 }
 
-// addNote runs only for callers whose token has all scopes of the tool.
+// addNote runs only if the caller's token has all scopes of the tool.
 func addNote(_ context.Context, call *server.ToolCall, note struct {
 	Text string `json:"text"`
 }) (protocol.CallToolOutcome, error) {

@@ -22,10 +22,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// An issuer with its scopes in a non-standard claim.
+// This issuer has its scopes in a non-standard claim.
 func ExampleIssuer() {
 	auth0 := bearer.Issuer{
-		URL: "https://tenant.eu.auth0.com/", // with its slash, as in the tokens
+		URL: "https://tenant.eu.auth0.com/", // with the slash that its tokens have
 		ScopesOf: func(t *bearer.Token) ([]string, error) {
 			var permissions []string
 			_, err := t.Claim("permissions", &permissions)
@@ -42,7 +42,7 @@ func ExampleIssuer() {
 	// Output: /.well-known/oauth-protected-resource/mcp
 }
 
-// The OAuth application of this server at GitHub.
+// These are the credentials of this server's OAuth application at GitHub.
 const clientID, clientSecret = "Iv1.8a61f9b3a7aba766", "from a file or the environment"
 
 // verifyGitHub checks a token at GitHub (https://docs.github.com/rest/apps/oauth-applications,
@@ -70,7 +70,7 @@ func verifyGitHub(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: said.Scopes, Expiry: said.Expires}, nil
 }
 
-// verifyGoogle asks Google about a token. Its sub is there if openid was granted.
+// verifyGoogle asks Google about a token. The response has sub if openid was granted.
 func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 	r, err := http.NewRequestWithContext(ctx, "POST",
 		"https://oauth2.googleapis.com/tokeninfo", nil)
@@ -89,7 +89,7 @@ func verifyGoogle(ctx context.Context, token string) (*bearer.Token, error) {
 		Scopes: strings.Fields(said.Scope), Expiry: time.Unix(said.Exp, 0)}, nil
 }
 
-// askProvider decodes a response. inactive is the status for an invalid token.
+// askProvider decodes a response into v. inactive is the status that means an invalid token.
 func askProvider(r *http.Request, inactive int, v any) error {
 	response, err := providers.Do(r)
 	if err != nil {
@@ -121,7 +121,7 @@ var providers = &http.Client{Transport: providerFunc(func(r *http.Request) (int,
 	case `{"access_token":"gho_nobody"}`:
 		return 200, `{"app":{"client_id":"` + clientID + `"},"scopes":["repo"],"user":null}`
 	}
-	return 404, `{"message":"Not Found"}` // also for a token of another application
+	return 404, `{"message":"Not Found"}` // another application's token gets this, too
 })}
 
 func answerGoogle(token string) (int, string) {
@@ -150,7 +150,7 @@ func (f providerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), err
 }
 
-// A provider with opaque tokens and no introspection endpoint (RFC 7662).
+// This provider has opaque tokens and no introspection endpoint (RFC 7662).
 func ExampleErrInactive() {
 	gitHub := bearer.Issuer{
 		URL:       "https://github.com/login/oauth",
@@ -201,7 +201,7 @@ func TestProvidersWithOpaqueTokens(t *testing.T) {
 		", scopes repo")
 	wantRefused(t, of("another application", verifyGitHub), "gho_ann",
 		"audience: the token must be for", "aud is")
-	// A JSON Web Token of another issuer is not looked up.
+	// A JSON Web Token of another issuer is refused without a look-up.
 	wantRefused(t, gitHub, f.token(map[string]any{"iss": "https://x.example.com"}), "issuer")
 }
 
@@ -262,17 +262,17 @@ func TestAVerifierOfTheHost(t *testing.T) {
 	}))
 }
 
-// A lookUp has the host look tokens up, and counts the calls by a token's first letter.
+// A lookUp is a host that looks tokens up. It counts the calls by the token's first letter.
 type lookUp struct {
 	*guarded
 	mu    sync.Mutex
 	calls map[byte]int
-	hold  chan struct{} // calls for tokens in b wait until it is closed
-	takes time.Duration // per call
+	hold  chan struct{} // if not nil, calls for tokens in b wait until it is closed
+	takes time.Duration // duration of a call
 }
 
-// newLookUp returns a host that accepts tokens in g, attributes those in f to another client, fails
-// for those in d, does not answer for those in b, and knows no others.
+// newLookUp returns a host that accepts tokens in g, attributes tokens in f to another client,
+// fails for tokens in d, does not answer for tokens in b, and knows no others.
 func newLookUp(t testing.TB, changes ...func(o *bearer.Options)) *lookUp {
 	l := &lookUp{calls: map[byte]int{}, hold: make(chan struct{})}
 	l.guarded = newGuarded(t, append(changes, withIssuer(func(i *bearer.Issuer) {
@@ -312,7 +312,7 @@ func (l *lookUp) wantCalls(want int) {
 	}
 }
 
-// TestLookUpsOfTheHostAreShared: for 30 s, or 5 s after a refusal; 64 at most are in flight.
+// Look-ups of the host are cached for 30 s, refusals for 5 s. At most 64 calls are in flight.
 func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t)
@@ -344,8 +344,7 @@ func TestLookUpsOfTheHostAreShared(t *testing.T) {
 	})
 }
 
-// TestLookUpsThatFailHaveABudget: one address with made-up tokens neither uses it up nor locks out
-// known tokens.
+// One address with made-up tokens neither uses the budget up nor locks out known tokens.
 func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, func(o *bearer.Options) {
@@ -366,8 +365,8 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 		l.wantCalls(1)
 		flood(15, "192.0.2.1:1") // a quarter of 60
 		flood(15, "[2001:db8::1]:1")
-		flood(0, "[2001:db8::2]:1") // of the same network
-		flood(30, "10.0.0.1:1")     // perhaps a proxy, which may use the rest
+		flood(0, "[2001:db8::2]:1") // an address of the same network
+		flood(30, "10.0.0.1:1")     // perhaps a proxy, which may use the whole budget
 		time.Sleep(500 * time.Millisecond)
 		wantUnavailable(t, from("203.0.113.1:1", "good2"), "1")
 		time.Sleep(500 * time.Millisecond)
@@ -377,7 +376,7 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 			strings.Replace(alice, issuerURL, "https://other.example.com", 1))
 		time.Sleep(30*time.Second + time.Millisecond)
 		flood(30, "10.0.0.1:1")
-		wantPassed(t, from("192.0.2.1:1", "good"), alice) // it was accepted lately
+		wantPassed(t, from("192.0.2.1:1", "good"), alice) // the token was accepted recently
 		l.wantCalls(1)
 		time.Sleep(2 * time.Minute)
 		flood(60, "10.0.0.1:1")
@@ -385,7 +384,7 @@ func TestLookUpsThatFailHaveABudget(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = -1 }))
 }
 
-// TestAcceptedTokensAreNotKeptOutWithoutACache: their acceptance is remembered.
+// Without a cache, the server still remembers which tokens were accepted.
 func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t, uncached, withIssuer(func(i *bearer.Issuer) { i.MaxFailedLookUps = 4 }))
@@ -397,11 +396,11 @@ func TestAcceptedTokensAreNotKeptOutWithoutACache(t *testing.T) {
 				t.Errorf("%s: status %d, want %d", step.token, status, step.want)
 			}
 		}
-		l.wantCalls(3) // each accepted one was looked up
+		l.wantCalls(3) // one look-up for each accepted token
 	})
 }
 
-// TestLookUpsInFlightCount: an address gets its share of the budget. Accepted tokens are free.
+// Look-ups in flight count, and an address gets its share of the budget. Accepted tokens are free.
 func TestLookUpsInFlightCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookUp(t)
@@ -447,14 +446,14 @@ func TestEntraID(t *testing.T) {
 	wantPassed(t, send(t, one, with(entra(tenantA)), read), says(tenantA, read))
 	wantPassed(t, send(t, all, with(entra(tenantB)), read), says(tenantB, read))
 	wantPassed(t, send(t, one, with(entra(tenantA), "scp", nil, "roles", []string{"notes.read"})),
-		says(tenantA, read)) // a program
+		says(tenantA, read)) // a program's token
 	wantPassed(t, send(t, one, with(entra(tenantA), "roles", []string{"notes.admin"})),
-		says(tenantA, read)) // a user's role
+		says(tenantA, read)) // has a user's role
 	wantRefused(t, one, with(entra(tenantB)), "issuer")
 	wantRefused(t, one, with(entra(tenantA), "aud", "00000003-0000-0000-c000-000000000000"),
 		"audience")
 	wantRefused(t, one, with(entra(tenantA), "scp", nil, "azpacr", nil, "azp", nil,
-		"roles", []string{"notes.read"}), "Unmarked") // an ID token
+		"roles", []string{"notes.read"}), "Unmarked") // may be an ID token
 	wantRefused(t, one, with(entra(tenantA), "scp", nil, "roles", "notes.read"), "ScopesOf")
 	wantEqual(t, "the metadata names", readIssuers(t, all),
 		"https://login.microsoftonline.com/organizations/v2.0")
@@ -466,7 +465,7 @@ func TestEntraID(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraIDAnyTenant("") }))
 }
 
-// A server that is registered with Entra ID. Its tools name scopes as clients request them.
+// This server is registered with Entra ID. Its tools name scopes as clients request them.
 func ExampleEntraID() {
 	const clientID = "11112222-bbbb-3333-cccc-4444dddd5555"
 	guard, err := bearer.New(bearer.Options{

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A reason is the class of a refusal or failure. The client gets the reason and a hint as
-// error_description; the server's observer also gets the cause.
+// A reason is the class of a refusal or failure. The client gets it with a hint as
+// error_description. The server's observer also gets the cause.
 type reason string
 
 const (
@@ -39,7 +39,7 @@ const (
 	badHeader         reason = "Authorization header"
 )
 
-// A hint says why a token was refused, and which option would allow it. It quotes no token.
+// A hint says why a token was refused, and which option would allow it, without quoting the token.
 type hint string
 
 const (
@@ -57,7 +57,7 @@ const (
 	hintTenant     hint = "its tid is not the tenant in its iss (see Issuer.AnyTenant)"
 	hintKey        hint = "its issuer does not publish the key (see Issuer.KeysURL)"
 	hintSignature  hint = "its issuer publishes another key under its key id"
-	hintAudience   hint = "the token must be for %s (see Issuer.Audiences)" // Options.Resource
+	hintAudience   hint = "the token must be for %s (see Issuer.Audiences)" // with Options.Resource
 	hintNoAudience hint = "the token has no aud; it must be for %s (see Issuer.NoAudience)"
 	hintClient     hint = "the token has no aud, and its client is not in Issuer.NoAudience"
 	hintOwnScope   hint = "the token has no aud, and lacks the scope in Issuer.NoAudience"
@@ -69,13 +69,13 @@ const (
 	hintClock      hint = "compare the clocks"
 )
 
-// A refusedError refuses a request: for good with 400 or 401, or with 503 if it cannot be verified
-// now.
+// A refusedError refuses a request: permanently with 400 or 401, or with 503 if the token cannot be
+// verified now.
 type refusedError struct {
 	why        reason
 	hint       hint          // may be empty
 	cause      error         // may be nil
-	retryAfter time.Duration // pause before a retry; 0: for good
+	retryAfter time.Duration // pause before a retry; 0: permanent
 }
 
 func (e *refusedError) Error() string {
@@ -99,7 +99,7 @@ func refuse(why reason, hint hint, cause error) *refusedError {
 	return &refusedError{why, hint, cause, 0}
 }
 
-// postpone returns the error of a transient failure. after is positive, and cause may be nil.
+// postpone returns the error of a transient failure. after must be positive. cause may be nil.
 func postpone(why reason, after time.Duration, cause error) *refusedError {
 	return &refusedError{why, "", cause, after}
 }
@@ -122,7 +122,7 @@ func (g *ResourceServer) authError(err error) *serverhttp.AuthError {
 			RetryAfter: refused.retryAfter, Err: err}
 	}
 	switch refused.why {
-	case noToken: // a response to a request without a token has no error code
+	case noToken: // the response to a request without a token has no error code
 		return &serverhttp.AuthError{Status: http.StatusUnauthorized,
 			Challenge: g.formatChallenge("", "", g.opts.Scopes), Err: err}
 	case badHeader, severalHeaders:
@@ -143,8 +143,8 @@ func (g *ResourceServer) nameResource(h hint) hint {
 	return hint(strings.Replace(string(h), "%s", u.String(), 1))
 }
 
-// Challenge implements [serverhttp.Authority]. It names the scopes of lack, which may be nil, and
-// [Options].Scopes, with status 403, or 401 for an anonymous request.
+// Challenge implements [serverhttp.Authority]. It names [Options].Scopes and the scopes of lack,
+// which may be nil. The status is 403, or 401 for an anonymous request.
 func (g *ResourceServer) Challenge(id serverhttp.Identity,
 	lack *server.ScopeError) *serverhttp.AuthError {
 	need := rules.UniteScopes(g.opts.Scopes)

@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/bearer"
 )
 
-// TestEveryRefusalIsExplained: to the client, with details in the log, and on TROUBLESHOOTING.md.
+// Every refusal is explained: to the client, with details in the log, and in TROUBLESHOOTING.md.
 func TestEveryRefusalIsExplained(t *testing.T) {
 	f := newFakeIssuer(t)
 	page, err := os.ReadFile("TROUBLESHOOTING.md")
@@ -26,7 +26,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 		token  string
 		change func(i *bearer.Issuer)
 		want   string // error_description
-		log    string // also in the log
+		log    string // additional text in the log
 	}{
 		"opaque": {token: "gho_x", want: "malformed: it is not a JSON Web Token, and the server " +
 			"looks none up (see Issuer.Introspection, Issuer.Verify)"},
@@ -93,7 +93,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 				change = func(*bearer.Issuer) {}
 			}
 			g := newResourceServer(t, f, withIssuer(change))
-			// One good token brings the keys, so that an unknown one is known to be unknown.
+			// A good token causes a fetch of the keys: only then is an unknown key invalid.
 			send(t, g, f.token(nil))
 			got := send(t, g, row.token).Header.Get("WWW-Authenticate")
 			if !strings.HasPrefix(got, `Bearer error="invalid_token", error_description="`+
@@ -113,7 +113,7 @@ func TestEveryRefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestIDTokensAreRefused if their audience is accepted, unless Unmarked is set.
+// An ID token whose audience is accepted is refused, unless Unmarked is set.
 func TestIDTokensAreRefused(t *testing.T) {
 	f := newFakeIssuer(t)
 	audiences := func(i *bearer.Issuer) { i.Audiences = []string{"app"} }
@@ -161,7 +161,7 @@ func TestIDTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestTwoPeopleAreNotOnePrincipal: without sub, all users of a client look the same.
+// Two people are not one principal: without sub, all users of a client look the same.
 func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	for _, machines := range []bool{false, true} {
 		g := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
@@ -177,7 +177,7 @@ func TestTwoPeopleAreNotOnePrincipal(t *testing.T) {
 	}
 }
 
-// TestAnIssuerThatRefusesTheServer is named, with its refusal.
+// If an issuer refuses the server, the log names the issuer and its refusal.
 func TestAnIssuerThatRefusesTheServer(t *testing.T) {
 	g := newGuarded(t, introspecting, withIssuer(func(i *bearer.Issuer) {
 		i.Introspection.ClientSecret = "rotated"

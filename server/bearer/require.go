@@ -12,7 +12,7 @@ import (
 )
 
 // RequireBearer returns a handler that calls next if the request's token has the scopes and
-// [Options].Scopes. It answers others with status 400, 401 or 403 and a challenge, or with 503 and
+// [Options].Scopes. Other requests get status 400, 401 or 403 and a challenge, or 503 and
 // Retry-After if the token cannot be verified now. It is for other handlers of the host; the MCP
 // endpoint takes the ResourceServer as its [serverhttp.Authority]. next gets the claims with
 // [TokenFrom]: the Authorization header is removed. Requests are handled concurrently.
@@ -37,7 +37,7 @@ func (g *ResourceServer) RequireBearer(next http.Handler, scopes ...string) http
 	})
 }
 
-// writeRefusal sends the response to a refused request. Without an AuthError it is 401.
+// writeRefusal sends the response to a refused request. If err is no AuthError, the status is 401.
 func writeRefusal(w http.ResponseWriter, err error) {
 	refused, ok := errors.AsType[*serverhttp.AuthError](err)
 	if !ok {

@@ -20,15 +20,15 @@ type ResourceServer struct {
 	opts         Options
 	leeway       time.Duration
 	issuers      map[string]*issuer // by URL
-	opaqueIssuer *issuer            // introspects tokens that name no issuer, which nil refuses
-	hostCalls    chan struct{}      // semaphore of running host functions
+	opaqueIssuer *issuer            // introspects tokens that name no issuer; nil: they are refused
+	hostCalls    chan struct{}      // semaphore of calls of host functions
 
 	metadataURL, metadataPath string
 	metadata                  []byte
 
 	mu       sync.Mutex
 	verified *recent.Map[digest, decision] // accepted tokens
-	inactive *recent.Map[digest, decision] // refused by introspection; evicts none of verified
+	inactive *recent.Map[digest, decision] // refused by introspection; apart from verified
 	inFlight map[digest]*verification
 }
 
@@ -83,8 +83,8 @@ func (g *ResourceServer) Identify(r *http.Request) (serverhttp.Identity, error) 
 //
 //	Identify                        checks Options.Scopes afterwards
 //	→ authenticateRequest           reads the header
-//	  → findDecision                from the cache, by the digest of the token; or else
-//	  → verifyOnce                  requests with the same token share the one in flight
+//	  → findDecision                from the cache, by the token's digest; or else
+//	  → verifyOnce                  requests with the same token share one
 //	    → runVerification           in a goroutine; caches the decision
 //	      → verifyToken
 //	        → selectIssuer          by the unverified iss claim
@@ -97,14 +97,14 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	if err != nil {
 		if refused, ok := errors.AsType[*refusedError](err); g.opts.Anonymous && ok &&
 			refused.why == noToken {
-			return serverhttp.Identity{Access: &server.Access{}}, nil // no scopes
+			return serverhttp.Identity{Access: &server.Access{}}, nil // the identity has no scopes
 		}
 		return serverhttp.Identity{}, err
 	}
 	sum := digestToken(token)
 	d, known, ok := g.findDecision(sum)
 	if !ok {
-		// The cache holds well-formed tokens only, and costs less than this check.
+		// This follows the cache, which is cheaper and holds well-formed tokens only.
 		if !authhttp.IsToken(token) {
 			return serverhttp.Identity{}, refuse(badHeader, "", nil)
 		}
@@ -116,7 +116,7 @@ func (g *ResourceServer) authenticateRequest(r *http.Request) (serverhttp.Identi
 	return d.identity, nil
 }
 
-// readToken returns the token of the only Authorization header. [authhttp.IsToken] may refuse it.
+// readToken returns the only Authorization header's token, which may be malformed.
 func readToken(h http.Header) (string, error) {
 	values := h["Authorization"]
 	switch {
@@ -136,10 +136,10 @@ func readToken(h http.Header) (string, error) {
 	return token, nil
 }
 
-// A digest is the SHA-256 of a token, the key of the caches, which hold no tokens.
+// A digest is the SHA-256 of a token. It is the key of the caches, which hold no tokens.
 type digest = [sha256.Size]byte
 
-// digestToken does not copy tokens of up to 2 KiB to the heap.
+// digestToken avoids a copy of the token on the heap if it has up to 2 KiB.
 func digestToken(token string) digest {
 	var usual [2 << 10]byte
 	return sha256.Sum256(append(usual[:0], token...))

@@ -28,10 +28,10 @@ func invalidToken(why string) string {
 	return fmt.Sprintf(`Bearer error="invalid_token", error_description="%s", %s`, why, where)
 }
 
-// audience is the reason for a token for another server.
+// audience is the refusal reason of a token for another server.
 const audience = "audience: the token must be for " + resource + " (see Issuer.Audiences)"
 
-// hints are in error_description after the reason; TestEveryRefusalIsExplained has them.
+// hints matches hints in error_description, after the reason. TestEveryRefusalIsExplained has them.
 var hints = regexp.MustCompile(`(error_description="[^":]*): [^"]*"`)
 
 // wantRefusal checks status and challenge of a response, without its hint.
@@ -68,7 +68,7 @@ func wantPassed(t testing.TB, response *http.Response, says string) {
 
 const alice = "alice of " + issuerURL + ", client app, scopes files:read"
 
-// TestTokens: which tokens pass, by their claims and type.
+// TestTokens checks by their claims and type which tokens pass.
 func TestTokens(t *testing.T) {
 	g := newGuarded(t)
 	past, later := time.Now().Add(-time.Hour).Unix(), time.Now().Add(time.Hour).Unix()
@@ -77,7 +77,7 @@ func TestTokens(t *testing.T) {
 	}
 	for name, of := range map[string]struct {
 		changes map[string]any
-		why     string // empty: it passes
+		why     string // empty: the token passes
 	}{
 		"several audiences":     {map[string]any{"aud": []string{"https://x.test", resource}}, ""},
 		"scp as a string":       {map[string]any{"scope": nil, "scp": "files:read"}, ""},
@@ -124,7 +124,7 @@ func TestTokens(t *testing.T) {
 	g.run("keys=1")
 }
 
-// TestBoundTokensAreRefused: as Bearer and as DPoP, with and without a proof, for any cnf.
+// Key-bound tokens are refused: as Bearer and as DPoP, with and without a proof, for any cnf.
 func TestBoundTokensAreRefused(t *testing.T) {
 	g := newGuarded(t)
 	looksUp := newGuarded(t, introspecting)
@@ -136,7 +136,7 @@ func TestBoundTokensAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := g.token(map[string]any{"cnf": cnf})
-			for range 2 { // the second is not answered from a cache of accepted tokens
+			for range 2 { // the second time, no cache of accepted tokens may answer
 				response := send(t, g, token)
 				wantInvalid(t, response, "type")
 				if said := response.Header.Get("WWW-Authenticate"); !strings.Contains(said,
@@ -158,7 +158,7 @@ func TestBoundTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestForgedTokensAreRefused: keys and algorithms that a token names or brings do not count.
+// Forged tokens are refused: keys and algorithms that a token names or contains do not count.
 func TestForgedTokensAreRefused(t *testing.T) {
 	g := newGuarded(t)
 	mine := jose.JSONWebKey{Key: newKey(t), KeyID: "k1"}
@@ -192,7 +192,7 @@ func TestForgedTokensAreRefused(t *testing.T) {
 			sign(t, jose.ES256, g.signer, "logout+jwt", claimsOf(nil)), "type",
 		},
 		"header is no JSON": {"e30x.e30.e30", "malformed"},
-		// Their jwk, jku and x5u name a key of the attacker.
+		// Their jwk, jku or x5u names a key of the attacker.
 		"jku": {signHeader(t, mine, "jku", "https://evil.example.com/evil"), "signature"},
 		"x5u": {signHeader(t, mine, "x5u", "https://evil.example.com/evil"), "signature"},
 		"jwk": {signHeader(t, mine, "jwk", mine.Public()), "signature"},
@@ -215,7 +215,7 @@ func signRaw(t *testing.T, key jose.JSONWebKey, payload string) string {
 
 func signHeader(t *testing.T, key jose.JSONWebKey, name jose.HeaderKey, value any) string {
 	t.Helper()
-	// The library only signs headers that it understands: this one is handmade.
+	// The library signs only headers that it understands, so this token is handmade.
 	header, err := json.Marshal(map[string]any{"alg": "ES256", "kid": key.KeyID,
 		string(name): value})
 	check(t, err)
@@ -281,7 +281,7 @@ func TestMalformedHeaders(t *testing.T) {
 	}
 }
 
-// TestLackOfScope names all required scopes, also granted ones; the log has the granted ones.
+// If a scope is missing, the challenge names all required scopes. The log has the granted scopes.
 func TestLackOfScope(t *testing.T) {
 	g := newGuarded(t, func(o *bearer.Options) {
 		o.Scopes = []string{"files:read"}
@@ -342,7 +342,7 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// TestNothingPrintsTokens: errors, identities and claims contain no token and no secret.
+// Nothing prints tokens: errors, identities and claims contain no token and no secret.
 func TestNothingPrintsTokens(t *testing.T) {
 	g := newGuarded(t)
 	for _, changes := range []map[string]any{nil, {"exp": 1}, {"aud": "x"}, {"iss": "x"}} {

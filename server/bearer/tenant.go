@@ -12,7 +12,7 @@ import (
 
 const tenantMark = "{tenantid}" // in [Issuer].URL and metadata of Entra ID
 
-// isTenantID: a GUID in lower case. Other spellings would make two principals of one user.
+// isTenantID reports a GUID in lower case. Other spellings would make two principals of one user.
 func isTenantID(text string) bool { return tenantID.MatchString(text) }
 
 var tenantID = regexp.MustCompile(`\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\z`)
@@ -40,7 +40,7 @@ func (i *Issuer) checkTenants() error {
 	return checkIdentifier("Issuer.LoginURL", i.LoginURL)
 }
 
-// checkOneTenant refuses wildcards, and names of Entra ID for several tenants.
+// checkOneTenant refuses wildcards, and Entra ID's names for several tenants.
 func (i *Issuer) checkOneTenant() error {
 	u, err := url.Parse(i.URL)
 	if err != nil {
@@ -77,7 +77,7 @@ func (i *issuer) matchTenant(name string) (tenant string, ok bool) {
 	return tenant, isTenantID(tenant)
 }
 
-// checkTenant checks with AnyTenant that the claim tid is the tenant in the token's issuer.
+// checkTenant checks that the claim tid is the tenant in the token's issuer (AnyTenant).
 func (i *issuer) checkTenant(c *claims) error {
 	if !i.AnyTenant {
 		return nil

@@ -10,23 +10,23 @@ import (
 )
 
 // A Token has the claims of a verified access token, from the token or its introspection, but not
-// the token itself, so that a handler cannot pass it on. It is immutable; calls may overlap.
+// the token itself, so that a handler cannot pass the token on. It is immutable; calls may overlap.
 type Token struct {
-	// Issuer is the URL of the issuer, as in [Issuer].URL; with Issuer.AnyTenant it has the tenant.
+	// Issuer is the issuer's URL, as in [Issuer].URL. With Issuer.AnyTenant it contains the tenant.
 	Issuer  string
 	Subject string // claim sub: the user; may be empty
-	// ClientID is the claim client_id, or else azp, cid or appid; may be empty.
+	// ClientID is the claim client_id, or else azp, cid or appid. It may be empty.
 	ClientID string
 	// Audience is the claim aud: the resources that the token was issued for.
 	Audience []string
-	// Scopes are the granted scopes, from Issuer.ScopesOf, or else the claim scope, or else scp.
+	// Scopes are the granted scopes, from Issuer.ScopesOf, or else from the claim scope or scp.
 	Scopes []string
-	Expiry time.Time // claim exp; zero: an introspection response without it
+	Expiry time.Time // claim exp; zero: an introspection response had no exp
 
 	claims map[string]json.RawMessage
 }
 
-// Claim decodes a claim into v, a pointer, as [json.Unmarshal] does. ok is false if it is absent.
+// Claim decodes a claim into v, a pointer, like [json.Unmarshal]. ok is false if it is absent.
 func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	raw, ok := t.claims[name]
 	if !ok {
@@ -35,8 +35,7 @@ func (t *Token) Claim(name string, v any) (ok bool, err error) {
 	return true, json.Unmarshal(raw, v)
 }
 
-// Format implements [fmt.Formatter]. It prints only issuer and client: other claims may be
-// personal.
+// Format implements [fmt.Formatter]. It prints only issuer and client: other claims may be private.
 func (t *Token) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, t.LogValue().String()) }
 
 // LogValue implements [slog.LogValuer] as Format does.
@@ -47,7 +46,7 @@ func (t *Token) LogValue() slog.Value {
 type tokenKey struct{}
 
 // TokenFrom returns the claims of a request's token, for handlers of an MCP server with a
-// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false if there is no token.
+// [ResourceServer], or behind [ResourceServer.RequireBearer]. ok is false without a token.
 func TokenFrom(ctx context.Context) (t *Token, ok bool) {
 	t, ok = ctx.Value(tokenKey{}).(*Token)
 	return t, ok

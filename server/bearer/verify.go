@@ -14,7 +14,7 @@ import (
 )
 
 // verifyToken decides about a token: signature or look-up, then claims, then identity. The
-// unverified iss claim only selects one of the configured issuers.
+// unverified iss claim only selects a configured issuer.
 func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision {
 	token := p.token
 	header, payload := splitJWT(token)
@@ -54,7 +54,7 @@ func (g *ResourceServer) verifyToken(ctx context.Context, p *presented) decision
 
 func describeIssuer(c *claims) error { return fmt.Errorf("iss is %s", errtext.Value(c.issuer)) }
 
-// selectIssuer returns the claims' issuer, or without iss the one for look-ups, or nil.
+// selectIssuer returns the issuer that iss names, or without iss the one for look-ups, or nil.
 func (g *ResourceServer) selectIssuer(c *claims) *issuer {
 	if c.issuer == "" && g.opaqueIssuer != nil {
 		return g.opaqueIssuer
@@ -92,7 +92,7 @@ func (g *ResourceServer) verifyByLookUp(ctx context.Context, i *issuer, p *prese
 	return d
 }
 
-// checkClaims checks verified claims, expiry first: an expired token is refused as expired.
+// checkClaims checks verified claims. Expiry comes first, as the reason for expired tokens.
 func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) error {
 	now, leeway := time.Now(), g.leeway
 	switch {
@@ -114,7 +114,7 @@ func (g *ResourceServer) checkClaims(i *issuer, c *claims, needExpiry bool) erro
 	switch {
 	case c.isNotAccessToken():
 		return refuse(badType, hintNotAccess, nil)
-	case c.hasClaim("cnf"): // proof of possession required (RFC 7800)
+	case c.hasClaim("cnf"): // key-bound: proof of possession is required (RFC 7800)
 		return refuse(badType, hintBound, nil)
 	}
 	return nil
@@ -125,7 +125,7 @@ func describeTime(claim string, at time.Time) error {
 		time.Now().UTC().Format(time.RFC3339))
 }
 
-// resolveIdentity decides for verified claims, cached for at most keep and the token's lifetime.
+// resolveIdentity maps claims to an identity, cached for keep or a shorter token lifetime.
 func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *claims,
 	keep time.Duration) decision {
 	t := &Token{Issuer: i.URL, Subject: c.subject, ClientID: c.clientID, Audience: c.audience,
@@ -140,7 +140,7 @@ func (g *ResourceServer) resolveIdentity(ctx context.Context, i *issuer, c *clai
 	if err != nil {
 		return decision{err: err}
 	}
-	granted := *t // ScopesOf may have kept t
+	granted := *t // ScopesOf may still use t
 	granted.Scopes = scopes
 	p, err := g.findPrincipal(ctx, i, &granted)
 	if err != nil {
@@ -177,10 +177,10 @@ func (g *ResourceServer) findPrincipal(ctx context.Context, i *issuer, t *Token)
 	return p, err
 }
 
-const clientPrefix = "client:" // of principals that are clients
+const clientPrefix = "client:" // starts the subjects of principals that are clients
 
-// defaultPrincipal refuses a subject that would name the same principal as a client, and a token
-// without a subject, which may be that of any user of the client.
+// defaultPrincipal refuses a subject that would name the same principal as a client. It also
+// refuses a token without a subject, which could be that of any user of the client.
 func (i *issuer) defaultPrincipal(t *Token) (protocol.Principal, error) {
 	switch {
 	case strings.HasPrefix(t.Subject, clientPrefix):

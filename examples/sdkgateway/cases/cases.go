@@ -1,5 +1,5 @@
-// Package cases tests gateways: what a question's upstream, client and operator must see, for each
-// way in which it ends or is refused.
+// Package cases tests gateways: what a question's upstream, client and operator must see, in each
+// way in which the question ends or is refused.
 package cases
 
 import (
@@ -38,17 +38,17 @@ const (
 	both = `{"elicitation":{"form":{},"url":{}}}`
 )
 
-// A scene is a question, the client's reply, and all outcomes.
+// A scene is a question, the client's reply, and the expected outcomes.
 type scene struct {
 	name, tool, declares, question string
-	reply                          string // of the client; "": silent
-	upstream                       string // received by the upstream; the part before "*", if any
-	events                         string // of the log, without "elicitation."
+	reply                          string // the client's reply; "": it is silent
+	upstream                       string // response to the upstream, or its part before "*"
+	events                         string // log events, without "elicitation."
 	fields                         string // action, reason, code and error of the last entry
-	series                         string // counted, besides requests and durations
+	series                         string // counted series, except requests and durations
 }
 
-// An SDK reports the delivery when the answer comes.
+// An SDK only reports the delivery when the answer arrives.
 var scenes = []scene{
 	{"accept", "ask", both, form, `"result":{"action":"accept","content":{"who":"ann"}}`,
 		`{"action":"accept","content":{"who":"ann"}}`, "created delivered completed", "accept",
@@ -84,7 +84,7 @@ var scenes = []scene{
 		"invalid_question -32602", "rejected_total{invalid_question}"},
 }
 
-// Run plays all scenes, and then asks two clients at once on the shared connection.
+// Run plays all scenes. Then it asks two clients at once over the shared connection.
 func Run(t *testing.T, build Builder) {
 	for _, s := range scenes {
 		t.Run(s.name, func(t *testing.T) {
@@ -241,13 +241,12 @@ func (e *envelope) outcome() string {
 	return string(e.Result)
 }
 
-// An upstream has the tools ask, which returns the outcome of its question, and outside, which
-// returns at once.
+// An upstream has two tools: ask returns the outcome of its question, and outside returns at once.
 type upstream struct {
 	mu      sync.Mutex
 	asked   int
 	waiting map[string]chan string
-	outside chan string // messages for the stream of the session
+	outside chan string // messages for the session's stream
 }
 
 func newUpstream() *upstream {
@@ -273,7 +272,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var m envelope
 	if json.NewDecoder(r.Body).Decode(&m) != nil {
-		return // DELETE
+		return // for DELETE
 	}
 	result := `{}`
 	switch m.Method {
@@ -323,7 +322,7 @@ func (u *upstream) ask(question string, write func(string)) (outcome string) {
 	return <-answer
 }
 
-// askOutside asks on the stream of the session.
+// askOutside asks on the session's stream.
 func (u *upstream) askOutside(question string) string {
 	return u.ask(question, func(message string) { u.outside <- message })
 }
@@ -332,7 +331,7 @@ func (u *upstream) askOutside(question string) string {
 type client struct {
 	session protocol.LegacySession
 	reply   string
-	asked   []string // parameters of questions
+	asked   []string // parameters of the questions
 }
 
 func (g *running) connect(t *testing.T, name, declares, reply string) *client {

@@ -1,5 +1,5 @@
 // Package mcpgo is a gateway on mcp-go. All calls share one upstream connection, and an upstream
-// question in the middle of a call reaches the client of that call.
+// question during a call is sent to the client of that call.
 package mcpgo
 
 import (
@@ -32,7 +32,7 @@ type gateway struct {
 	sessions map[string]*elicitation.Session // by id
 }
 
-// New returns a server with the tools of the upstream at url. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the upstream connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *server.MCPServer,
 	stop func(), err error) {
 	g := &gateway{router: router, sessions: map[string]*elicitation.Session{}}
@@ -42,8 +42,8 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *server
 	if err != nil {
 		return nil, nil, err
 	}
-	// The connection precedes the calls: it declares what any client may support, and the router
-	// refuses what a call's client does not.
+	// The connection is older than the calls, so it declares all that any client may support. The
+	// router refuses what a call's client does not support.
 	both := &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
 	g.upstream = client.NewClient(&questionTransport{over, g},
 		client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: both}))
@@ -109,7 +109,7 @@ func (g *gateway) attachSession(ctx context.Context) (*elicitation.Session, erro
 	if known := g.sessions[of.SessionID()]; known != nil {
 		return known, nil
 	}
-	// A gateway that knows its users sets the principal too.
+	// A gateway that knows its users also sets the principal.
 	about := elicitation.SessionInfo{
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			var params protocol.ElicitationCompleted
@@ -146,14 +146,14 @@ func (g *gateway) detach(of server.ClientSession) {
 	}
 }
 
-// A questionTransport passes upstream questions to the router. The SDK's client would refuse some,
-// and give every error the code -32603.
+// A questionTransport passes upstream questions to the router. The SDK's client would refuse some
+// questions, and give every error the code -32603.
 type questionTransport struct {
 	*transport.StreamableHTTP
 	gateway *gateway
 }
 
-// SetRequestHandler handles questions before next.
+// SetRequestHandler makes the router handle questions before next.
 func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 	t.StreamableHTTP.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (
 		*transport.JSONRPCResponse, error) {
@@ -166,7 +166,7 @@ func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 		}
 		answer, err := t.gateway.router.ElicitFrom(ctx, connection, params)
 		if e, ok := protocol.AsError(err); ok {
-			var data any // nil data is not sent
+			var data any // a nil e.Data would be sent as null
 			if e.Data != nil {
 				data = e.Data
 			}
@@ -180,7 +180,7 @@ func (t *questionTransport) SetRequestHandler(next transport.RequestHandler) {
 // clientError is mcp-go's text for a client's error response.
 var clientError = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 
-// askClient is an [elicitation.AskFunc]. mcp-go finds session and stream by ctx.
+// askClient is an [elicitation.AskFunc]. From ctx mcp-go finds the session and stream.
 func (g *gateway) askClient(ctx context.Context, q elicitation.Question, _ func()) (
 	json.RawMessage, error) {
 	var request mcp.ElicitationRequest
@@ -196,7 +196,7 @@ func (g *gateway) askClient(ctx context.Context, q elicitation.Question, _ func(
 		return nil, &protocol.Error{Code: code, Message: parts[2]}
 	}
 	if strings.HasPrefix(err.Error(), "failed to unmarshal elicitation response: ") {
-		return json.RawMessage("null"), nil // the client's result, which the router refuses
+		return json.RawMessage("null"), nil // this was the client's result; the router refuses it
 	}
 	return nil, err
 }

@@ -1,5 +1,5 @@
 // Package official is a gateway on the official Go SDK. All calls share one upstream connection,
-// and an upstream question in the middle of a call reaches the client of that call.
+// and an upstream question during a call is sent to the client of that call.
 package official
 
 import (
@@ -29,12 +29,12 @@ type gateway struct {
 	sessions map[*mcp.ServerSession]*elicitation.Session
 }
 
-// New returns a server with the tools of the upstream at url. stop closes the connection.
+// New returns a server with the tools of the upstream at url. stop closes the upstream connection.
 func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Server, stop func(),
 	err error) {
 	g := &gateway{router: router, sessions: map[*mcp.ServerSession]*elicitation.Session{}}
-	// The connection precedes the calls: it declares what any client may support, and the router
-	// refuses what a call's client does not.
+	// The connection is older than the calls, so it declares all that any client may support. The
+	// router refuses what a call's client does not support.
 	client := mcp.NewClient(info, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},
@@ -95,7 +95,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	if err != nil {
 		return nil, err
 	}
-	// A gateway that knows its users sets the principal too.
+	// A gateway that knows its users also sets the principal.
 	session, err := g.router.Attach(elicitation.SessionInfo{
 		LogName: client.ClientInfo.Name, Capabilities: capabilities,
 		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
@@ -120,7 +120,7 @@ func (g *gateway) attachSession(of *mcp.ServerSession) (*elicitation.Session, er
 	return session, nil
 }
 
-// receiveQuestions passes upstream questions to the router. The SDK's handler would refuse some.
+// receiveQuestions passes upstream questions to the router. The SDK would refuse some of them.
 func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		question, ok := req.(*mcp.ElicitRequest)
@@ -128,7 +128,7 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, req)
 		}
 		if question.Params.Mode == "" {
-			question.Params.Mode = "form" // the SDK would write an empty one
+			question.Params.Mode = "form" // the SDK would send an empty mode
 		}
 		params, err := json.Marshal(question.Params)
 		if err != nil {
@@ -149,7 +149,7 @@ func (g *gateway) receiveQuestions(next mcp.MethodHandler) mcp.MethodHandler {
 
 type asker struct{ session *mcp.ServerSession }
 
-// Ask implements [elicitation.Asker]. By ctx, of the client's request, the SDK finds its stream.
+// Ask implements [elicitation.Asker]. From ctx, the client's request, the SDK finds its stream.
 func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.RawMessage, error) {
 	params := &mcp.ElicitParams{}
 	if err := json.Unmarshal(q.Params, params); err != nil {
@@ -160,7 +160,7 @@ func (a asker) Ask(ctx context.Context, q elicitation.Question, _ func()) (json.
 		return nil, &protocol.Error{Code: wire.Code, Message: wire.Message, Data: wire.Data}
 	}
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return json.RawMessage("null"), nil // the client's result, which the router refuses
+		return json.RawMessage("null"), nil // this was the client's result; the router refuses it
 	}
 	if err != nil {
 		return nil, err
@@ -176,13 +176,13 @@ func encodeError(err error) error {
 	return wireError{&jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}}
 }
 
-// A wireError keeps its message. The SDK replaces that of every -32601 that errors.Is matches with
-// its own; it reads the code by errors.As.
+// A wireError keeps its message. If errors.Is finds a -32601, the SDK replaces the message with its
+// own. It reads the code with errors.As.
 type wireError struct{ wire *jsonrpc.Error }
 
 func (e wireError) Error() string { return e.wire.Message }
 
-// As sets a target of type **jsonrpc.Error.
+// As sets target if it has the type **jsonrpc.Error.
 func (e wireError) As(target any) bool {
 	wire, ok := target.(**jsonrpc.Error)
 	if ok {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Version is the compared revision of the protocol.
+// Version is the protocol revision in which peers are compared.
 const Version = "2026-07-28"
 
 const (
@@ -21,14 +21,14 @@ const (
 	Accept = `{"action":"accept","content":{"approve":true}}`
 )
 
-// Arguments of Deploy in every measurement.
+// Every measurement uses these.
 const (
 	Environment = "production"
 	Release     = "v1.2.3"
 	Hello       = "hello, world"
 )
 
-// A Call is an encoded tools/call. One with answers has two parts, around the server's state.
+// A Call is an encoded tools/call. If it has answers, it has two parts, around the server's state.
 type Call struct {
 	Tool          string
 	before, after string
@@ -54,13 +54,13 @@ func DeployAnswer() Call {
 	return c
 }
 
-// Append appends the message to buf. state is escaped, as received; nil without answers.
+// Append appends the message to buf. state is escaped, as received, or nil without answers.
 func (c Call) Append(buf, state []byte) []byte {
 	buf = append(append(buf, c.before...), state...)
 	return append(buf, c.after...)
 }
 
-// Header returns the headers of the request for a tool.
+// Header returns the headers of a request for a tool.
 func Header(tool string) http.Header {
 	return http.Header{
 		"Content-Type":         {"application/json"},
@@ -71,7 +71,7 @@ func Header(tool string) http.Header {
 	}
 }
 
-// State finds the state in a response, still escaped. It returns nil if there is none.
+// State returns the state in a response, still escaped, or nil if there is none.
 func State(response []byte) []byte {
 	_, rest, found := bytes.Cut(response, []byte(`"requestState":"`))
 	if !found {
@@ -84,12 +84,12 @@ func State(response []byte) []byte {
 	return state
 }
 
-// Complete is a cheap test for timed loops; TestServers looks closely.
+// Complete is a cheap check for timed loops. TestServers checks responses completely.
 func Complete(response []byte) bool {
 	return bytes.Contains(response, []byte(`"resultType":"complete"`))
 }
 
-// Asks is the same for responses that ask.
+// Asks is the same for responses that ask a question.
 func Asks(response []byte) bool {
 	return bytes.Contains(response, []byte(`"resultType":"input_required"`))
 }

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A Handler calls an http.Handler without a socket. For each request it makes what net/http makes
-// (a context, a Request, a header map) and no more: 5 allocations, the same for every peer. It is
-// not for concurrent use.
+// A Handler calls an http.Handler without a socket. For each request it makes only what net/http
+// makes (a context, a Request, a header map): 5 allocations, the same for every peer. It is not for
+// concurrent use.
 type Handler struct {
 	handler http.Handler
 	base    context.Context
 	url     *url.URL
 	headers map[string]http.Header // by tool
-	more    http.Header            // of every request
+	more    http.Header            // headers of every request
 	body    body
 	w       recorder
 	buf     []byte
 }
 
-// NewHandler returns a driver of h.
+// NewHandler returns a Handler that calls h.
 func NewHandler(h http.Handler) *Handler {
 	return &Handler{handler: h, base: connection(context.Background()), url: &url.URL{Path: "/mcp"},
 		headers: map[string]http.Header{}, more: http.Header{}}
 }
 
-// SetHeader sets a header of all calls. It must be called before the first.
+// SetHeader sets a header of all calls. Call it before the first Do.
 func (d *Handler) SetHeader(name, value string) { d.more.Set(name, value) }
 
 func connection(ctx context.Context) context.Context {
@@ -51,7 +51,7 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// A recorder keeps a response. Like the writers of net/http it can flush and has deadlines.
+// A recorder keeps a response. Like net/http's writers, it can flush and has deadlines.
 type recorder struct {
 	header http.Header
 	status int
@@ -75,7 +75,7 @@ func (r *recorder) Flush()                           {}
 func (r *recorder) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// Do sends a call. The body is valid until the next one.
+// Do sends a call. The body is valid until the next call.
 func (d *Handler) Do(c Call, state []byte) (int, []byte) {
 	header := d.headers[c.Tool]
 	if header == nil {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A Sealer protects the state of Deploy in peers whose library leaves that to the handler:
-// AES-256-GCM over what the specification recommends to bind a state to (basic/patterns/mrtr), as a
-// careful author would write it with the standard library.
+// A Sealer protects the state of Deploy in peers whose library leaves that to the handler. It uses
+// AES-256-GCM and binds a state to what the specification recommends (basic/patterns/mrtr), as a
+// careful author would do with the standard library.
 type Sealer struct{ aead cipher.AEAD }
 
 type claims struct {
 	Expires   int64  `json:"exp"`
 	Tool      string `json:"tool"`
-	Arguments []byte `json:"args"` // their digest
+	Arguments []byte `json:"args"` // digest of the arguments
 }
 
 // NewSealer returns a sealer with a new key.
@@ -42,7 +42,7 @@ func digest(arguments string) []byte {
 	return sum[:]
 }
 
-// Seal returns the state of a tool's call. arguments must be the same in the answering call.
+// Seal returns the state of a tool's call. The answering call must repeat arguments.
 func (s *Sealer) Seal(tool, arguments string) string {
 	plain, err := json.Marshal(claims{time.Now().Add(10 * time.Minute).Unix(), tool,
 		digest(arguments)})

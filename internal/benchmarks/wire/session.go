@@ -28,7 +28,7 @@ type Session struct {
 	call   body
 	stream stream
 	answer []byte
-	calls  chan *stream // created by the first call
+	calls  chan *stream // the first call creates it
 }
 
 func (d *Handler) Open() (*Session, error) {
@@ -88,7 +88,7 @@ func (s *Session) Push() error {
 	return nil
 }
 
-// start serves on a kept-alive connection's goroutine, as net/http does: its stack has grown.
+// start serves on a kept-alive connection's goroutine, like net/http, so its stack has grown.
 func (s *Session) start(w *stream) {
 	if s.calls == nil {
 		s.calls = make(chan *stream)
@@ -102,7 +102,7 @@ func (s *Session) start(w *stream) {
 	s.calls <- w
 }
 
-// Close closes the connection; the session stays.
+// Close closes the connection, but not the session.
 func (s *Session) Close() {
 	if s.calls != nil {
 		close(s.calls)
@@ -110,15 +110,15 @@ func (s *Session) Close() {
 	}
 }
 
-// A stream is a response in which a server asks: it reports the question's id at once.
+// A stream is a response in which a server asks. It reports the question's id at once.
 type stream struct {
-	mu sync.Mutex // a server's keep-alive may write beside its handler
+	mu sync.Mutex // a server's keep-alive may write at the same time as its handler
 	recorder
 	request *http.Request
 	told    bool
-	id      []byte        // of the question, valid once asked is signalled
-	asked   chan struct{} // has room for one
-	ended   chan struct{} // likewise
+	id      []byte        // the question's id, valid once asked is signalled
+	asked   chan struct{} // has room for one value
+	ended   chan struct{} // has room for one value
 }
 
 // reset makes the stream ready for another call. Only what net/http makes per request is new.

@@ -1,8 +1,8 @@
-// Package wire holds what the peers of a comparison share: the tools, the messages, how answers are
-// read and checked, and the state that handlers seal if their library does not.
+// Package wire has what the peers of a comparison share: the tools, the messages, the code that
+// reads and checks answers, and the state that handlers seal if their library does not.
 package wire
 
-// The tools that every server serves.
+// Every server has these tools.
 const (
 	Echo   = "echo"   // answers with its message
 	Deploy = "deploy" // asks one question with a form, then answers
@@ -17,7 +17,7 @@ const (
 		`"version":{"type":"string","description":"what"}},"required":["environment","version"]}`
 )
 
-// ConfirmKey is the key of Deploy's question, and ConfirmSchema its form.
+// ConfirmKey is the key of Deploy's question. ConfirmSchema is its form.
 const (
 	ConfirmKey    = "confirm"
 	ConfirmSchema = `{"type":"object","properties":{` +
@@ -25,7 +25,7 @@ const (
 		`"note":{"type":"string","description":"why"}},"required":["approve"]}`
 )
 
-// The arguments of the tools, for peers that decode into structs.
+// These are the tools' arguments, for peers that decode into structs.
 type (
 	EchoArgs struct {
 		Message string `json:"message"`
@@ -37,12 +37,12 @@ type (
 	}
 )
 
-// Question is the message of Deploy's question.
+// Question returns the message of Deploy's question.
 func (d DeployArgs) Question() string {
 	return "Deploy " + d.Version + " to " + d.Environment + "?"
 }
 
-// Deployed is the final answer of Deploy.
+// Deployed returns the final answer of Deploy.
 func (d DeployArgs) Deployed() string { return "deployed " + d.Version + " to " + d.Environment }
 
 // Deployment returns the arguments of every measurement.

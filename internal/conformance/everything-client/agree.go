@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// agree accepts every form: yes to yes or no, otherwise the defaults, which the client fills in. If
-// something is still missing, the call fails: the client sends no invalid answer.
+// agree accepts every form: yes to yes or no, otherwise defaults, which the client fills in. If a
+// value is still missing, the call fails: the client sends no invalid answer.
 func agree(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 	var form struct {
 		Properties map[string]struct {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// documentURL is the client id at servers that read metadata documents. There is no such page.
+	// documentURL is the client id at servers that read metadata documents. No page exists there.
 	documentURL = "https://conformance-test.local/client-metadata.json"
 
-	redirectURI = "http://localhost:3000/callback" // for the browser; no listener
+	redirectURI = "http://localhost:3000/callback" // for the browser; nothing listens there
 )
 
-// authScenarios are those behind authorization. All make the same calls: the suite watches how the
-// client gets its tokens. In some it must not get any, and fails.
+// authScenarios returns the scenarios with authorization. All make the same calls, because the
+// suite watches how the client gets its tokens. In some it must get no token, and fails.
 func authScenarios() []string {
 	return []string{
 		"auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2",
@@ -67,7 +67,7 @@ func newSource(ctx context.Context, endpoint, name string, more json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
-	if told.ID != "" { // the suite does not name an issuer
+	if told.ID != "" { // the suite names no issuer
 		issuer, err := findIssuer(ctx, endpoint)
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func (c *credentials) key() (crypto.Signer, error) {
 	return signer, nil
 }
 
-// A visitor logs in without a browser: the suite redirects at once.
+// A visitor logs in without a browser, because the suite redirects at once.
 type visitor struct{}
 
 func (visitor) Open(context.Context, string, string) (oauth.Receiver, error) {
@@ -163,7 +163,7 @@ func (visitor) RedirectURI() string { return redirectURI }
 
 func (visitor) Close() error { return nil }
 
-// Receive implements [oauth.Receiver]: it returns the redirect of the authorization server.
+// Receive implements [oauth.Receiver]. It returns the authorization server's redirect.
 func (visitor) Receive(ctx context.Context, l *oauth.Login,
 	check func(callback *url.URL) error) (*url.URL, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.URL, nil)

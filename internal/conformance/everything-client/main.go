@@ -1,4 +1,4 @@
-// Everything-client: the client that the protocol's conformance suite drives. The suite starts it
+// Everything-client is the client that the protocol's conformance suite drives. The suite starts it
 // once per scenario, with the URL of a server as the last argument and instructions in the
 // environment; see run.sh.
 //
@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// limit of a scenario, below the suite's, so that a hang is reported here.
+// limit is a scenario's time, shorter than the suite's, so that hangs are reported here.
 const limit = 20 * time.Second
 
 func main() {
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return scenario(ctx, c, more)
 }
 
-// options answer every kind of question without a user, and so declare all capabilities.
+// options answer every kind of question without a user, so they declare all capabilities.
 func options() *client.Options {
 	return &client.Options{
 		Info:          protocol.Implementation{Name: "everything-client", Version: "1.0.0"},

@@ -54,7 +54,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// The suite checks a scenario's requests. This checks that it notices bad responses.
+// The suite checks a scenario's requests. This test checks that the client notices bad responses.
 func TestScenariosFail(t *testing.T) {
 	c, srv := connect(t)
 	server.AddRawTool(srv, server.Tool{Name: "broken"}, func(context.Context,

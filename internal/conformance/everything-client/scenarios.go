@@ -9,7 +9,7 @@ import (
 )
 
 // A scenario is the client's part in a test of the suite, which watches from the server's side.
-// more is the suite's input beyond the name, often empty.
+// more is the suite's other input, which is often empty.
 type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) error
 
 func scenarios() map[string]scenario {
@@ -55,7 +55,7 @@ func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
 }
 
-// callOne calls the only tool. The suite checks what happens before its result.
+// callOne calls the only tool. The suite checks the messages before its result.
 func callOne(name string) scenario {
 	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 		if err := listTools(ctx, c, nil); err != nil {
@@ -76,7 +76,7 @@ func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) e
 	return nil
 }
 
-// callAsTold makes the requested calls, after reading the list that names arguments for headers.
+// callAsTold reads the list, which names arguments for headers, and makes the requested calls.
 func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) error {
 	var told struct {
 		ToolCalls []struct {
@@ -98,7 +98,7 @@ func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) err
 	return nil
 }
 
-// callAll calls every listed tool: the client must have dropped those with impossible headers.
+// callAll calls every listed tool. Tools with impossible headers must not be in the client's list.
 func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 	list, err := c.ListTools(ctx, "")
 	if err != nil {

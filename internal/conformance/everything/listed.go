@@ -106,7 +106,7 @@ func addResources(srv *server.Server) {
 			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{
 				{MIMEType: "image/png", Blob: picturePNG}}}, nil
 		})
-	// The client's {id} may be anything, so it is encoded.
+	// The client's {id} may be any text, so it is encoded.
 	server.AddResourceTemplate(srv, server.ResourceTemplate{
 		URITemplate: "test://template/{id}/data", Name: "Data by id",
 		Description: "A record for every id.", MIMEType: "application/json",

@@ -1,6 +1,6 @@
-// Everything: a server with one of each: every kind of content, progress and log messages, every
+// Everything is a server with one of each: every kind of content, progress and log messages, every
 // kind of question, prompts, resources, completion, and lists that change while it runs. Names and
-// texts are those of the protocol's conformance suite; run.sh starts it.
+// texts are those of the protocol's conformance suite, which run.sh starts.
 //
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
@@ -32,7 +32,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-const patience = 5 * time.Second // for requests in flight at shutdown
+const patience = 5 * time.Second // limit for requests in flight at shutdown
 
 func main() {
 	addr := flag.String("http", "", "serve over HTTP at this `address`, port 0 for any that is free; empty: standard input and output")
@@ -67,13 +67,13 @@ func run(ctx context.Context, addr string) error {
 	return serveHTTP(ctx, srv, addr, replicas)
 }
 
-// newServer registers everything. ring seals the state of flows, nil: a key of this process.
+// newServer registers all features. ring seals the state of flows; nil means a key of this process.
 func newServer(ring *keys.Keyring) (*server.Server, error) {
 	opts := &server.Options{
 		Info: protocol.Implementation{Name: "everything", Title: "Everything",
 			Version: "1.0.0"},
 		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
-		ListTTL:      -1, // a call may change the lists: no caching
+		ListTTL:      -1, // a call may change the lists, so they are not cached
 	}
 	opts.Roundtrip.MinHumanTime = -1 // automated clients answer at once
 	if ring != nil {
@@ -94,8 +94,8 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	return srv, err
 }
 
-// serveHTTP serves until ctx ends. Then it drains sessions (other replicas take new clients), ends
-// subscriptions, waits for running requests, and closes connections.
+// serveHTTP serves until ctx ends. Then it drains sessions (other replicas accept new clients),
+// ends subscriptions, waits for running requests, and closes connections.
 func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	replicas *replicas.Options) error {
 	handler, err := serverhttp.New(srv, &serverhttp.Options{Replicas: replicas})
@@ -112,7 +112,7 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 		IdleTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- httpServer.Serve(listener) }()
-	// The only line on standard output, for scripts.
+	// This is the only line on standard output. Scripts read it.
 	fmt.Printf("http://%s/mcp\n", listener.Addr())
 
 	select {
@@ -123,7 +123,7 @@ func serveHTTP(ctx context.Context, srv *server.Server, addr string,
 	ctx = context.WithoutCancel(ctx)
 	if replicas != nil {
 		drainCtx, cancel := context.WithTimeout(ctx, patience)
-		_ = handler.Drain(drainCtx) // open sessions end below
+		_ = handler.Drain(drainCtx) // open sessions are ended below
 		cancel()
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// connect returns an in-process client whose user gives each question the answer of its key.
+// connect returns an in-process client whose user answers each question with its key's answer.
 func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Client {
 	t.Helper()
 	srv, err := newServer(nil)
@@ -46,7 +46,7 @@ func accept(content string) *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(content)}
 }
 
-// The suite does not check how tools use the answers. This does.
+// This test checks how tools use the answers, which the suite does not check.
 func TestQuestions(t *testing.T) {
 	yes := map[string]*protocol.ElicitResult{
 		"user_name": accept(`{"name":"Alice"}`), "confirm": accept(`{"ok":true}`),
@@ -58,7 +58,7 @@ func TestQuestions(t *testing.T) {
 	}
 	for _, test := range []struct {
 		tool, want string
-		refused    bool // when the user declines
+		refused    bool // result after the user declines
 	}{
 		{"test_input_required_result_elicitation", "Hello, Alice!", true},
 		{"test_streaming_elicitation", "Hello, Alice!", true},
@@ -94,7 +94,7 @@ func text(blocks []protocol.Content) string {
 	return strings.Join(all, "|")
 }
 
-// A client without capabilities is not asked, and a tool that needs one is refused before it runs.
+// A client without capabilities gets no questions, and tools that need one are refused at once.
 func TestWithoutCapabilities(t *testing.T) {
 	srv, err := newServer(nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Forms, with the keys of their questions. All are checked when the program starts.
+// These are forms, named after their questions. All are checked when the program starts.
 type (
 	userName struct {
 		Name string `json:"name" jsonschema:"what to call you"`
@@ -28,7 +28,7 @@ type (
 		Username string `json:"username" jsonschema:"your name here"`
 		Email    string `json:"email" format:"email"`
 	}
-	// profile has a default of every kind that has one.
+	// A profile has a default of every kind that allows one.
 	profile struct {
 		Name     string  `json:"name,omitempty" default:"John Doe"`
 		Age      int     `json:"age,omitempty" default:"30"`
@@ -47,7 +47,7 @@ var (
 	askProfile = roundtrip.MustQuestion[profile]("profile")
 )
 
-// choices is a form with every kind of choice, including that of older revisions.
+// choices is a form with every kind of choice, including the kind of older revisions.
 const choices = `{"type":"object","properties":{
 	"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},
 	"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"},{"const":"value3","title":"Third Option"}]},
@@ -56,17 +56,17 @@ const choices = `{"type":"object","properties":{
 	"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},{"const":"value3","title":"Third Choice"}]}}
 }}`
 
-// A question is a handler without arguments. Each round runs it from its start. It asks for missing
-// or invalid answers; an answer that it reads is accepted and valid. After a refusal the flow ends
-// with an error result.
+// A question is a handler without arguments. Each round runs it from its start. It asks again for
+// missing or invalid answers, so answers that it reads are accepted and valid. After a refusal the
+// flow ends with an error result.
 type question func(context.Context, *server.ToolCall, nothing) (outcome, error)
 
-// addQuestions registers tools that ask, for clients of both eras.
+// addQuestions registers tools that ask clients of both eras.
 func addQuestions(srv *server.Server) {
 	server.AddTool(srv, server.Tool{
 		Name: "test_input_required_result_elicitation", Description: "Asks the person for a name.",
 		// Answers count only with the state that proves that this flow asked for them. Some
-		// clients, such as probes of the suite, omit it. A tool may accept that for plain input.
+		// clients, such as probes of the suite, omit it. For plain input a tool may accept that.
 		AcceptUnsolicited: true,
 	}, greet)
 	server.AddTool(srv, server.Tool{
@@ -92,7 +92,7 @@ func addQuestions(srv *server.Server) {
 			whatever},
 		{"test_input_required_result_request_state", "Keeps something in mind while it asks.",
 			remember},
-		// Only a state sent to this caller, for this tool and these arguments, reaches the handler.
+		// A state must have been sent to this caller, for this tool and these arguments.
 		{"test_input_required_result_tampered_state", "Asks, and refuses a state that was changed.",
 			confirmed},
 		{"test_input_required_result_multiple_inputs", "Asks person, model and client at once.",
@@ -199,8 +199,7 @@ func whatever(ctx context.Context, call *server.ToolCall, in nothing) (outcome, 
 	return server.Text("There is nothing that you could be asked."), nil
 }
 
-// remember stores a value with the question. The client carries it and can neither read nor change
-// it.
+// remember stores a value with the question. The client carries it, but cannot read or change it.
 func remember(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	answer, ok := confirm.AcceptedContent(ctx)
 	if !ok {
@@ -219,7 +218,7 @@ func confirmed(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, err
 	return server.Text(fmt.Sprintf("confirmed: %t", answer.OK)), nil
 }
 
-// several asks three questions in one round, and those that the client skipped again.
+// several asks three questions in one round, and then again those that the client skipped.
 func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	var missing []roundtrip.Item
 	who, ok := askName.AcceptedContent(ctx)
@@ -242,7 +241,7 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error
 		greeting.Model), greeting), nil
 }
 
-// steps asks a question that depends on an earlier answer, still there in the third round.
+// steps asks a question that depends on an earlier answer, which round three still has.
 func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := step1.AcceptedContent(ctx)
 	if !ok {

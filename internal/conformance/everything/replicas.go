@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// The environment of a replica. Without the key a process serves only its own clients.
+// These variables configure a replica. Without the key, a process serves only its own clients.
 const (
 	envKeys     = "RONDO_KEYS"     // shared keys, "id:secret,id:secret"
 	envReplica  = "RONDO_REPLICA"  // name of this replica, a DNS label
@@ -44,7 +44,7 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	return r, err
 }
 
-// addReplica registers a tool that names the replica that runs it: in a session always the same.
+// addReplica registers a tool that names its replica, which never changes in a session.
 func addReplica(srv *server.Server, name string) {
 	add(srv, "test_replica",
 		"Answers with the name of the replica that runs it.",

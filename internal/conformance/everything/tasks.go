@@ -55,7 +55,7 @@ func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outco
 	return server.Text(fmt.Sprintf("computed %q in %g s", in.Label, in.Seconds)), nil
 }
 
-const jobTime = time.Second // of failing jobs
+const jobTime = time.Second // duration of failing jobs
 
 func runJob(ctx context.Context) error {
 	if err := roundtrip.BeginTask(ctx); err != nil {

@@ -130,7 +130,7 @@ func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (outcom
 	return server.Text(fmt.Sprintf("Took %d seconds.", seconds)), nil
 }
 
-// logs returns a handler that logs texts with pauses in between, and then returns done.
+// logs returns a handler that logs texts with pauses between them, and then returns done.
 func logs(done string, pause time.Duration,
 	texts ...string) func(context.Context, *server.ToolCall, nothing) (outcome, error) {
 	return func(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
@@ -146,7 +146,7 @@ func logs(done string, pause time.Duration,
 	}
 }
 
-// hangUp closes its stream. Without a stream the client simply waits.
+// hangUp closes its stream. If there is no stream, the client simply waits.
 func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {
 	if err := call.CloseStream(ctx,
 		100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
@@ -158,7 +158,7 @@ func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, err
 	return server.Text("Reconnection test completed successfully"), nil
 }
 
-// contactSchema is listed unchanged, and validates arguments completely. regionSchema has a
+// contactSchema is listed unchanged, and completely validates arguments. regionSchema has a
 // property that clients also send in the header Mcp-Param-Region.
 const (
 	contactSchema = `{
@@ -218,9 +218,9 @@ type place struct {
 const watchedURI = "test://watched-resource"
 
 // addChanges registers tools that change the lists, and a resource that counts the changes. The
-// server announces list changes itself, the author those of contents.
+// server announces changes of lists; the author must announce changes of contents.
 func addChanges(srv *server.Server) {
-	var mu sync.Mutex // one change at a time
+	var mu sync.Mutex // allows one change at a time
 	changes := 0
 	toggle := func(what string, remove func(name string) bool, insert func(name string)) {
 		name := "test_occasional_" + what

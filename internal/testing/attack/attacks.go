@@ -16,7 +16,7 @@ import (
 
 type attack struct {
 	name  string
-	lacks string // a missing field of subject or flow; empty: none
+	lacks string // a required field of subject or flow that is missing; empty: none is
 	steps []step
 }
 
@@ -28,8 +28,8 @@ type step struct {
 	want  expectation
 }
 
-// An expectation is a forged leg's required outcome. With mayDiffer, no answer and effects that the
-// flow does not have, such as those of a refusal, are fine, too.
+// An expectation is a forged leg's required outcome. If mayDiffer is set, no answer and effects that
+// the flow does not have, such as those of a refusal, are also fine.
 type expectation struct {
 	words     string
 	isMet     func(*attempt, outcome) bool
@@ -37,11 +37,11 @@ type expectation struct {
 }
 
 var (
-	// The model would see any other result, and could try to work around it.
+	// The model would see any other result, and could try to work around the refusal.
 	refused = expectation{"a JSON-RPC error -32602", func(_ *attempt, o outcome) bool {
 		return o.isError(protocol.CodeInvalidParams)
 	}, false}
-	// Scopes are checked before the state.
+	// The server checks scopes before the state.
 	refusedOrScope = expectation{"a JSON-RPC error -32602, or one about scopes",
 		func(_ *attempt, o outcome) bool {
 			return o.isError(protocol.CodeInvalidParams) ||
@@ -58,14 +58,14 @@ var (
 		func(s *attempt, o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, true}
 )
 
-// Answers of three kinds that no attacked flow gives.
+// No attacked flow gives these answers of three kinds.
 const (
 	noRoots      = `{"roots":[]}`
 	otherMessage = `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`
 	decline      = `{"action":"decline"}`
 )
 
-// listAttacks returns the attacks on the state, and those with unacceptable answers.
+// listAttacks returns the attacks on the state, and attacks with unacceptable answers.
 func (v *Victim) listAttacks() []attack {
 	unset := func(field string, set bool) string {
 		if set {
@@ -181,7 +181,7 @@ func tamper(state string) []string {
 	}
 }
 
-// expireState waits until the state is older than default flows and the package's tests allow.
+// expireState waits until the state is older than the default flow and the package's tests allow.
 func expireState(_ context.Context, s *attempt) error {
 	s.target.Later(25 * time.Hour)
 	return nil
@@ -189,7 +189,7 @@ func expireState(_ context.Context, s *attempt) error {
 
 func changeUser(_ context.Context, s *attempt) error { return s.connect("other") }
 
-// changeTarget changes to another tool, prompt or resource, or a nonexistent one.
+// changeTarget changes the target to another tool, prompt or resource, or to a nonexistent one.
 func changeTarget(ctx context.Context, s *attempt) error {
 	names, err := s.conn.listTargets(ctx, s.last.request.Method)
 	if err != nil {
@@ -223,7 +223,7 @@ func changeArguments(_ context.Context, s *attempt) (err error) {
 	return err
 }
 
-// sendFirst sends the leg before the attack does. The second must repeat no effect.
+// sendFirst sends the leg. The attack then sends it again, which must repeat no effect.
 func sendFirst(ctx context.Context, s *attempt) error {
 	first, err := s.conn.sendLeg(ctx, s.last)
 	if err == nil && !first.isComplete() {
@@ -255,8 +255,8 @@ func withAnswers(what string,
 	return step{what, edit(func(l *leg) { l.responses = forge(l.responses) }), notAccepted}
 }
 
-// malformedAnswers have forms in which ANSWER stands for the valid one and CONTENT for its content.
-// Answers acceptable to a question of the last round are left out.
+// malformedAnswers have forms in which ANSWER stands for the valid answer and CONTENT for its
+// content. Answers acceptable to a question of the last round are omitted.
 func (v *Victim) malformedAnswers(forms ...string) (steps []step) {
 	for _, form := range forms {
 		malform := func(given json.RawMessage) json.RawMessage {
@@ -287,7 +287,7 @@ func wrongKeys(keys ...string) (steps []step) {
 	return steps
 }
 
-// wrongContents accept with invalid content: an object as one of its values.
+// wrongContents returns acceptances with invalid content: values that are replaced by an object.
 func (v *Victim) wrongContents() (steps []step) {
 	for i, r := range v.honest.next.responses {
 		var content map[string]json.RawMessage
@@ -326,7 +326,7 @@ func gives(result json.RawMessage) bool {
 		kindOf(result) == protocol.KindListRoots
 }
 
-// kindOf returns the kind of question that an answer fits: a form also for a link, "" for none.
+// kindOf returns the kind of question that an answer fits: a form even for a link, "" for no kind.
 func kindOf(result json.RawMessage) protocol.InputKind {
 	if _, err := protocol.DecodeElicitResult(result); err == nil {
 		return protocol.KindElicitForm
@@ -340,7 +340,7 @@ func kindOf(result json.RawMessage) protocol.InputKind {
 	return ""
 }
 
-// accepts reports whether an answer of this package accepts.
+// accepts reports whether an answer of this package is an acceptance.
 func accepts(result json.RawMessage) bool {
 	answer, err := protocol.DecodeElicitResult(result)
 	return err == nil && answer.Action == protocol.ActionAccept

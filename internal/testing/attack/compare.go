@@ -9,13 +9,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewording is a question with another text than in revision 2026-07-28 in the foreground.
+// A rewording is a question worded differently than in revision 2026-07-28 in the foreground.
 type rewording struct{ key, modern, other string }
 
 // Compare returns how questions and results of a flow in a session or task differ from those in
-// revision 2026-07-28. Error texts may differ, and so may variable parts, such as a nonce: on a
-// difference the flow is played in revision 2026-07-28 once more, and what differs between those
-// two is variable.
+// revision 2026-07-28. Error texts may differ, and so may variable parts, such as a nonce. If there
+// is a difference, the flow is played in revision 2026-07-28 once more: parts that differ between
+// these two are variable.
 func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	for _, q := range other.unasked {
 		problems = append(problems, fmt.Errorf("the eras ask differently; %s is not "+
@@ -76,7 +76,7 @@ func (p *Played) descriptionOf(key string) string {
 	return ""
 }
 
-// sameButFresh reports whether text equals first except where first and second differ.
+// sameButFresh reports whether text equals first, except where first and second differ.
 func sameButFresh(text, first, second string) bool {
 	if text == first || text == second {
 		return true
@@ -98,7 +98,7 @@ func sameButFresh(text, first, second string) bool {
 var words = regexp.MustCompile(
 	`[-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+|[^-_.:+%~0-9A-Za-z\x80-\x{10FFFF}]+`)
 
-// encodeComparable encodes the result in the older revision, without metadata; "" if none.
+// encodeComparable encodes the result (none: "") in the older revision, without metadata.
 func (p *Played) encodeComparable() (string, error) {
 	if !p.out.isComplete() {
 		return "", nil

@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// Effects count a flow's effects by round. The zero value is ready; methods may be called
-// concurrently, and those that only the judge calls also on a nil pointer.
+// Effects count a flow's effects by round. The zero value is ready. Methods may be called
+// concurrently, and the judge's also on a nil pointer.
 type Effects struct {
 	mu     sync.Mutex
 	rounds [][]Effect
-	ever   map[string]bool // texts, of all flows
+	ever   map[string]bool // texts of all flows
 }
 
 // An Effect is a marked effect or a request.
 type Effect struct {
-	Text     string // for people
-	Identity string // distinguishes equal texts: a digest of a body
+	Text     string // shown to people
+	Identity string // distinguishes equal texts, for example by a digest of a body
 	// Repeatable effects change nothing, or their receiver can detect repetitions.
 	Repeatable bool
 
-	marked bool // must happen once in a flow; others may be a loop within a round
+	marked bool // must happen once in a flow; unmarked effects may be in a loop within a round
 }
 
 // Mark counts an effect that must happen once.
@@ -53,7 +53,7 @@ func (e *Effects) Count(name string) (n int) {
 	return n
 }
 
-// Rounds returns the texts of the last flow's effects by round.
+// Rounds returns the texts of the last flow's effects, by round.
 func (e *Effects) Rounds() [][]string {
 	rounds := e.copyRounds()
 	texts := make([][]string, len(rounds))
@@ -80,7 +80,7 @@ func (e *Effects) copyRounds() [][]Effect {
 
 func (e *Effects) resetCounts() { e.setRounds(func([][]Effect) [][]Effect { return nil }) }
 
-// startRound begins a round: a request, or in a session an answer.
+// startRound begins a round, which is a request, or in a session an answer.
 func (e *Effects) startRound() {
 	e.setRounds(func(rounds [][]Effect) [][]Effect { return append(rounds, nil) })
 }
@@ -124,7 +124,7 @@ func (e *Effects) findProblems(flow Flow) (problems []error) {
 	return problems
 }
 
-// CheckNever returns an error for a name in Never of an effect that has happened in no flow so far.
+// CheckNever returns an error if Never names an effect that has happened in no flow so far.
 func (e *Effects) CheckNever(never []string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +137,7 @@ func (e *Effects) CheckNever(never []string) error {
 	return nil
 }
 
-// findRepeated returns marks that recur, and requests in two rounds; one round may have loops.
+// findRepeated returns marks that recur, and requests in two rounds. Within a round loops are fine.
 func (e *Effects) findRepeated() (found []string) {
 	times := make(map[Effect]int)
 	in := make(map[Effect]map[int]bool)
@@ -163,7 +163,7 @@ func (e *Effects) findRepeated() (found []string) {
 	return found
 }
 
-// Cost describes what each round repeats, empty if only one round had effects.
+// Cost describes what each round repeats. It is empty if only one round had effects.
 func (e *Effects) Cost() string {
 	var b strings.Builder
 	busy := 0
@@ -180,8 +180,8 @@ func (e *Effects) Cost() string {
 	return "what leaves the handler in each round:" + b.String()
 }
 
-// effectsSince returns the effects that happened after the counts before, of those that are known;
-// nil: of all.
+// effectsSince returns effects that happened after the counts in before. If known is not nil, it
+// returns only known ones.
 func (e *Effects) effectsSince(before, known map[Effect]int) (texts []string) {
 	for effect, n := range e.copyCounts() {
 		if n > before[effect] && (known == nil || known[effect] > 0) {

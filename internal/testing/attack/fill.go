@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// filling fills strings. No honest result has it by accident.
+// filling fills strings. No honest result contains it by accident.
 const filling = "mcpattack"
 
 // fillAnswer returns an answer that gives the server what it asks for.
@@ -35,7 +35,7 @@ type formField struct {
 	Format    string
 	Enum      []json.RawMessage
 	OneOf     []formChoice
-	AnyOf     []formChoice // of items
+	AnyOf     []formChoice // schema of items
 	Items     *formField
 	Default   json.RawMessage
 	Minimum   *float64
@@ -47,7 +47,7 @@ type formField struct {
 
 type formChoice struct{ Const json.RawMessage }
 
-// fillForm returns content that a schema accepts, as of a person who agrees.
+// fillForm returns content that a schema accepts, as if from a person who agrees.
 func fillForm(schema json.RawMessage) (json.RawMessage, error) {
 	var form struct{ Properties map[string]formField }
 	if err := json.Unmarshal(schema, &form); err != nil {
@@ -88,7 +88,7 @@ func (f *formField) fillNumber() any {
 		n = max(n, math.Ceil(*f.Minimum))
 	}
 	if f.Type == "number" && f.Maximum != nil && n > *f.Maximum {
-		return *f.Maximum // between two integers
+		return *f.Maximum // no integer is in range
 	}
 	return n
 }

@@ -48,7 +48,7 @@ func TestConsentIsChosen(t *testing.T) {
 	}
 }
 
-// TestSameButFresh: only words that differ between two flows of one era may differ.
+// Only words that differ between two flows of one era may differ.
 func TestSameButFresh(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, first, second string

@@ -9,15 +9,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Target is a server under test, see roundtriptest.Subject. Only Connect is required.
+// A Target is a server under test; see roundtriptest.Subject. Only Connect is required.
 type Target struct {
 	Connect func(user string) (protocol.Peer, error)
 	Eras    []protocol.Era
 	Effects *Effects
-	// TakeReasons returns new internal errors of the server. Nil: unknown.
+	// TakeReasons returns the server's new internal errors. Nil: they are unknown.
 	TakeReasons func() []string
 
-	Tasks *Tasks // of the server; nil: none
+	Tasks *Tasks // the server's tasks; nil: no tasks
 
 	TwoUsers  bool
 	SingleUse bool
@@ -25,7 +25,7 @@ type Target struct {
 	Lossy     bool
 	Browser   func(user string) Browser
 
-	Timeout time.Duration // of a flow; 0: a minute
+	Timeout time.Duration // of one flow; 0: a minute
 }
 
 func (s *Target) timeout() time.Duration { return cmp.Or(s.Timeout, time.Minute) }
@@ -34,7 +34,7 @@ func (s *Target) ServesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// A Flow is a request, answers, and the expected result, see roundtriptest.Flow.
+// A Flow is a request, its answers, and the expected result; see roundtriptest.Flow.
 type Flow struct {
 	Request      Request
 	Answers      map[string]Answer
@@ -43,10 +43,10 @@ type Flow struct {
 	Never        []string
 	Capabilities *protocol.ClientCapabilities
 
-	// Fill answers questions missing in Answers. Nil: there must be none.
+	// Fill answers questions that Answers lacks. Nil: there must be no such questions.
 	Fill func(protocol.InputRequest) (json.RawMessage, error)
 
-	refuse *refusing // instead of what the flow answers to one of the questions, nil: to none
+	refuse *refusing // replaces the flow's answer to one question; nil: no replacement
 }
 
 func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
@@ -65,12 +65,12 @@ type Request struct {
 	Arguments      any
 }
 
-// An Answer answers one question, and Next its repetition.
+// An Answer answers one question. Next answers its repetition.
 type Answer struct {
-	Kinds  []protocol.InputKind // of its questions
+	Kinds  []protocol.InputKind // kinds of questions that it answers
 	Result json.RawMessage
 	Err    error
 	Next   *Answer
-	// Optional means that the tool may go on without it.
+	// Optional means that the tool may continue without the answer.
 	Optional bool
 }

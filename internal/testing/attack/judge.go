@@ -10,17 +10,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrAsksAgain means that a question was asked again after its answer.
+// ErrAsksAgain means that a tool repeated a question after its answer.
 var ErrAsksAgain = errors.New("asks again after an answer")
 
-// A Verdict is a tool's behaviour in an era.
+// A Verdict describes a tool's behaviour in an era.
 type Verdict struct {
-	// Asks counts the questions of a fully accepted call, Result is its result, Complete no error.
+	// Asks counts a fully accepted call's questions. Complete means that its Result is no error.
 	Asks     int
 	Result   string
 	Complete bool
-	// Tried counts the refusals, invalid answers and attacks. Open lists those that gave the result
-	// of an accept, or did other harm; Skipped why an attack was not tried.
+	// Tried counts refusals, invalid answers and attacks. Open lists those with the result of an
+	// acceptance or other harm, Skipped the reasons why attacks were not tried.
 	Tried         int
 	Open, Skipped []string
 }
@@ -30,14 +30,14 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// filled are texts of accepted answers, texts the results of two calls with only those.
+	// filled has accepted answers' texts, texts the results of two calls with only such answers.
 	filled []string
 	texts  [2]string
 }
 
-// Judge calls a tool without a flow: forms are filled from their schemas. It answers each question
-// without accepting, and runs the attacks, which only revision 2026-07-28 has. An error means that
-// no judgement is possible, and is ErrAsksAgain if the tool loses answers.
+// Judge calls a tool without a flow: it fills forms from their schemas. It answers each question
+// without accepting, and runs the attacks (in revision 2026-07-28 only). An error means that no
+// judgement is possible. It is ErrAsksAgain if the tool loses answers.
 func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 	j := &judge{target: s, era: era, request: request}
 	first, err := j.play(Flow{Fill: fillAnswer})
@@ -65,7 +65,7 @@ func (s *Target) Judge(era protocol.Era, request Request) (*Verdict, error) {
 	for i, a := range first.asked {
 		for _, r := range refusals(a) {
 			if r.answer == "" && era == protocol.Modern {
-				continue // a client without an answer does not send the leg
+				continue // without an answer, a client does not send the leg
 			}
 			text := []rune(strings.Join(strings.Fields(a.description), " "))
 			if len(text) > 60 {
@@ -96,7 +96,7 @@ func (j *judge) play(flow Flow) (*Played, error) {
 func (j *judge) tryFlow(what string, flow Flow) {
 	j.verdict.Tried++
 	hasty := *j.target
-	hasty.Timeout = min(hasty.timeout(), answerTimeout) // servers drop what they cannot read
+	hasty.Timeout = min(hasty.timeout(), answerTimeout) // servers drop unreadable messages
 	p, err := (&judge{target: &hasty, era: j.era, request: j.request}).play(flow)
 	if err != nil || !p.out.isComplete() {
 		return
@@ -114,7 +114,7 @@ func (j *judge) runAttacks() error {
 	}
 	for _, name := range j.target.AttackNames() {
 		if name == refuseAttack {
-			continue // was tried, with more refusals
+			continue // was already tried, with more refusals
 		}
 		problems, skipped := victim.Attack(j.target, name)
 		if skipped != "" {
@@ -129,7 +129,7 @@ func (j *judge) runAttacks() error {
 	return nil
 }
 
-// textWithout returns the result as text, without texts of answers, which make results differ.
+// textWithout returns the result as text, without the texts of answers, which vary.
 func (p *Played) textWithout(filled []string) (string, error) {
 	text, err := p.encodeComparable()
 	for _, value := range filled {
@@ -138,7 +138,7 @@ func (p *Played) textWithout(filled []string) (string, error) {
 	return text, err
 }
 
-// filledTexts returns the texts of the answers that no result has by accident.
+// filledTexts returns the texts of answers that are in no result by accident.
 func (p *Played) filledTexts() (texts []string) {
 	for _, a := range p.asked {
 		var values map[string]json.RawMessage

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// PlayLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys there, and
-// are matched with modern's by text and order. With a Fill, it answers them, and modern is nil.
+// PlayLegacy plays the flow in a session of revision 2025-11-25. There questions have no keys, and
+// are matched with modern's by text and order. A flow with Fill has no modern.
 func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *Target) PlayLegacy(flow Flow, modern *Played) (*Played, error) {
 	return p, nil
 }
 
-// openSession opens a session of revision 2025-11-25, or an older one that the server chooses.
+// openSession opens a session of revision 2025-11-25 or an older one, as the server chooses.
 func openSession(ctx context.Context, peer protocol.Peer, back protocol.BackCaller,
 	caps *protocol.ClientCapabilities) (protocol.LegacySession, error) {
 	legacy, ok := peer.(protocol.LegacyPeer)
@@ -93,7 +93,7 @@ type person struct {
 // Notify ignores progress, logs and list changes.
 func (*person) Notify(context.Context, *protocol.Notification) error { return nil }
 
-// Call answers a question. The answer is sent unvalidated, as clients may.
+// Call answers a question. It does not validate the answer, as clients need not.
 func (p *person) Call(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
 	refuse := func(code int64, text string) *protocol.Response {
 		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(code, "%s", text)}
@@ -109,7 +109,7 @@ func (p *person) Call(_ context.Context, req *protocol.Request) (*protocol.Respo
 	defer p.mu.Unlock()
 	result, err := p.played.answerQuestion("", q)
 	if err != nil {
-		if p.played.fill == nil || errors.Is(err, ErrAsksAgain) { // else fill wants an error
+		if p.played.fill == nil || errors.Is(err, ErrAsksAgain) { // with fill, errors are wanted
 			p.problem = err
 		}
 		return refuse(protocol.CodeInternalError, err.Error()), nil

@@ -15,14 +15,14 @@ type connection struct {
 	target *Target
 	peer   protocol.Peer
 	caps   *protocol.ClientCapabilities
-	last   int64 // id
+	last   int64 // the last request's id
 }
 
 func (s *Target) newConnection(peer protocol.Peer, flow Flow) *connection {
 	return &connection{target: s, peer: peer, caps: flow.clientCapabilities()}
 }
 
-// A leg is one request of a flow, with its answers and state.
+// A leg is one request of a flow, including its answers and state.
 type leg struct {
 	request   Request
 	arguments json.RawMessage
@@ -30,15 +30,15 @@ type leg struct {
 	state     protocol.RequestState
 }
 
-// An outcome is the response to a leg. One of its fields is set.
+// An outcome is the response to a leg. Exactly one field other than reason is set.
 type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
-	reason string // the server's internal error, ignored in comparisons
+	reason string // the server's internal error; not compared
 }
 
-// sendLeg sends a leg. The error is the connection's.
+// sendLeg sends a leg. Its error is the connection's.
 func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	params, err := l.encode(c.requestMeta())
 	if err != nil {
@@ -52,10 +52,10 @@ func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
 	return out, nil
 }
 
-// decodeOutcome decodes a response. The error is the connection's.
+// decodeOutcome decodes a response. Its error is the connection's.
 func (s *Target) decodeOutcome(version protocol.Version, method string,
 	resp *protocol.Response, err error) (outcome, error) {
-	refused, ok := errors.AsType[*protocol.Error](err) // with an HTTP status
+	refused, ok := errors.AsType[*protocol.Error](err) // an error with an HTTP status
 	switch {
 	case err != nil && !ok:
 		return outcome{}, err
@@ -129,7 +129,7 @@ func (c *connection) requestMeta() protocol.RequestMeta {
 	}
 }
 
-// encode returns raw parameters: an encoder of their types would refuse hostile ones.
+// encode returns raw parameters, because an encoder of their types would refuse hostile ones.
 func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	data, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: meta})
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Target) joinReasons() string {
 	return strings.Join(s.TakeReasons(), "; ")
 }
 
-// isComplete reports whether the flow is done: neither a question nor an error in either form.
+// isComplete reports whether the flow has ended without a question or an error in either form.
 func (o outcome) isComplete() bool {
 	if o.result == nil {
 		return false
@@ -181,7 +181,7 @@ func (o outcome) isComplete() bool {
 
 func (o outcome) isError(code int64) bool { return o.err != nil && o.err.Code == code }
 
-// String describes the outcome, in a line or more.
+// String describes the outcome in one or more lines.
 func (o outcome) String() string {
 	switch {
 	case o.err != nil && o.reason != "":

@@ -14,11 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// This file plays and attacks flows whose user answers on the server's page, by links.
+// This file plays and attacks flows whose user answers on the server's page, through links.
 
 type pageLink struct{ url, words string }
 
-// A Browser sends a request as a user's browser does, with form if it is a POST. It keeps cookies.
+// A Browser sends a request like a user's browser. For a POST it sends form. It keeps cookies.
 type Browser func(method, link string, form url.Values) (status int, page string, err error)
 
 // A tab is a browser tab with the form behind a link.
@@ -38,7 +38,7 @@ var (
 	linkLine    = regexp.MustCompile(`(?m)^https?://\S+$`)
 )
 
-// links returns those in a result that asks for the same call again.
+// links returns the links in a result that asks for a repetition of the call.
 func (o outcome) links() (links []pageLink) {
 	text := o.resultText()
 	for _, at := range linkLine.FindAllStringIndex(text, -1) {
@@ -61,7 +61,7 @@ func (s *Target) openTab(user, link string) (*tab, error) {
 	return t, nil
 }
 
-// answer fills the form in, and sends it. Valid content gets the status 200.
+// answer fills in the form and sends it. Valid content gets status 200.
 func (t *tab) answer(result json.RawMessage) (int, error) {
 	given, err := protocol.DecodeElicitResult(result)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Played) findByWords(words string) (askedQuestion, error) {
 	return askedQuestion{}, fmt.Errorf("the page asks what the client was not asked: %q", words)
 }
 
-// PlayPage repeats modern's flow with a client that shows only links, or nothing.
+// PlayPage repeats modern's flow with a client that shows only links, or nothing at all.
 func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, error) {
 	peer, err := s.Connect("")
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, 
 	return nil, fmt.Errorf("the flow has not ended after %d legs: the last one %s", maxLegs, p.out)
 }
 
-// answerLink answers as the flow does, again if the page refuses invalid content.
+// answerLink answers as the flow does, and once more if the page refuses invalid content.
 func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]Answer) error {
 	asked, err := modern.findByWords(link.words)
 	if err != nil {
@@ -182,14 +182,14 @@ func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]An
 	}
 }
 
-// attackLink forges use of the last link, open in tab. The next call must not complete.
+// attackLink calls forge with the last link's tab. The next call must not complete.
 func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
 	return step{what, func(ctx context.Context, s *attempt) error {
 		nothing := *s.conn
 		nothing.caps = &protocol.ClientCapabilities{}
 		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
 		last := s.honest.asked[len(s.honest.asked)-1]
-		for range maxLegs { // the first ones take what the previous attack left
+		for range maxLegs { // the first legs take what the previous attack left
 			out, err := s.conn.sendLeg(ctx, s.last)
 			if err != nil {
 				return err
@@ -216,7 +216,7 @@ func attackLink(what string, forge func(context.Context, *attempt, *tab) error) 
 	}, failed}
 }
 
-// answerIn sends the flow's answer to the last question, and checks whether it is taken.
+// answerIn sends the flow's answer to the last question, and checks whether the page accepts it.
 func (s *attempt) answerIn(t *tab, taken bool) error {
 	a := s.honest.asked[len(s.honest.asked)-1].answer
 	for a.Next != nil {

@@ -16,26 +16,26 @@ import (
 
 const maxLegs = 20
 
-// Played is a flow played to its end or up to a leg.
+// Played is a flow that was played to its end or up to a leg.
 type Played struct {
 	request Request
 	asked   []askedQuestion
-	legs    int     // sent
+	legs    int     // number of sent legs
 	out     outcome // of the last leg
 	effects []error // repeated effects
 
-	answers map[string]Answer // not yet used
+	answers map[string]Answer // unused answers
 	fill    func(protocol.InputRequest) (json.RawMessage, error)
 	refuse  *refusing
 
-	// Questions of a session or task are compared with those of modern.
+	// The questions of a session or task are compared with modern's.
 	modern   *Played // nil: no comparison
 	unasked  []askedQuestion
 	reworded []rewording
 
-	task   string         // the id, if the flow became a task
-	next   leg            // not sent
-	before map[Effect]int // by then
+	task   string         // task id, if the flow became a task
+	next   leg            // not sent yet
+	before map[Effect]int // effects before next
 }
 
 type askedQuestion struct {
@@ -159,7 +159,7 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 		a, ok = p.answers[asked.key]
 	}
 	switch r := p.refuse; {
-	case r != nil && len(p.asked) == r.limit: // it is asked in other words
+	case r != nil && len(p.asked) == r.limit: // this question is a rewording
 		err = ErrAsksAgain
 	case r != nil && len(p.asked) == r.number:
 		a.Result, err = r.give()
@@ -185,8 +185,8 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 }
 
 // findModern returns the index of the same question in revision 2026-07-28, or -1. A session pushes
-// questions without keys and in any order: match equal texts first, then the next of the same kind,
-// whose text may vary.
+// questions without keys and in any order: match equal texts first, then the next question of the
+// same kind, whose text may vary.
 func (p *Played) findModern(asked askedQuestion) int {
 	if asked.key != "" {
 		return slices.IndexFunc(p.unasked, func(a askedQuestion) bool { return a.key == asked.key })
@@ -257,7 +257,7 @@ func describeQuestion(q protocol.InputRequest) (string, error) {
 	return "", fmt.Errorf("a %T is not known", q)
 }
 
-// CheckResult returns how a flow's end differs from the expected one.
+// CheckResult returns the differences between a flow's end and the expected end.
 func (p *Played) CheckResult(flow Flow) (problems []error) {
 	problems = append(problems, p.effects...)
 	got := p.out.String()

@@ -11,10 +11,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// refuseAttack is the name of the attack that refuses one question of a flow after the other.
+// refuseAttack names the attack that refuses a flow's questions, one after the other.
 const refuseAttack = "refuse"
 
-// errNobody replies to unanswered questions in a session.
+// errNobody is the response to questions in a session that nobody answers.
 var errNobody = errors.New("nobody answered")
 
 // thinkingSlack allows for a coarse server clock.
@@ -23,18 +23,17 @@ const thinkingSlack = 50 * time.Millisecond
 type refusal struct {
 	what   string
 	answer string
-	thinks bool // as late as a person's
+	thinks bool // answers as late as a person would
 }
 
-// A refusing answers the question with a number by a refusal, and the others as the flow does, as
-// many as there are up to limit. A further one is the refused one reworded: accepting that
-// circumvents nothing.
+// A refusing refuses the number-th question and answers the others like the flow, up to limit. A
+// further question must be a rewording of the refused one, so accepting it circumvents nothing.
 type refusing struct {
 	refusal
 	number, limit int
 	effects       *Effects
 	given         bool
-	before        map[Effect]int // when it was given
+	before        map[Effect]int // effects before the refusal
 }
 
 func (r *refusing) give() (json.RawMessage, error) {
@@ -71,8 +70,8 @@ func refusals(a askedQuestion) []refusal {
 		`{"action":"accepted","content":` + string(content) + `}`, false})
 }
 
-// refuseQuestions declines and cancels each question of the flow, in each era, and returns where
-// the tool goes on as if the user had agreed.
+// refuseQuestions declines and cancels each question of the flow, in each era. It returns the cases
+// in which the tool continues as if the user had agreed.
 func (v *Victim) refuseQuestions() (problems []error) {
 	filled := v.honest.filledTexts()
 	accepted, err := v.honest.textWithout(filled)
@@ -98,7 +97,7 @@ func (v *Victim) refuseQuestions() (problems []error) {
 	return problems
 }
 
-// refuseQuestion returns what is wrong, "": nothing.
+// refuseQuestion returns a description of the problem, or "".
 func (v *Victim) refuseQuestion(era protocol.Era, r *refusing, accepted string,
 	filled []string) string {
 	flow := v.flow
@@ -127,7 +126,7 @@ func (v *Victim) refuseQuestion(era protocol.Era, r *refusing, accepted string,
 	return ""
 }
 
-// canRefuse reports whether a flow accepts what its tool cannot do without.
+// canRefuse reports whether the flow accepts a question without which its tool cannot continue.
 func canRefuse(a askedQuestion) bool {
 	return accepts(a.answer.Result) && !a.answer.Optional
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Tasks count the writes of a task's processes, and end one of them. The zero value is ready.
+// A Tasks counts the writes of a task's processes, and ends one process. The zero value is ready.
 type Tasks struct {
 	mu      sync.Mutex
 	effects *Effects
-	writes  int             // until the process ends, 0: never; or EachRun
-	life    context.Context // of the process; nil: no flow is played
+	writes  int             // writes until the process ends; 0: never; or EachRun
+	life    context.Context // of the process; nil: no flow is playing
 	kill    context.CancelFunc
-	holder  string        // of the task
-	rests   int           // how often no process ran it
-	rested  chan struct{} // signalled then
+	holder  string        // of the task's lease
+	rests   int           // how often no process ran the task
+	rested  chan struct{} // signalled for each rest
 	// Reset ends all processes and clears the store.
 	Reset func()
 }
 
-// EachRun, as writes, ends each process of a task at the handler's first write in its run.
+// EachRun, used as a number of writes, ends each process at its run's first write by the handler.
 const EachRun = -1
 
-// start resets for a flow whose process ends after a number of writes.
+// start resets the store for a flow whose process ends after a number of writes.
 func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	k.Reset()
 	k.mu.Lock()
@@ -41,7 +41,7 @@ func (k *Tasks) start(effects *Effects, writes int) (life context.Context) {
 	return k.life
 }
 
-// NoteWrite counts a write of holder ("": the task is not running). killed: the process ends.
+// NoteWrite counts a write of holder, or "" if the task rests. killed: the process ends.
 func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	}
 	if killed {
 		k.kill()
-		k.life, k.kill = context.WithCancel(context.Background()) // of the next
+		k.life, k.kill = context.WithCancel(context.Background()) // life of the next process
 	}
 	return killed
 }
@@ -96,9 +96,9 @@ func (p *Played) WasStopped() bool {
 // IsTask reports whether the flow became a task.
 func (p *Played) IsTask() bool { return p.task != "" }
 
-// PlayTask plays the flow with a client that supports tasks, and kills the process after a number
-// of writes to the store, 0: never, or [EachRun]; another process continues. It reports whether it
-// was killed. The questions are compared with modern's, unless that is nil.
+// PlayTask plays the flow with a client that supports tasks. It kills the process after a number of
+// writes to the store (0: never; or [EachRun]), and another process continues. The result reports
+// whether it was killed. Questions are compared with modern's, unless modern is nil.
 func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout())
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *Target) PlayTask(flow Flow, modern *Played, writes int) (*Played, bool,
 	if err == nil && p.IsTask() {
 		err = player.follow(ctx, p)
 	}
-	if writes == EachRun && p != nil && p.WasStopped() { // whatever it did not ask
+	if writes == EachRun && p != nil && p.WasStopped() { // whatever questions are missing
 		return p, true, nil
 	}
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *taskPlayer) move() error {
 func (c *taskPlayer) follow(ctx context.Context, p *Played) error {
 	k, rests := c.target.Tasks, 0
 	for p.legs < maxLegs*maxLegs {
-		moves := c.life.Err() != nil // and has the next process continue at once
+		moves := c.life.Err() != nil // if so, the next process continues at once
 		if err := c.move(); err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (c *taskPlayer) poll(ctx context.Context, p *Played) (over bool, err error)
 	return true, p.checkUnusedAnswers()
 }
 
-// send sends a request about the task, again to another process if the first was killed.
+// send sends a request about the task. If the process was killed, the next one gets it.
 func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.TaskParams) (
 	protocol.Result, error) {
 	for {
@@ -242,7 +242,7 @@ func (c *taskPlayer) send(ctx context.Context, method string, params *protocol.T
 	}
 }
 
-// handlerKey returns the handler's key of a task's question, without repetition number.
+// handlerKey returns the handler's key for a task's question, without the repetition number.
 func (p *Played) handlerKey(key string) string {
 	if _, ok := p.answers[key]; ok {
 		return key

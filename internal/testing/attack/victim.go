@@ -16,10 +16,10 @@ type Victim struct {
 	target *Target
 	flow   Flow
 	honest *Played
-	goesOn bool // after a refusal, as far as is known
+	goesOn bool // continues after a refusal, as far as is known
 }
 
-// NewVictim plays the flow, which must complete and not refuse everything in its last round.
+// NewVictim plays the flow, which must complete. In its last round it must not refuse everything.
 func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	honest, err := target.PlayModern(flow)
 	if err != nil {
@@ -41,7 +41,7 @@ func NewVictim(target *Target, flow Flow) (*Victim, error) {
 	return nil, errors.New("the flow of an attack " + why + ": play it with Run only")
 }
 
-// AttackNames returns the names of the target's attacks, those on links only with a Browser.
+// AttackNames returns the names of the target's attacks. Attacks on links need a Browser.
 func (s *Target) AttackNames() (names []string) {
 	for _, a := range (&Victim{target: s, honest: &Played{}}).listAttacks() {
 		names = append(names, a.name)
@@ -49,9 +49,9 @@ func (s *Target) AttackNames() (names []string) {
 	return names
 }
 
-// Attack plays the flow anew up to the leg that would complete it, sends that leg as forged by the
-// named attack, and returns the target's faults. If the target lacks what the attack needs, nothing
-// is sent, and skipped names the missing field. target is NewVictim's with any Connect.
+// Attack plays the flow anew up to the leg that would complete it, sends that leg as the named
+// attack forges it, and returns the target's faults. If the target lacks what the attack needs, it
+// sends nothing, and skipped names the missing field. target may be NewVictim's with a new Connect.
 func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
 	known := &v.goesOn
 	v = &Victim{target: target, flow: v.flow, honest: v.honest, goesOn: v.goesOn}
@@ -86,7 +86,7 @@ func (v *Victim) Attack(target *Target, name string) (problems []error, skipped 
 type attempt struct {
 	*Victim
 	peers  []protocol.Peer
-	conn   *connection // for the last leg
+	conn   *connection // sends the last leg
 	last   leg
 	want   expectation
 	before map[Effect]int
@@ -106,13 +106,13 @@ func (s *attempt) close() {
 	}
 }
 
-const answerTimeout = 5 * time.Second // of a server, for a forged request
+const answerTimeout = 5 * time.Second // within which a server must answer a forged request
 
-// runStep returns the target's faults. The error says why they are unknown.
+// runStep returns the target's faults. An error says why they are unknown.
 func (s *attempt) runStep(st step) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.target.timeout())
 	defer cancel()
-	if s.target.Browser != nil { // a server with a page stops sending unanswered forms
+	if s.target.Browser != nil { // such a server stops sending unanswered forms
 		if err := s.connect(""); err != nil {
 			return nil, err
 		}

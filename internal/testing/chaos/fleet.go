@@ -1,5 +1,5 @@
 // Package chaos tests stores under failures: replica processes share one store and serve clients,
-// while processes, the store included, are killed and connections cut.
+// while replicas and the store are killed and connections cut.
 //
 // [RunFlows] charges flows whose last request is sent repeatedly: each is charged at most once.
 // [RunTasks] runs tasks: all must complete, without duplicate effects. [RunDeaths] runs one that
@@ -30,21 +30,21 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// Variables of a replica: what it serves, its store, and its notes folder.
+// These variables tell a replica what to serve, its store, and its notes folder.
 const (
 	servesVar = "RONDO_CHAOS_SERVES"
 	storeVar  = "RONDO_CHAOS_STORE"
 	dirVar    = "RONDO_CHAOS_DIR"
 )
 
-// Stores open the store at an address. Nil: not needed.
+// Stores open the store at an address. A nil function is not needed.
 type Stores struct {
 	Guard func(ctx context.Context, address string) (store.Guard, error)
 	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
 	Links func(ctx context.Context, address string) (LinkStore, *sql.DB, error)
 }
 
-// ServeReplica, called first by TestMain, serves and returns true in a replica's process.
+// ServeReplica, which TestMain calls first, serves and returns true in a replica's process.
 func ServeReplica(stores Stores) bool {
 	newHandler := map[string]func(ctx context.Context, address string) (http.Handler, error){
 		charges: func(ctx context.Context, address string) (http.Handler, error) {
@@ -90,7 +90,7 @@ func ServeReplica(stores Stores) bool {
 		os.Exit(1)
 	}
 	fmt.Println(listener.Addr())
-	go func() { _ = http.Serve(listener, handler) }() // ends with the process
+	go func() { _ = http.Serve(listener, handler) }() // the process ends it
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
 	return true
 }
@@ -137,7 +137,8 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble calls next, nil: kills a replica, until stop closes, on the test's goroutine.
+// makeTrouble runs the functions that next returns (if nil, it kills a replica) until stop closes.
+// Call it on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {
 	for ; ; failures++ {
@@ -165,7 +166,7 @@ func (f *fleet) replaceDead() {
 			_ = conn.Close()
 			continue
 		}
-		f.processes[i].Kill() // any exit code is fine
+		f.processes[i].Kill() // any exit code is accepted
 		f.startReplica(i)
 	}
 }
@@ -214,7 +215,7 @@ func (f *fleet) send(ctx context.Context, method, name, params string) (json.Raw
 	return r.Result, nil
 }
 
-// withAnswer returns a retry's parameters, with the result's state and an answer.
+// withAnswer returns a retry's parameters, with the result's state and one answer.
 func withAnswer(params string, result json.RawMessage, key, answer string) (string, error) {
 	var asks struct{ RequestState string }
 	if err := json.Unmarshal(result, &asks); err != nil || asks.RequestState == "" {

@@ -13,21 +13,21 @@ import (
 
 type FlowPlan struct {
 	Flows        int           // number of flows
-	Copies       int           // of the last request of each, sent at once
-	Retries      int           // of the last request until it is served
+	Copies       int           // copies of each last request, sent at once
+	Retries      int           // of each last request until it is served
 	Store        string        // address for the replicas
 	Trouble      []func()      // store failures, alternating with replica deaths
 	Every        time.Duration // between failures
-	Length       time.Duration // over which the flows begin; 0: immediately
-	ExpireLeases func()        // all leases in the store, after the failures
+	Length       time.Duration // time over which the flows begin; 0: they begin at once
+	ExpireLeases func()        // ends all leases in the store after the failures
 }
 
 type Report struct {
-	Charged, Double, Never int // by charges per flow
-	Served                 int // got the result
-	Unknown                int // were told that the outcome is unknown
-	Open                   int // neither
-	Failures               int // that were caused
+	Charged, Double, Never int // flows by number of charges
+	Served                 int // flows that got the result
+	Unknown                int // flows that were told that the outcome is unknown
+	Open                   int // flows with another outcome
+	Failures               int // number of failures that were caused
 	Took                   time.Duration
 }
 
@@ -36,7 +36,7 @@ type flowFleet struct {
 	plan FlowPlan
 }
 
-// RunFlows runs flows during failures and logs a report. No flow may be served without a charge.
+// RunFlows runs flows during failures and logs a report. A flow that is served must be charged.
 func RunFlows(t *testing.T, plan FlowPlan) Report {
 	t.Helper()
 	f := &flowFleet{startFleet(t, charges, plan.Store, replicas), plan}
@@ -65,7 +65,7 @@ func RunFlows(t *testing.T, plan FlowPlan) Report {
 
 type flow struct {
 	id      string
-	last    string // parameters of the last request
+	last    string // parameters of its last request
 	outcome outcome
 }
 
@@ -117,7 +117,7 @@ func (f *flowFleet) runFlow(one *flow) {
 	}
 }
 
-// note keeps the best outcome.
+// note keeps the best outcome so far.
 func (one *flow) note(o outcome) {
 	if one.outcome != served && (o != refused || one.outcome == "") {
 		one.outcome = o
@@ -164,7 +164,7 @@ func (f *flowFleet) finish(one *flow) outcome {
 	return refused
 }
 
-// count counts charges, after retrying each flow without an outcome once.
+// count counts charges. First it retries each flow without an outcome once.
 func (r *Report) count(all []flow, f *flowFleet) {
 	f.t.Helper()
 	for i := range all {

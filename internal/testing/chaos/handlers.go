@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-// A replica serves a till, which charges, or a worker.
+// A replica serves either a till, which charges, or a worker.
 const (
 	charges = "charges"
 	work    = "work"
@@ -50,7 +50,7 @@ func newTill(guard store.Guard) (http.Handler, error) {
 		if err := note("charge", in.Flow, "-"); err != nil {
 			return nil, err
 		}
-		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // it may be killed here
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond) // a place to be killed
 		return server.Text("charged"), nil
 	})
 	return serverhttp.New(srv, nil)
@@ -114,7 +114,7 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 		if err := note("memo", fmt.Sprintf("%d.%d", in.N, i), fmt.Sprint(memo)); err != nil {
 			return nil, err
 		}
-		if fresh { // keeps runs short enough to finish
+		if fresh { // a pause in every run would make runs too long to finish
 			takeTime()
 		}
 		answer, err := roundtrip.Ask[reply](ctx, fmt.Sprint("q", i), "Next?")
@@ -126,7 +126,7 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 	takeTime()
 	roundtrip.OnCommit(ctx, func(context.Context) {
 		_ = note("commit", fmt.Sprint(in.N), "-")
-		takeTime() // the task is not over yet
+		takeTime() // the task must not end yet
 	})
 	return server.Text(text), nil
 }
@@ -139,7 +139,7 @@ func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOu
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err
 	}
-	time.Sleep(time.Second / 2) // the client gets the handle
+	time.Sleep(time.Second / 2) // until the client has the handle
 	if in.Talks {
 		tasks.StatusMessage(ctx, "nearly there")
 	}
@@ -150,10 +150,10 @@ func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOu
 	return nil, nil
 }
 
-// takeTime is a good part of a replica's life.
+// takeTime takes a good part of a replica's life.
 func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
 
-// effect happens once per key, as with a unique column: it creates a file of that name.
+// effect happens once per key, like an insert with a unique column: it creates a file.
 func effect(n int, key string) error {
 	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -21,19 +21,19 @@ type TaskPlan struct {
 	Questions int           // per task
 	Store     string        // address for the replicas
 	Every     time.Duration // between deaths of replicas
-	Length    time.Duration // during which replicas die
+	Length    time.Duration // time during which replicas die
 	Trouble   []func()      // store failures, spread over Length
 }
 
-const patience = 2 * time.Minute // for tasks, after the last death
+const patience = 2 * time.Minute // for tasks to complete after the last death
 
 type taskFleet struct {
 	*fleet
 	plan   TaskPlan
-	failed atomic.Int64 // retried requests
+	failed atomic.Int64 // number of retried requests
 }
 
-// RunTasks fails the test if a task does not complete, loses an answer, or repeats anything.
+// RunTasks fails the test if a task does not complete, loses an answer, or repeats an effect.
 func RunTasks(t *testing.T, plan TaskPlan) {
 	t.Helper()
 	f := &taskFleet{fleet: startFleet(t, work, plan.Store, replicas), plan: plan}
@@ -72,8 +72,8 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 	}
 }
 
-// RunDeaths runs a task that ends each of its processes. It must be stopped after five runs, and be
-// failed at all replicas. With talks it sends messages in each run.
+// RunDeaths runs a task that ends each of its processes. After five runs it must be stopped, and
+// have failed at all replicas. If talks is set, the task sends messages in each run.
 func RunDeaths(t *testing.T, store string, talks bool) {
 	t.Helper()
 	f := startFleet(t, work, store, replicas)
@@ -119,7 +119,7 @@ type taskClient struct {
 	n        int
 	began    time.Time
 	id       string
-	accepted map[string]bool // wire keys with acknowledged answers
+	accepted map[string]bool // wire keys of acknowledged answers
 }
 
 // think waits in a step's share of Length, so that all tasks are in flight while replicas die.
@@ -158,7 +158,7 @@ func (c *taskClient) run(ctx context.Context) error {
 	}
 }
 
-// begin sends the last request before the task repeatedly: the handle is always the same.
+// begin repeatedly sends the last request before the task: the handle must always be the same.
 func (c *taskClient) begin(ctx context.Context) error {
 	params := fmt.Sprintf(`"name":"work","arguments":{"n":%d,"questions":%d}`, c.n,
 		c.fleet.plan.Questions)
@@ -192,7 +192,7 @@ func (c *taskClient) reply(key string) string {
 	return fmt.Sprintf(`{"action":"accept","content":{"text":%q}}`, c.text(key))
 }
 
-// answer answers the one outstanding question, which must not have been answered before.
+// answer answers the only open question, which must not have been answered before.
 func (c *taskClient) answer(ctx context.Context, requests protocol.InputRequests) error {
 	if len(requests) != 1 {
 		return fmt.Errorf("%d questions", len(requests))
@@ -263,7 +263,7 @@ func (f *taskFleet) checkNotes() string {
 	if want := f.plan.Tasks * f.plan.Questions; len(memos) != want {
 		f.t.Errorf("%d memos, want %d", len(memos), want)
 	}
-	// Without failures the first memo is given in each run, the second in all but the first, …
+	// Without failures the first memo is returned in each run, the second in all but the first, …
 	replays := given - f.plan.Tasks*f.plan.Questions*(f.plan.Questions+3)/2
 	return fmt.Sprintf("%d memos given %d times (%d more than without), %d commits", len(memos),
 		given, replays, len(commits))

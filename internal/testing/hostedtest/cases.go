@@ -19,7 +19,7 @@ import (
 // A Tool of a hosted server returns a text.
 type Tool func(ctx context.Context, c Call) (string, error)
 
-// A Call is a tool's access to its SDK.
+// A Call is a tool's access to its SDK's features.
 type Call interface {
 	Elicit(ctx context.Context) (action string, err error) // a form that asks "Why?"
 	ListRoots(ctx context.Context) error
@@ -28,12 +28,12 @@ type Call interface {
 }
 
 type SDK struct {
-	// Peer returns a server with these tools, and a function that counts its sessions.
+	// Peer returns a server with these tools, and a function that returns its session count.
 	Peer     func(tools map[string]Tool) (p hosted.Peer, sessions func() int)
-	Progress func(n int) string // notification of [Call].Progress
-	Sessions int                // number for one client that uses all ways to ask
-	Cause    error              // with which a session's end cancels handlers; nil: any
-	EndWaits bool               // ending a session waits for its handlers
+	Progress func(n int) string // notification that [Call].Progress causes
+	Sessions int                // number of sessions of one client that asks in all ways
+	Cause    error              // cause of the end of handlers when a session ends; nil: any
+	EndWaits bool               // the end of a session waits for its handlers
 }
 
 func Run(t *testing.T, sdk SDK) {
@@ -53,7 +53,7 @@ func Run(t *testing.T, sdk SDK) {
 	t.Run("many sessions", func(t *testing.T) { sdk.testManySessions(t) })
 }
 
-// bothWays are calls of a tool with pushed questions, and with a state as for returned ones.
+// bothWays returns calls of a tool: with pushed questions, and with a state as for returned ones.
 func bothWays(tool string) []string {
 	return []string{fmt.Sprintf(`{"name":%q}`, tool),
 		fmt.Sprintf(`{"name":%q,"requestState":"x"}`, tool)}
@@ -98,7 +98,7 @@ func (sdk SDK) testEndOfASession(t *testing.T) {
 			}
 			go end(c, call)
 			waits := sdk.EndWaits && name == "by the server"
-			if waits { // handlers are answered, or not
+			if waits { // handlers get an answer only if waits is set
 				close(leave)
 			}
 			for range 2 {
@@ -177,7 +177,7 @@ func (sdk SDK) testEndOfACall(t *testing.T) {
 	}
 }
 
-// testHandlersThatStay: waiting for handlers that ignore their call's end is bounded.
+// testHandlersThatStay checks that the wait for handlers that ignore their call's end is bounded.
 func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -245,7 +245,7 @@ func (sdk SDK) testHandlersThatStay(t *testing.T) {
 	}
 }
 
-// testEndOfAQuestion: questions end with their call, whatever their context.
+// testEndOfAQuestion checks that a question ends with its call, whatever its context.
 func (sdk SDK) testEndOfAQuestion(t *testing.T) {
 	for name, detach := range map[string]func(context.Context) context.Context{
 		"own":   func(ctx context.Context) context.Context { return ctx },
@@ -290,7 +290,8 @@ func (sdk SDK) testErrorsOfTheWayBack(t *testing.T) {
 
 type markKey struct{}
 
-// testWhereAQuestionIsPut: on the asking goroutine, with its context and until that ends.
+// testWhereAQuestionIsPut checks that a question is put on the asking goroutine, with its context,
+// until that context ends.
 func (sdk SDK) testWhereAQuestionIsPut(t *testing.T) {
 	p, _ := sdk.Peer(map[string]Tool{
 		"ask": func(ctx context.Context, c Call) (string, error) {
@@ -348,7 +349,7 @@ func (sdk SDK) testManySessions(t *testing.T) {
 	}
 }
 
-// WantSame compares responses to requests (method, parameters) with those of the SDK alone.
+// WantSame compares responses to requests (method, parameters) with the responses of the SDK alone.
 func (c *Core) WantSame(alone func(method, params string) string, requests ...[2]string) {
 	c.Helper()
 	for _, r := range requests {
@@ -356,7 +357,7 @@ func (c *Core) WantSame(alone func(method, params string) string, requests ...[2
 	}
 }
 
-// WantPanic wants a request to panic with a value, or one that prints as the text.
+// WantPanic checks that a request panics with a value, or with one that prints as that text.
 func (c *Core) WantPanic(method, params string, want any) {
 	c.Helper()
 	defer func() {

@@ -24,14 +24,14 @@ import (
 
 // A Back records what a hosted server sends, in order, and answers its questions.
 type Back struct {
-	Answer   func(ctx context.Context, req *protocol.Request) (string, error) // nil: refuses
+	Answer   func(ctx context.Context, req *protocol.Request) (string, error) // nil: refuses all
 	Notified func()                                                           // may be nil
 
 	mu   sync.Mutex
 	sent []string
 }
 
-// Says answers every question with the result.
+// Says returns a Back that answers every question with the result.
 func Says(result string) *Back {
 	return &Back{Answer: func(context.Context, *protocol.Request) (string, error) {
 		return result, nil
@@ -44,14 +44,14 @@ func (b *Back) note(method string, params json.RawMessage) {
 	b.sent = append(b.sent, strings.TrimSpace(method+" "+string(params)))
 }
 
-// Sent returns the questions and notifications so far: "<method> <params>".
+// Sent returns the questions and notifications so far, as "<method> <params>".
 func (b *Back) Sent() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.sent)
 }
 
-// List returns [Back.Sent] as lines.
+// List returns [Back.Sent] as one text of lines.
 func (b *Back) List() string { return strings.Join(b.Sent(), "\n") }
 
 // Notify implements [protocol.Back].
@@ -70,7 +70,7 @@ func (b *Back) Call(ctx context.Context, req *protocol.Request) (*protocol.Respo
 	if b.Answer != nil {
 		result, err = b.Answer(ctx, req)
 	}
-	if e, ok := err.(*protocol.Error); ok { // a wrapped one is no response
+	if e, ok := err.(*protocol.Error); ok { // a wrapped protocol error is no response
 		return &protocol.Response{ID: req.ID, Error: e}, nil
 	}
 	if err != nil {
@@ -79,12 +79,12 @@ func (b *Back) Call(ctx context.Context, req *protocol.Request) (*protocol.Respo
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
 }
 
-// A Core stands for package hosted.
+// A Core takes the place of package hosted.
 type Core struct {
 	testing.TB
 	Peer    hosted.Peer
 	Session protocol.LegacySession
-	Offers  string // result of initialize
+	Offers  string // the result of initialize
 	Back    *Back  // of the session
 	caller  *hosted.Caller
 	ids     atomic.Int64
@@ -121,7 +121,7 @@ func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities str
 	return c
 }
 
-// Send sends a request for the session's caller. Calls may overlap.
+// Send sends a request of the session's caller. Calls may overlap.
 func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
 	*protocol.Response, error) {
 	if b == nil {
@@ -138,12 +138,12 @@ func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
 	return response, err
 }
 
-// Do sends a request and returns the outcome, see [RawOf].
+// Do sends a request and returns the outcome as [RawOf] does.
 func (c *Core) Do(b *Back, method, params string) string {
 	return RawOf(c.Send(context.Background(), method, params, b))
 }
 
-// Call calls a tool without arguments and returns the outcome, see [TextOf].
+// Call calls a tool without arguments and returns the outcome as [TextOf] does.
 func (c *Core) Call(tool string, b *Back) string {
 	return TextOf(c.Send(context.Background(), protocol.MethodCallTool,
 		fmt.Sprintf(`{"name":%q}`, tool), b))
@@ -160,7 +160,7 @@ func RawOf(response *protocol.Response, err error) string {
 	return string(response.Result)
 }
 
-// TextOf returns the texts of a tool's result, "failed: " before an error, or else [RawOf].
+// TextOf returns the texts of a tool's result (an error's after "failed: "), or else [RawOf].
 func TextOf(response *protocol.Response, err error) string {
 	raw := RawOf(response, err)
 	var r struct {
@@ -188,7 +188,7 @@ func Want(t testing.TB, what, got, want string) {
 	}
 }
 
-// Dial connects to a front over HTTP, as the user in the header X-User; "": anonymous.
+// Dial connects to a front over HTTP, as user (in the header X-User). If empty, it is anonymous.
 func Dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
 	t.Helper()
 	handler, err := h.Handler(&serverhttp.Options{
@@ -230,7 +230,7 @@ func NewClient(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.O
 	return c
 }
 
-// Answering makes a client answer forms with an action and fill in their message.
+// Answering makes a client answer forms with an action, and with their message as content.
 func Answering(action protocol.ElicitAction) client.Options {
 	return client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (
 		*protocol.ElicitResult, error) {

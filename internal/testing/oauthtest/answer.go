@@ -23,7 +23,7 @@ func Set(name string, value any) func(*Answer) {
 
 func Remove(name string) func(*Answer) { return func(a *Answer) { delete(a.Document, name) } }
 
-// Failure returns an edit that replaces a code with an error.
+// Failure returns an edit that replaces the member code with an error.
 func Failure(code string) func(*Answer) {
 	return func(a *Answer) {
 		delete(a.Document, "code")
@@ -35,10 +35,10 @@ func Failure(code string) func(*Answer) {
 type Answer struct {
 	Status   int // 0: 200
 	Header   http.Header
-	Document Document // nil: send Body
+	Document Document // nil: Body is sent
 	Extra    Document // further members, even duplicates of Document's
 	Body     string
-	Form     bool // send Document as a form
+	Form     bool // the Document is sent as a form
 
 	redirect string       // Document has this URL's parameters
 	handler  http.Handler // replaces the answer

@@ -15,17 +15,17 @@ import (
 
 const maxHops = 10
 
-// A Page is one that a browser has loaded.
+// A Page is a page that a browser has loaded.
 type Page struct {
 	Status int
 	Header http.Header
 	Body   string
-	next   *url.URL // redirect target, or nil
+	next   *url.URL // the redirect's target, or nil
 }
 
-// A Browser follows redirects: the authorization server consents by itself.
+// A Browser follows redirects. The authorization server consents without a user.
 type Browser struct {
-	// Client loads pages, without its redirect policy. Nil: http.DefaultClient.
+	// Client loads pages. Its redirect policy is not used. Nil: http.DefaultClient.
 	Client *http.Client
 	// Deliver takes the callback to the client. Nil: the browser loads it.
 	Deliver func(ctx context.Context, callback *url.URL)
@@ -49,7 +49,7 @@ func NewBrowser(t testing.TB) *Browser {
 	return b
 }
 
-// Open opens a URL as xdg-open does: it returns at once, and the browser goes on when ctx ends.
+// Open opens a URL like xdg-open: it returns at once, and the browser continues when ctx ends.
 func (b *Browser) Open(_ context.Context, address string) error {
 	b.mu.Lock()
 	b.opened = append(b.opened, address)
@@ -61,7 +61,7 @@ func (b *Browser) Open(_ context.Context, address string) error {
 		case b.Deliver != nil:
 			b.Deliver(b.ctx, callback)
 		default:
-			_, _ = b.Load(b.ctx, callback.String()) // likewise
+			_, _ = b.Load(b.ctx, callback.String()) // likewise: on an error the login times out
 		}
 	})
 	return nil
@@ -111,7 +111,7 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 	return b.Do(request)
 }
 
-// Do is Load with a custom request.
+// Do loads a page by a custom request.
 func (b *Browser) Do(request *http.Request) (page Page, err error) {
 	client := http.Client{}
 	if b.Client != nil {

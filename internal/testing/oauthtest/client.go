@@ -15,11 +15,11 @@ const methodNone, methodBasic, methodPost = "none", "client_secret_basic", "clie
 // A Client is registered at a [Server].
 type Client struct {
 	ID     string
-	Secret string // empty: a public client
-	// Method is the client authentication method. Empty: none, or basic with a secret.
+	Secret string // empty: the client is public
+	// Method is the client authentication method. Empty: none, or basic if there is a Secret.
 	Method       string
 	RedirectURIs []string
-	grantTypes   []string // nil: all
+	grantTypes   []string // nil: all grant types
 }
 
 // AddClient registers or replaces a client.
@@ -49,7 +49,7 @@ func (s *Server) answerRegisterLocked(r *Request) *Answer {
 		GrantTypes      []string        `json:"grant_types"`
 		Method          string          `json:"token_endpoint_auth_method"`
 		ApplicationType string          `json:"application_type"`
-		Resource        json.RawMessage // not in RFC 7591: some servers refuse it
+		Resource        json.RawMessage // not in RFC 7591, so some servers refuse it
 	}
 	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
 		json.Unmarshal(r.Body, &asked) != nil || asked.Resource != nil {
@@ -78,7 +78,7 @@ func isLoopback(u *url.URL) bool {
 	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// mayRedirect checks a redirect URI. Loopback ports are free (RFC 8252 section 7.3).
+// mayRedirect checks a redirect URI. A loopback URI may have any port (RFC 8252 section 7.3).
 func (s *Server) mayRedirect(c *Client, asked string) bool {
 	portless := func(text string) string {
 		u, err := url.Parse(text)

@@ -50,7 +50,7 @@ func newParty(t *testing.T, issuer string) *party {
 	return p
 }
 
-// authorize returns the parameters of the callback, or nil if the browser ends at a page.
+// authorize returns the callback's parameters, or nil if the browser ends at a page.
 func (p *party) authorize(edit func(url.Values)) url.Values {
 	p.t.Helper()
 	sum := sha256.Sum256([]byte(p.verifier))
@@ -92,7 +92,7 @@ func set(name, value string) func(url.Values) {
 	return func(q url.Values) { q.Set(name, value) }
 }
 
-// TestLoginsAreRefused: both test servers are as strict as real ones.
+// Both test servers are as strict as real ones.
 func TestLoginsAreRefused(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	for issuer, strict := range map[string]bool{as.URL: true, bearertest.Start(t).URL(): false} {
@@ -127,7 +127,7 @@ func TestLoginsAreRefused(t *testing.T) {
 	}
 }
 
-// TestReuseRevokesAllTokens: a refresh token that is used twice was stolen.
+// If a refresh token is used twice, it was stolen, so all tokens are revoked.
 func TestReuseRevokesAllTokens(t *testing.T) {
 	as := oauthtest.NewServer(t, nil)
 	p := newParty(t, as.URL)

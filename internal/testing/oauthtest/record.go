@@ -12,12 +12,12 @@ import (
 
 type Endpoint string
 
-// The endpoints of a [Server] and, from ResourceMetadata on, of a [Resource].
+// The first endpoints are those of a [Server]; from ResourceMetadata on they are a [Resource]'s.
 const (
-	Metadata  Endpoint = "metadata" // any well-known address, even an empty one
+	Metadata  Endpoint = "metadata" // any well-known address, even one without metadata
 	Authorize Endpoint = "authorize"
 	Token     Endpoint = "token"   // every grant except refresh_token
-	Refresh   Endpoint = "refresh" // the token endpoint with grant_type refresh_token
+	Refresh   Endpoint = "refresh" // the token endpoint, for grant_type refresh_token
 	Register  Endpoint = "register"
 	Revoke    Endpoint = "revoke"
 	Keys      Endpoint = "keys"
@@ -27,7 +27,7 @@ const (
 	Call             Endpoint = "call"              // the resource itself
 )
 
-// Elsewhere is a path for redirects. It has metadata, to catch clients that follow one.
+// Elsewhere is a path for redirects. Its metadata catches clients that follow a redirect.
 const Elsewhere = "/elsewhere"
 
 type Request struct {
@@ -36,11 +36,11 @@ type Request struct {
 	Body     []byte
 }
 
-// A Next makes the answer to a request.
+// A Next returns the answer to a request.
 type Next = func() *Answer
 
-// A Rewrite changes how an endpoint answers. next makes the right answer to r, which may be changed
-// before. Nil closes the connection. The document of Authorize has the parameters of the redirect.
+// A Rewrite changes how an endpoint answers. next returns the right answer to r, which may be
+// changed first. Nil closes the connection. Authorize's document has the redirect's parameters.
 type Rewrite func(r *Request, next Next) *Answer
 
 type recorder struct {
@@ -58,7 +58,7 @@ func (l *recorder) Requests(e Endpoint) []Request {
 	return slices.DeleteFunc(slices.Clone(l.all), func(r Request) bool { return r.Endpoint != e })
 }
 
-// Rewrite adds a rewrite of an endpoint, after earlier ones.
+// Rewrite adds a rewrite to an endpoint, after earlier ones.
 func (l *recorder) Rewrite(e Endpoint, f Rewrite) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,14 +84,14 @@ func (l *recorder) Behave() {
 	l.rewrites = nil
 }
 
-// A Gate blocks requests for an endpoint.
+// A Gate blocks requests to an endpoint.
 type Gate struct {
-	// Arrived has an element for each request that has arrived.
+	// Arrived gets an element for each request that arrives.
 	Arrived chan struct{}
 	open    chan struct{}
 }
 
-// Release passes all requests, waiting and later ones.
+// Release lets all requests pass, both waiting and later ones.
 func (g *Gate) Release() { close(g.open) }
 
 const maxArrived = 1 << 14
@@ -111,7 +111,7 @@ func (l *recorder) Hold(e Endpoint) *Gate {
 	return g
 }
 
-// listen answers requests until the test ends. begin gets the origin before the first request.
+// listen answers requests until the test ends. Before the first one begin gets the origin.
 func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
 	answer func(*Request) *Answer, begin func(origin string)) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(
@@ -121,7 +121,7 @@ func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
 				return // the client is gone
 			}
 			plain.Body = io.NopCloser(bytes.NewReader(body))
-			_ = plain.ParseForm() // malformed parameters are missing
+			_ = plain.ParseForm() // malformed parameters count as absent
 			plain.Body = io.NopCloser(bytes.NewReader(body))
 			r := &Request{Request: plain, Body: body}
 			r.Endpoint = endpointOf(r)

@@ -19,26 +19,26 @@ const (
 type ResourceOptions struct {
 	// Servers are the authorization servers whose tokens are accepted.
 	Servers   []*Server
-	Root      bool     // metadata is at the origin, for the origin
-	Scopes    []string // needed for every request, and named in the challenge of a 401
-	Supported []string // scopes_supported of the metadata
-	// Need returns the scopes that a tool needs beside Scopes. Nil: none.
+	Root      bool     // metadata is at the origin, and about the origin
+	Scopes    []string // required by every request, and named in the challenge of a 401
+	Supported []string // scopes_supported in the metadata
+	// Need returns the scopes that a tool needs besides Scopes. Nil: no others.
 	Need func(tool string) []string
-	// Handler answers authorized requests. Nil: an empty result for each JSON-RPC request.
+	// Handler answers authorized requests. Nil: each JSON-RPC request gets an empty result.
 	Handler http.Handler
 }
 
-// A Resource is a protected resource with metadata and challenges. It validates tokens at the
-// authorization servers in memory. Its methods may be called while it serves.
+// A Resource is a protected resource with metadata and challenges. It validates tokens in memory,
+// at the authorization servers. Its methods may be called while it serves.
 type Resource struct {
-	// URL is the endpoint, Origin the same without its path.
+	// URL is the endpoint. Origin is the endpoint without its path.
 	URL, Origin string
-	// Identifier is the resource of the metadata: URL, or Origin for metadata at the root.
+	// Identifier is the resource in the metadata: URL, or Origin if the metadata is at the root.
 	Identifier string
 
 	recorder
 	opts     ResourceOptions
-	location string // path of the metadata
+	location string // the metadata's path
 	servers  atomic.Pointer[[]*Server]
 }
 
@@ -93,7 +93,7 @@ func (r *Resource) answerCall(request *Request) *Answer {
 		ID     json.RawMessage
 		Params struct{ Name string }
 	}
-	_ = json.Unmarshal(request.Body, &message) // malformed JSON calls no tool
+	_ = json.Unmarshal(request.Body, &message) // if the JSON is malformed, no tool is called
 	need := slices.Clone(r.opts.Scopes)
 	if r.opts.Need != nil {
 		need = append(need, r.opts.Need(message.Params.Name)...)
@@ -127,7 +127,7 @@ func (r *Resource) checkToken(values []string) (Grant, bool) {
 	return Grant{}, false
 }
 
-// Refusal is an answer with a challenge. code is the error of RFC 6750 section 3.1, or empty.
+// Refusal returns an answer with a challenge. code is an error of RFC 6750 section 3.1, or empty.
 func (r *Resource) Refusal(status int, code string, scopes ...string) *Answer {
 	challenge := ""
 	if code != "" {

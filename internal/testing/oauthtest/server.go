@@ -13,8 +13,8 @@ import (
 
 // Options configure a [Server]. The zero value is a server with all features.
 type Options struct {
-	Path          string // of the issuer, for example "/tenant1"
-	ExactRedirect bool   // a loopback redirect URI must have the registered port
+	Path          string // the issuer's path, for example "/tenant1"
+	ExactRedirect bool   // a loopback redirect URI must repeat the registered port
 	Opaque        bool   // access tokens are random strings
 }
 
@@ -26,7 +26,7 @@ type Server struct {
 	opts Options
 
 	mu      sync.Mutex
-	issuers []*bearertest.Issuer // of keys; the last one signs
+	issuers []*bearertest.Issuer // they have the keys; the last one signs
 	subject string
 	clients map[string]*Client
 	tokens  map[string]*token
@@ -47,7 +47,7 @@ func NewServer(t testing.TB, opts *Options) *Server {
 	return s
 }
 
-// RotateKeys signs with a new key. The old ones stay published until RetireKeys.
+// RotateKeys makes the server sign with a new key. Old keys stay published until RetireKeys.
 func (s *Server) RotateKeys() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Server) RetireKeys() {
 	s.issuers = s.issuers[len(s.issuers)-1:]
 }
 
-// SetSubject replaces the user at the browser, alice at first.
+// SetSubject replaces the user at the browser. The first user is alice.
 func (s *Server) SetSubject(subject string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Server) answer(r *Request) *Answer {
 			Keys []json.RawMessage `json:"keys"`
 		}
 		for _, issuer := range s.issuers {
-			_ = json.Unmarshal(issuer.Trusted().Keys, &set) // valid: from a test issuer
+			_ = json.Unmarshal(issuer.Trusted().Keys, &set) // valid, as it comes from a test issuer
 			all.Keys = append(all.Keys, set.Keys...)
 		}
 		return &Answer{Document: Document{"keys": all.Keys}}

@@ -27,14 +27,14 @@ type Grant struct {
 	Scopes   []string
 }
 
-// A token is a code, refresh token or access token. Reuse of the first two revokes all.
+// A token is a code, refresh token or access token. Reuse of a code or refresh token revokes all.
 type token struct {
-	kind    string // the grant type that redeems it; empty: an access token
+	kind    string // grant type that redeems it; empty: it is an access token
 	grant   Grant
 	used    bool
-	expires time.Time // of an access token
+	expires time.Time // expiry of an access token
 
-	redirect, challenge string // of a code
+	redirect, challenge string // set for a code
 }
 
 func (s *Server) addLocked(text string, t token) string {
@@ -43,7 +43,7 @@ func (s *Server) addLocked(text string, t token) string {
 	return text
 }
 
-// checkRequest returns the error of a request with a duplicate parameter or no resource indicator.
+// checkRequest returns the error for a duplicate parameter or a missing resource indicator.
 func checkRequest(form url.Values) string {
 	for _, values := range form {
 		if len(values) > 1 {
@@ -58,7 +58,7 @@ func checkRequest(form url.Values) string {
 }
 
 // answerAuthorizeLocked consents at once. Mistakes in the client or the redirect URI are shown to
-// the user, others are sent to the client (RFC 6749 section 4.1.2.1).
+// the user. Other mistakes are sent to the client (RFC 6749 section 4.1.2.1).
 func (s *Server) answerAuthorizeLocked(r *Request) *Answer {
 	q := r.Form
 	client, redirect := s.clients[q.Get("client_id")], q.Get("redirect_uri")
@@ -173,7 +173,7 @@ func (s *Server) makeAccessLocked(grant Grant) string {
 	return s.addLocked(text, token{grant: grant, expires: time.Now().Add(lifetime)})
 }
 
-// Issue makes a user's access token.
+// Issue returns a new access token of a user.
 func (s *Server) Issue(grant Grant) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package promtest reads Prometheus metrics. It is separate because of that dependency.
+// Package promtest reads Prometheus metrics. A package of its own keeps that dependency apart.
 package promtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series returns all series by name and labels, as in name{label="value"}; for a histogram its
-// count.
+// Series returns all series by name and labels, such as name{label="value"}. A histogram's value is
+// its count.
 func Series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

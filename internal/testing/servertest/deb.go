@@ -1,6 +1,6 @@
 package servertest
 
-// This file unpacks Debian packages for tests, without installing, services or root.
+// This file unpacks Debian packages for tests. It needs no installation, services or root.
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// UnpackDebs returns a cache folder with the unpacked packages, complete, and missing libraries.
+// UnpackDebs returns a cache folder with the unpacked packages, including missing libraries.
 func UnpackDebs(t testing.TB, name string, packages ...string) (root string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -46,7 +46,7 @@ func release(t testing.TB) string {
 
 var wouldInstall = regexp.MustCompile(`(?m)^Inst (\S+) `)
 
-// fetch has apt get its own package lists, as the machine's may be old or missing.
+// fetch makes apt get its own package lists, because the machine's may be old or missing.
 func fetch(t testing.TB, cache, root string, packages []string) {
 	t.Helper()
 	noError(t, os.MkdirAll(cache, 0o755))
@@ -59,7 +59,7 @@ func fetch(t testing.TB, cache, root string, packages []string) {
 	apt := func(args ...string) []byte {
 		own := []string{"-qq", "-o", "Dir::State::Lists=" + filepath.Join(fresh, "lists"),
 			"-o", "Dir::Cache=" + filepath.Join(fresh, "cache")}
-		if os.Getuid() == 0 { // else apt would become a user who cannot write to the folder
+		if os.Getuid() == 0 { // as root, apt would become a user who cannot write to the folder
 			own = append(own, "-o", "APT::Sandbox::User=root")
 		}
 		return run(t, fresh, "apt-get", append(own, args...)...)
@@ -79,7 +79,7 @@ func fetch(t testing.TB, cache, root string, packages []string) {
 		run(t, fresh, "dpkg-deb", "--extract", name, "root")
 	}
 	err = os.Rename(filepath.Join(fresh, "root"), root)
-	// Otherwise another test was faster.
+	// If the folder is there now, another test was faster.
 	if _, there := os.Stat(root); err != nil && there != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StartWithin is StartProcess with a short patience.
+// StartWithin starts a process with a short patience.
 func StartWithin(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	return startProcess(t, cmd, limit)
 }

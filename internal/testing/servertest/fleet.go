@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
-// NewKeyring returns a keyring with secrets made of the ids. The first key seals.
+// NewKeyring returns a keyring whose secrets are made of the ids. The first key seals.
 func NewKeyring(ids ...string) *keys.Keyring {
 	list := make([]keys.Key, len(ids))
 	for i, id := range ids {
@@ -35,10 +35,10 @@ func NewKeyring(ids ...string) *keys.Keyring {
 	return ring
 }
 
-// A Fleet is replicas that forward requests to each other. Their names are a, b and so on.
+// A Fleet is a set of replicas that forward requests to each other. They are named a, b and so on.
 type Fleet struct{ Servers []*httptest.Server }
 
-// StartFleet starts replicas until the end of the test. build returns a replica's handler.
+// StartFleet starts replicas, which run until the test ends. build returns a replica's handler.
 func StartFleet(t testing.TB, count int, build func(o *replicas.Options) http.Handler) *Fleet {
 	f, urls, ring := &Fleet{}, &sync.Map{}, NewKeyring("shared")
 	locate := func(_ context.Context, name string) (*url.URL, error) {
@@ -70,7 +70,7 @@ func (f *Fleet) Balancer() http.Handler {
 			r.SetURL(at)
 		},
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		FlushInterval: -1, // pass events at once
+		FlushInterval: -1, // pass on events at once
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 			panic(http.ErrAbortHandler) // one end has hung up
@@ -79,7 +79,7 @@ func (f *Fleet) Balancer() http.Handler {
 }
 
 // FullDuplex lets next, a [httputil.ReverseProxy], respond before it has read the whole request.
-// Otherwise net/http closes the body at the first write, and the proxy may close the connection.
+// Without it, net/http closes the body at the first write, and the proxy may close the connection.
 func FullDuplex(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {

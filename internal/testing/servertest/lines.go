@@ -1,6 +1,6 @@
 package servertest
 
-// This file connects clients and servers on lines by pipes within the process, also in fake time.
+// This file connects line-based clients and servers by in-process pipes, which work in fake time.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out 
 	r io.ReadCloser, w io.WriteCloser) {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
-	// t.Context ends before cleanups: the server must see the end of input first.
+	// t.Context would end before cleanups, but the server must see the end of input first.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -24,7 +24,7 @@ func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out 
 	}()
 	t.Cleanup(func() {
 		_ = toServer.Close()
-		_ = fromServer.Close() // frees a blocked writer
+		_ = fromServer.Close() // unblocks a writer
 		cancel()
 		<-ended
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// TestLinesRunInFakeTime: an answer after an hour comes at once.
+// In fake time an answer that takes an hour comes at once.
 func TestLinesRunInFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := servertest.ServeLines(t, func(_ context.Context, in io.Reader, out io.Writer) {
@@ -30,7 +30,7 @@ func TestLinesRunInFakeTime(t *testing.T) {
 	})
 }
 
-// TestLinesEndWithTheTest, whatever the server waits for.
+// The connection ends with the test, whatever the server waits for.
 func TestLinesEndWithTheTest(t *testing.T) {
 	for name, serve := range map[string]func(context.Context, io.Reader, io.Writer){
 		"reads": func(_ context.Context, in io.Reader, _ io.Writer) { _, _ = io.ReadAll(in) },

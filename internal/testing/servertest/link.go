@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// A Link carries connections to a process. While cut it drops everything, but breaks none.
+// A Link carries connections to a process. While it is cut, it drops data but breaks nothing.
 type Link struct {
 	t       testing.TB
 	address string
 
 	mu       sync.Mutex
-	listener net.Listener // nil: closed
+	listener net.Listener // nil: the link is closed
 	target   string
-	mended   chan struct{} // closed when the link works again; nil: it works
+	mended   chan struct{} // closed when a cut link works again; nil: it is not cut
 	carried  map[net.Conn]struct{}
 }
 
@@ -34,7 +34,7 @@ func (l *Link) Address() string { return l.address }
 // URL returns the address as a URL.
 func (l *Link) URL() string { return "http://" + l.address }
 
-// Open leads new connections to a host and port or a socket, and opens a closed link.
+// Open directs new connections to a host and port or a socket. It opens a closed link.
 func (l *Link) Open(target string) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *Link) carry(from net.Conn) {
 	l.copy(from, to)
 }
 
-// copy carries one direction. When it ends, both do.
+// copy carries one direction. When it ends, it ends both directions.
 func (l *Link) copy(to, from net.Conn) {
 	defer func() {
 		to.Close()
@@ -122,7 +122,7 @@ func (l *Link) Cut() {
 	}
 }
 
-// Mend ends what Cut began.
+// Mend makes a cut link work again.
 func (l *Link) Mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *Link) Mend() {
 	}
 }
 
-// Close ends the link as the death of its target does: it stops listening, and connections break.
+// Close acts like the death of the link's target: the link stops listening, and connections break.
 func (l *Link) Close() {
 	l.mu.Lock()
 	if l.listener != nil {
@@ -144,7 +144,7 @@ func (l *Link) Close() {
 	l.Break()
 }
 
-// Break breaks the connections. New ones can be opened.
+// Break breaks all connections. New connections can be opened.
 func (l *Link) Break() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

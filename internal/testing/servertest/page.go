@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A Page is a [roundtrip.QuestionPage] in memory, answered by the test.
+// A Page is a [roundtrip.QuestionPage] in memory. The test answers its questions.
 type Page struct {
 	mu    sync.Mutex
 	links []*roundtrip.PageQuestion // by link number
@@ -45,7 +45,7 @@ func (p *Page) ReturnAnswer(_ context.Context, q *roundtrip.PageQuestion) error 
 
 var pageLink = regexp.MustCompile(`https://page\.example/\?visit=(\d+)`)
 
-// Answer accepts the question of the first link in a text, and reports whether there is one.
+// Answer accepts the question of the first link in a text. It reports whether there is a link.
 func (p *Page) Answer(text string, content func(message string) string) bool {
 	found := pageLink.FindStringSubmatch(text)
 	if found == nil {

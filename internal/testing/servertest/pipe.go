@@ -1,7 +1,7 @@
 package servertest
 
 // This file serves HTTP over pipes within the process. Waiting for a pipe is durably blocking in
-// testing/synctest, so both ends run in fake time; a loopback connection would stop its clock.
+// testing/synctest, so both ends run in fake time. A loopback connection would stop the clock.
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// PipeURL is [ServePipe]'s apparent address, a loopback host, which passes Host checks.
+// PipeURL is the apparent address of a pipe server. The loopback host passes Host checks.
 const PipeURL = "http://127.0.0.1/"
 
-// A PipeServer serves HTTP over pipes, which are unbuffered: unread data blocks the writer.
+// A PipeServer serves HTTP over pipes. They are unbuffered, so unread data blocks the writer.
 type PipeServer struct {
 	t        testing.TB
 	listener *listener
@@ -24,7 +24,7 @@ type PipeServer struct {
 	ended    chan struct{} // closed when ServePipe has returned
 }
 
-// ServePipe starts a server, closed when the test ends. In a synctest bubble, pass the bubble's T.
+// ServePipe starts a server, closed when t ends. In a synctest bubble, pass the bubble's T.
 func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	s := &PipeServer{t: t, ended: make(chan struct{}), listener: newListener()}
 	s.server.Handler = h
@@ -38,7 +38,7 @@ func ServePipe(t testing.TB, h http.Handler) *PipeServer {
 	return s
 }
 
-// StartPipe is [ServePipe] as a [httptest.Server]. Only its client reaches it.
+// StartPipe returns a pipe server as a [httptest.Server], which only its own client reaches.
 func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	l := newListener()
 	ts := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
@@ -49,12 +49,12 @@ func StartPipe(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-// Client returns a client with its own connections to the server, whatever the URL.
+// Client returns a client that has its own connections to the server and ignores the URL's host.
 func (s *PipeServer) Client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: s.DialContext}}
 }
 
-// Dial returns a connection to the server, closed when the test ends.
+// Dial returns a connection to the server. It is closed when the test ends.
 func (s *PipeServer) Dial() net.Conn {
 	s.t.Helper()
 	conn, err := s.DialContext(s.t.Context(), "", "")
@@ -63,7 +63,7 @@ func (s *PipeServer) Dial() net.Conn {
 	return conn
 }
 
-// DialContext is Dial with the signature of [net.Dialer.DialContext]; it ignores the address.
+// DialContext does the same with the signature of [net.Dialer.DialContext]. It ignores the address.
 func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	return s.listener.dial(ctx)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 )
 
-// TestHandlersRunInFakeTime: a response after an hour comes at once.
+// In fake time a response that takes an hour comes at once.
 func TestHandlersRunInFakeTime(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, http.Handler) (string, *http.Client){
 		"Serve": func(t *testing.T, h http.Handler) (string, *http.Client) {
@@ -47,7 +47,7 @@ func TestHandlersRunInFakeTime(t *testing.T) {
 	}
 }
 
-// TestNobodyReachesAClosedServer, neither by a new connection nor an open one.
+// A closed server is not reached by a new connection nor by an open one.
 func TestNobodyReachesAClosedServer(t *testing.T) {
 	s := servertest.ServePipe(t, http.NotFoundHandler())
 	open := s.Dial()

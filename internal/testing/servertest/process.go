@@ -1,14 +1,14 @@
 package servertest
 
 // This file runs a test's child processes: the test binary as a server, or another program. A
-// process writes a line when ready, usually its address, and ends with its standard input, which
-// also ends when the test dies:
+// process writes a line when it is ready, usually its address. It ends with its standard input,
+// which also ends when the test dies:
 //
 //	p := servertest.StartProcess(t, servertest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
 //
-// At the end of the test its input is closed and it is waited for. Killing a hanging process, and
-// an exit code other than 0, fail the test. Its standard error goes to the test's log.
+// At the end of the test the process's input is closed and the test waits. It fails if it must kill
+// a hanging process, or for an exit code other than 0. Standard error goes to the test's log.
 
 import (
 	"bufio"
@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// defaultPatience is for a line, and for the end: loaded machines must not fail correct tests.
+// defaultPatience is the wait for a line or the end. On loaded machines correct tests must pass.
 const defaultPatience = time.Minute
 
-// Self returns the command of the test binary, with env ("KEY=value") for its TestMain.
+// Self returns a command that runs the test binary, with env ("KEY=value") for its TestMain.
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -37,23 +37,23 @@ func Self(t testing.TB, env ...string) *exec.Cmd {
 type Process struct {
 	// Cmd is the running command. The test may signal it, but not wait for it.
 	Cmd *exec.Cmd
-	// In is its standard input. Closing it asks the process to end.
+	// In is the process's standard input. Closing it asks the process to end.
 	In  io.WriteCloser
-	Out io.ReadCloser // standard output after the lines that Line has returned
-	// Quiet fails the test for any standard error output.
+	Out io.ReadCloser // standard output, without lines that Line has returned
+	// Quiet makes any output on standard error fail the test.
 	Quiet bool
 
 	t        testing.TB
-	patience time.Duration // for a line, and for the end
-	lines    *bufio.Reader // over pipe, for Line and Out
+	patience time.Duration // wait for a line, and for the end
+	lines    *bufio.Reader // reads pipe, for Line and Out
 	pipe     io.ReadCloser
 	stderr   *countingWriter
 	killed   bool
 	ended    bool
 }
 
-// StartProcess starts a command, whose standard streams must not be set, or fails the test at once.
-// The process ends before functions registered earlier with t.Cleanup run.
+// StartProcess starts a command, whose standard streams must not be set. If it fails, the test
+// fails at once. The process ends before cleanups run that were registered earlier with t.Cleanup.
 func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	return startProcess(t, cmd, defaultPatience)
@@ -92,7 +92,7 @@ func (p *Process) Line() string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// Kill kills the process and waits for its exit. Its exit code does not fail the test then.
+// Kill kills the process and waits for its exit. Its exit code then does not fail the test.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.killed = true
@@ -108,7 +108,7 @@ func (p *Process) awaitEnd() {
 	p.ended = true
 	_ = p.In.Close()
 	inTime := time.AfterFunc(p.patience, p.killAndClose).Stop
-	_, _ = io.Copy(io.Discard, p.pipe) // the process may write more than a pipe holds
+	_, _ = io.Copy(io.Discard, p.pipe) // unblocks a process that writes more than a pipe holds
 	err := p.Cmd.Wait()
 	switch {
 	case !inTime():

@@ -17,10 +17,10 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// childVar makes the test binary a process with that behaviour.
+// childVar makes the test binary a process. Its value names the behaviour.
 const childVar = "RONDO_PROCTEST_CHILD"
 
-// brief is the wait for what does not come.
+// brief is how long tests wait for something that must not come.
 const brief = 50 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(child(mode))
 }
 
-// as returns the command for a mode. With the race detector it would take a second to end.
+// as returns the command for a mode. It disables the race detector's pause of a second at exit.
 func as(t testing.TB, mode string) *exec.Cmd {
 	t.Helper()
 	return servertest.Self(t, childVar+"="+mode, "GORACE=atexit_sleep_ms=0")
@@ -44,7 +44,7 @@ func child(mode string) (code int) {
 	case "half":
 		fmt.Print("half a line")
 		return 0
-	case "heir": // its child outlives it, holding standard output and error
+	case "heir": // its child outlives it, and holds standard output and error
 		heir := exec.Command(os.Args[0])
 		heir.Env = append(os.Environ(), childVar+"=holder")
 		heir.Stdin, heir.Stdout, heir.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -74,7 +74,7 @@ func child(mode string) (code int) {
 	return 0
 }
 
-// fake records failures of a test.
+// A fake is a test that records its failures.
 type fake struct {
 	testing.TB
 	log      bytes.Buffer
@@ -92,7 +92,7 @@ func (f *fake) Fatalf(s string, a ...any) {
 	runtime.Goexit()
 }
 
-// run runs a test until it ends, and its cleanups.
+// run runs a test until it ends, and then its cleanups.
 func (f *fake) run(test func(t testing.TB)) {
 	done := make(chan struct{})
 	go func() {
@@ -125,9 +125,9 @@ func TestEnds(t *testing.T) {
 	line := func(p *servertest.Process) { p.Line() }
 	for _, test := range []struct {
 		name, mode string
-		limit      time.Duration // 0: enough
+		limit      time.Duration // 0: long enough
 		during     func(*servertest.Process)
-		want       []string // parts of the failures, one each
+		want       []string // one part of each failure
 		log        string
 	}{
 		{name: "good", mode: "echo", during: line},
@@ -144,7 +144,7 @@ func TestEnds(t *testing.T) {
 			`says no line: EOF after "half a line"`,
 		}},
 		{name: "no line in time", mode: "mute", limit: brief, during: line, want: []string{
-			"says nothing within 50ms", "end", // killed, it fails, or not at once
+			"says nothing within 50ms", "end", // it must be killed and must fail, but not at once
 		}},
 		{
 			name: "no end of output in time", mode: "heir", limit: brief,

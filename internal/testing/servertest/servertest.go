@@ -1,5 +1,5 @@
 // Package servertest is shared by tests of servers: endpoints, replicas behind a balancer, pipes,
-// processes, and checks of all packages' options.
+// processes, and checks of options structs.
 package servertest
 
 import (
@@ -21,7 +21,7 @@ func NewHandler(t testing.TB, srv *server.Server, opts *serverhttp.Options) *ser
 	return h
 }
 
-// numberFields returns an options struct's number and duration fields, with "Limits.Name".
+// numberFields returns an options struct's number and duration fields, such as "Limits.Name".
 func numberFields(options reflect.Type, prefix string) (names []string) {
 	for field := range options.Fields() {
 		switch field.Type {
@@ -37,9 +37,9 @@ func numberFields(options reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-// CheckNumberFields checks that each number of an options struct T is in the table, by name, and
-// that build accepts 0 and negative values; if the table says that negative ones are refused, the
-// error must name the field.
+// CheckNumberFields checks that the table refused has each number field of an options struct T, and
+// that build accepts 0 and negative values. If the table says that a field's negative values are
+// refused, the error must name the field.
 func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
 	names := numberFields(reflect.TypeFor[T](), "")
 	if len(names) != len(refused) {

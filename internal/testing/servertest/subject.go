@@ -1,6 +1,6 @@
 package servertest
 
-// This file has handlers for tests of the whole. Package interop adds its own.
+// This file has handlers for tests of whole servers. Package interop adds its own.
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Forms of the subject.
+// These are the forms of the subject's tools.
 type (
 	Confirmation struct {
 		Reason string `json:"reason" jsonschema:"why now?" minLength:"3"`
@@ -61,7 +61,7 @@ type DeployInput struct {
 	Env string `json:"env" jsonschema:"where to deploy to"`
 }
 
-// deploy asks once and distinguishes a refusal from a missing answer.
+// deploy asks once. It distinguishes a refusal from a missing answer.
 func deploy(
 	ctx context.Context, _ *server.ToolCall, in DeployInput,
 ) (protocol.CallToolOutcome, error) {
@@ -87,7 +87,7 @@ func SignIn() roundtrip.Question {
 	return roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")
 }
 
-// poll sends the client away twice without a question.
+// poll makes the client come back twice, without a question.
 func poll(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	if n, _ := roundtrip.State[int](ctx); n < 2 {
 		return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil

@@ -4,5 +4,5 @@ package testkit
 
 import "time"
 
-// processTime is the clock, the nearest available.
+// processTime returns the wall-clock time, the nearest available measure.
 func processTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

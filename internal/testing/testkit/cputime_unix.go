@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processTime is this process's CPU time so far, user and kernel. It allocates nothing.
+// processTime returns this process's CPU time so far (user and kernel). It does not allocate.
 func processTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -19,7 +19,7 @@ import (
 // Names is a set of names.
 type Names map[string]bool
 
-// WantSame fails the test for each name that is in only one of the sets.
+// WantSame fails the test for each name that is in only one of the two sets.
 func WantSame(t *testing.T, inCode, documented Names) {
 	t.Helper()
 	if len(inCode) == 0 {
@@ -48,7 +48,7 @@ func ParseFile(t *testing.T, name string) *ast.File {
 	return file
 }
 
-// DocSection returns a section of the package comment in a file, by heading.
+// DocSection returns the section with a heading from a file's package comment.
 func DocSection(t *testing.T, name, heading string) string {
 	t.Helper()
 	_, section, ok := strings.Cut(ParseFile(t, name).Doc.Text(), "\n# "+heading+"\n")
@@ -92,7 +92,7 @@ func StringsIn(t *testing.T, name string) []string {
 
 var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 
-// CheckMetrics compares registered metrics with those that begin a line of text.
+// CheckMetrics compares registered metrics with the metrics that begin a line of text.
 func CheckMetrics(t *testing.T, text string, register func(event.MetricSink) error) {
 	t.Helper()
 	names := Names{}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// CheckWithin is Check with a short grace period.
+// CheckWithin runs check with a short grace period.
 func CheckWithin(t testing.TB, limit time.Duration) { check(t, limit) }
 
-// MainWithin is Main with a short limit.
+// MainWithin does what Main does, with a short limit.
 func MainWithin(m *testing.M, limit time.Duration) { run(m, limit) }
 
-// WaitUntilIdle is the wait of the watch for hangs.
+// WaitUntilIdle exports waitUntilIdle.
 func WaitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	return waitUntilIdle(limit, used, stop)
 }

@@ -1,8 +1,8 @@
 package testkit
 
 // This file bounds the cost of reading foreign bytes by input size. Bytes and objects are counted
-// for the whole process, so such tests are not parallel. CPU time is bounded as a ratio of two
-// sizes, the least of several runs: ten times the input takes a linear reader 10 times as long, a
+// for the whole process, so these tests are not parallel. CPU time (the least of several runs) is
+// compared between two sizes: for ten times the input a linear reader takes 10 times as long, a
 // quadratic one 100 times.
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Input sizes in bytes.
+// These are input sizes in bytes.
 const (
 	Small  = 10 << 10
 	Medium = 100 << 10
@@ -21,12 +21,12 @@ const (
 )
 
 const (
-	// maxTimeRatio is nearer to 100 than to 10: caches and collections favour small inputs.
+	// maxTimeRatio is nearer to 100 than to 10, because caches and collections favour small inputs.
 	maxTimeRatio = 40
-	shortest     = 200 * time.Microsecond // shorter runs count as this: the runtime dominates
-	tries        = 5                      // repetitions of a run that is out of bounds
-	slack        = 64 << 10               // allocations for any input size
-	// For ten times the input: doubling buffers are less than twice too large.
+	shortest     = 200 * time.Microsecond // shorter runs count as this long: the runtime dominates
+	tries        = 5                      // repetitions of a run that exceeds its bounds
+	slack        = 64 << 10               // bytes allocated for any input size
+	// maxBytesRatio is for ten times the input. Doubling buffers are at most twice too large.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )
@@ -35,10 +35,10 @@ const (
 type GrowthReader struct {
 	// Read reads an input and reports whether it was accepted.
 	Read                         func(input []byte) (accepted bool)
-	BytesPerByte, ObjectsPerByte float64 // bounds for allocations
+	BytesPerByte, ObjectsPerByte float64 // bounds on allocations
 }
 
-// A GrowthInput makes inputs. Refused ones, and those from RefusedFrom bytes on, must be refused.
+// A GrowthInput makes inputs. With Refused, or from RefusedFrom bytes on, they must be refused.
 type GrowthInput struct {
 	Name        string
 	Make        func(size int) []byte
@@ -55,7 +55,7 @@ type cost struct {
 	took           time.Duration
 }
 
-// CheckGrowth measures r with each input in a subtest. Refused inputs have the same bounds.
+// CheckGrowth measures r with each input, in a subtest. Refused inputs have the same bounds.
 func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 	t.Helper()
 	for _, in := range inputs {
@@ -65,7 +65,7 @@ func CheckGrowth(t *testing.T, r GrowthReader, inputs ...GrowthInput) {
 
 func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	t.Helper()
-	if Race { // no measurement: the race detector allocates, and empties pools
+	if Race { // it makes measurements useless: it allocates, and empties pools
 		input := in.Make(Small)
 		if accepted := r.Read(input); accepted == in.refused(input) {
 			t.Errorf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
@@ -74,7 +74,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	}
 	sizes := []int{Small, Medium} // enough to show a quadratic cost
 	if Slow {
-		sizes = append(sizes, Large) // takes most of the time
+		sizes = append(sizes, Large) // this size takes most of the time
 	}
 	var last cost
 	var lastSize int
@@ -84,7 +84,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 			t.Fatalf("input of %d bytes, want about %d", len(input), size)
 		}
 		if size == Small {
-			r.Read(input) // excludes one-time costs
+			r.Read(input) // a first run, which excludes one-time costs
 		}
 		bounds := r.bounds(input, last, lastSize)
 		c := r.measure(t, in, input, bounds)
@@ -102,7 +102,7 @@ func (r GrowthReader) test(t *testing.T, in GrowthInput) {
 	}
 }
 
-// bounds returns an input's limits, given the cost of a tenth of its size.
+// bounds returns an input's limits. last is the cost of a tenth of its size.
 func (r GrowthReader) bounds(input []byte, last cost, lastSize int) cost {
 	size := float64(len(input))
 	b := cost{
@@ -138,7 +138,7 @@ func (r GrowthReader) measure(t *testing.T, in GrowthInput, input []byte, bounds
 func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	var before, after runtime.MemStats
 	runtime.GC()
-	// A collection during a run would count for large inputs only.
+	// Garbage collection during a run would count for large inputs only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.ReadMemStats(&before)
 	start := processTime()
@@ -149,7 +149,7 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 	return c, accepted
 }
 
-// Repeat returns a Make with as many copies of part between head and tail as fit.
+// Repeat returns a Make that puts as many copies of part between head and tail as fit into size.
 func Repeat(head, part, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		b := make([]byte, 0, size+len(part)+len(tail))

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// hangLimit bounds a test binary's idle time. Waits in fake time take none.
+	// hangLimit bounds a test binary's idle time. Waits in fake time do not count.
 	hangLimit = 30 * time.Second
-	idleShare = 0.005 // CPU share of an idle process, for timers
+	idleShare = 0.005 // share of the CPU that an idle process uses, for timers
 )
 
-// watchForHang ends the process with exit code 1 when it was idle for limit and a test was in the
-// same wait halfway and at the end. It is off under -fuzz, where other processes work, and with
-// -timeout 0, which is for debuggers.
+// watchForHang ends the process with exit code 1 if it was idle for limit, and a test was in the
+// same wait in the middle and at the end. It is off under -fuzz, where other processes work, and
+// with -timeout 0, which debuggers use.
 func watchForHang(limit time.Duration) (unwatch func()) {
 	flag.Parse()
 	value := func(name string) string { return flag.Lookup("test." + name).Value.String() }
@@ -52,7 +52,7 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 }
 
 // waitUntilIdle returns true when used, the process's CPU time, has hardly grown for limit, and
-// false when stop is closed. Only its ticker allocates: tests count allocations.
+// false when stop is closed. Only its ticker allocates, because tests count allocations.
 func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	tick := limit / 10
 	ticker := time.NewTicker(tick)
@@ -67,7 +67,7 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 		}
 		now, use := time.Now(), used()
 		busy := use-before > time.Duration(idleShare*float64(limit))
-		late := now.Sub(last) > 2*tick // the process was stopped, or got no CPU
+		late := now.Sub(last) > 2*tick // the process was stopped, or got no CPU time
 		if last = now; busy || late {
 			since, before = now, use
 		}
@@ -77,8 +77,8 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 	}
 }
 
-// waitingTests returns the stacks of waiting tests and examples, under keys that last as long as
-// the wait; none if a test waits for a program, which does the work.
+// waitingTests returns the stacks of waiting tests and examples. A key stays the same as long as
+// the wait. If a test waits for a program, which does the work, it returns no stacks.
 func waitingTests() map[string]string {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 2)
@@ -86,11 +86,11 @@ func waitingTests() map[string]string {
 	for stack := range strings.SplitSeq(strings.TrimSpace(all.String()), "\n\n") {
 		has := func(frame string) bool { return strings.Contains(stack, frame) }
 		goroutine, rest, _ := strings.Cut(stack, " [")
-		_, frames, _ := strings.Cut(rest, "\n") // without the state, which has the minutes
+		_, frames, _ := strings.Cut(rest, "\n") // without the state, which contains the minutes
 		switch {
 		case !has("testing.tRunner(") && !has("testing.runExample("):
 		case has("testing.(*T).Run("), has("testing.(*T).Parallel("),
-			has("testing.testingSynctestTest("): // waits for other tests
+			has("testing.testingSynctestTest("): // waits for a bubble or other tests
 		case has("os/exec.(*Cmd).Wait("), has("os.(*Process).Wait("):
 			return nil
 		default:

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// childLimit is longer with the tag slow, where the runtime may use more of the CPU share.
+// childLimit is long with the tag slow, because the runtime may then use more of the CPU share.
 func childLimit() time.Duration {
 	if testkit.Slow {
 		return 2 * time.Second
@@ -33,7 +33,7 @@ func childLimit() time.Duration {
 	return time.Second
 }
 
-// hangs are tests that never end, and required parts of the waiting stacks.
+// hangs are tests that never end, with required parts of the waiting stacks.
 var hangs = []struct {
 	name string
 	run  func(t *testing.T)
@@ -57,7 +57,7 @@ var hangs = []struct {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(*testing.T) { _, _ = r.Read(make([]byte, 1)) })
-		runtime.KeepAlive(w) // it is closed when collected
+		runtime.KeepAlive(w) // a collected process would be closed
 	}, []string{"hang_test.go", "IO wait"}},
 	{"beside a busy test", func(t *testing.T) {
 		t.Run("group", func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestIdle(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		used func(passed time.Duration) time.Duration // CPU time
-		want time.Duration                            // until the process counts as idle; 0: never
+		want time.Duration                            // when the process counts as idle; 0: never
 	}{
 		{"nothing", func(time.Duration) time.Duration { return time.Hour }, limit},
 		{"work for a while", func(passed time.Duration) time.Duration {
@@ -140,7 +140,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A process that is stopped, or gets no CPU time, does nothing either.
+// A process that is stopped, or gets no CPU time, does not count as idle.
 func TestStoppedIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})

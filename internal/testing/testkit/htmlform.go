@@ -12,7 +12,7 @@ var (
 	htmlAttribute = regexp.MustCompile(`\s([a-z-]+)(?:="([^"]*)")?`)
 )
 
-// ReadHTMLForm returns a page's unchanged form as sent, and each field's choices, if any.
+// ReadHTMLForm returns a page's form as sent without changes, and each field's choices, if any.
 func ReadHTMLForm(page string) (sent url.Values, choices map[string][]string) {
 	sent, choices = url.Values{}, map[string][]string{}
 	list := "" // the current select element
@@ -29,7 +29,7 @@ func ReadHTMLForm(page string) (sent url.Values, choices map[string][]string) {
 			continue
 		case tag[1] == "option":
 			name = list
-			if choices[name] == nil || has["selected"] { // the first is the default
+			if choices[name] == nil || has["selected"] { // the first choice is the default
 				sent[name] = []string{value}
 			}
 			choices[name] = append(choices[name], value)

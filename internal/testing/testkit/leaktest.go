@@ -11,11 +11,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// grace is how long ending goroutines may take: loaded machines must not fail correct tests.
+// grace is how long goroutines may take to end, so that correct tests pass on loaded machines.
 const grace = 5 * time.Second
 
-// Main runs a package's tests. It fails the binary for leaked goroutines and hangs: at once, with
-// the waiting stacks. It does not return.
+// Main runs a package's tests. If goroutines leak, the binary fails. If a test hangs, the binary
+// fails at once, with the waiting stacks. Main does not return.
 //
 //	func TestMain(m *testing.M) { testkit.Main(m) }
 func Main(m *testing.M) { run(m, hangLimit) }
@@ -33,8 +33,8 @@ func run(m *testing.M, limit time.Duration) {
 	os.Exit(code)
 }
 
-// CheckLeaks fails t at its end for goroutines started since the call. Call it first, so that its
-// cleanup runs last. It cannot distinguish goroutines of parallel tests: use [Main] there.
+// CheckLeaks makes t fail if goroutines started since the call remain at its end. Call it first, so
+// that its cleanup runs last. It cannot distinguish goroutines of parallel tests: use [Main] there.
 func CheckLeaks(t testing.TB) {
 	t.Helper()
 	check(t, grace)
@@ -50,7 +50,7 @@ func check(t testing.TB, limit time.Duration) {
 	})
 }
 
-// findLeftOver waits until only ignored goroutines are left, or the time is up.
+// findLeftOver waits until only ignored goroutines are left, or until limit has passed.
 func findLeftOver(limit time.Duration, ignored ...goleak.Option) error {
 	for deadline := time.Now().Add(limit); ; {
 		if err := goleak.Find(ignored...); err == nil || time.Now().After(deadline) {

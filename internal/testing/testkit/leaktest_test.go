@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// fake records failures and cleanups.
+// A fake is a test that records failures and cleanups.
 type fake struct {
 	testing.TB
 	failures []string

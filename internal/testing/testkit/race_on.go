@@ -2,5 +2,5 @@
 
 package testkit
 
-// Race reports whether the race detector is on: memory and time are not measured then.
+// Race reports whether the race detector is on. If so, memory and time are not measured.
 const Race = true

@@ -16,10 +16,10 @@ import (
 	"testing"
 )
 
-const minSecret = 8 // shorter ones occur by chance
+const minSecret = 8 // shorter secrets occur by chance
 
 // CheckSecret fails t if a value, printed in any of these ways, shows secret. A secret under eight
-// bytes is refused, since matches would prove nothing. Pass both value and pointer if both are
+// bytes is refused, because a match would prove nothing. Pass both value and pointer if both are
 // used.
 func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	t.Helper()
@@ -44,13 +44,13 @@ func CheckSecret(t testing.TB, secret []byte, values ...any) {
 
 type guise struct {
 	name, text string
-	fold       bool // ignoring case
+	fold       bool // case is ignored
 }
 
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of base64 varies: search whole groups, of three bytes, or five for base32.
+	// The end of base64 varies, so search whole groups: three bytes, or five for base32.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -74,7 +74,7 @@ func guisesOf(secret []byte) guises {
 	}
 }
 
-// find names the first guise that text contains, or is empty.
+// find names the first guise that text contains, or returns "".
 func (g guises) find(text string) string {
 	folded := strings.ToLower(text)
 	for _, guise := range g {
@@ -109,7 +109,7 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are shapes around a value. fmt calls no methods of values in unexported fields.
+// nestings returns shapes around a value. fmt calls no methods of values in unexported fields.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,
@@ -134,7 +134,7 @@ func printings(value any) []printing {
 		}
 		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
 		err, isError := nested.(error)
-		if !isError { // wrapping is a way out, too
+		if !isError { // a wrapped value can show the secret, too
 			err = fmt.Errorf("%v", nested)
 		}
 		wrapped := fmt.Errorf("wrapped: %w", err)

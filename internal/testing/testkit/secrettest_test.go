@@ -18,15 +18,15 @@ func (f *fakeSecret) Helper()               {}
 func (f *fakeSecret) Error(...any)          { f.failed = true }
 func (f *fakeSecret) Errorf(string, ...any) { f.failed = true }
 
-// hidden keeps the secret in a closure, opaque to printers.
+// A hidden keeps the secret in a closure, which printers cannot read.
 type hidden struct{ reveal func() []byte }
 
-// stringer hides the secret only from verbs that call String.
+// A stringer hides the secret only from verbs that call String.
 type stringer struct{ secret []byte }
 
 func (stringer) String() string { return "redacted" }
 
-// encoded shows the secret in base64, with a prefix.
+// An encoded shows the secret in base64, with a prefix.
 type encoded struct{ secret []byte }
 
 func (e encoded) String() string { return "key:" + base64.RawURLEncoding.EncodeToString(e.secret) }

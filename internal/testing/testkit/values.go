@@ -2,7 +2,7 @@ package testkit
 
 import "strconv"
 
-// GrowthValues returns difficult JSON values; those named "broken" or "twice" are invalid.
+// GrowthValues returns difficult JSON values. Values named "broken" or "twice" are invalid.
 func GrowthValues(head, tail string) []GrowthInput {
 	in := func(name, open, part, shut string, refused bool) GrowthInput {
 		return GrowthInput{Name: name, Make: Repeat(head+open, part, shut+tail), Refused: refused}

@@ -40,7 +40,7 @@ func Golden(t testing.TB, path string, got []Message) {
 	}
 }
 
-// state varies by run. An empty value stays, because it differs from an absent one.
+// state matches a state, which varies by run. Empty values stay: they differ from absent ones.
 var state = regexp.MustCompile(`"requestState":"[^"]+"`)
 
 func transcript(messages []Message) *txtar.Archive {
@@ -72,7 +72,7 @@ func transcript(messages []Message) *txtar.Archive {
 	return archive
 }
 
-// difference shows the first differing line with its context, then all messages.
+// difference returns the first differing line with its context, then all messages.
 func difference(got, want string) string {
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
 	at := 0

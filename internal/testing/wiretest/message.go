@@ -22,10 +22,10 @@ func (f From) other() From {
 	return Client
 }
 
-// A Message is a JSON-RPC message with the head of the HTTP request or response that it opened.
+// A Message is a JSON-RPC message, with the head of the HTTP request or response that it began.
 type Message struct {
 	From From
-	// "POST /mcp" or "200 OK"; empty outside HTTP and after a stream's first event.
+	// HTTP is "POST /mcp" or "200 OK". It is empty outside HTTP and after a stream's first event.
 	HTTP   string
 	Header []string // relevant header lines, "Name: value", sorted
 	Body   []byte   // empty if absent; not necessarily JSON
@@ -37,7 +37,7 @@ type Log struct {
 	messages []Message
 }
 
-// Add appends a message without HTTP. It keeps a copy of body.
+// Add appends a message that came without HTTP. It keeps a copy of body.
 func (l *Log) Add(from From, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *Log) Messages() []Message {
 	return slices.Clone(l.messages)
 }
 
-// Lines passes writes on to w and logs every complete line. Writes must not overlap.
+// Lines returns a writer to w that logs every complete line. Writes must not overlap.
 func (l *Log) Lines(from From, w io.Writer) io.Writer {
 	return &lineWriter{log: l, from: from, w: w}
 }
@@ -63,7 +63,7 @@ type lineWriter struct {
 	pending []byte
 }
 
-// Write logs before passing on, so that no answer is logged before its question.
+// Write logs before it passes lines on, so that no answer is logged before its question.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.pending = append(w.pending, p...)
 	for {

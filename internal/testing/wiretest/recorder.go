@@ -19,15 +19,15 @@ type Recorder struct {
 	exchanges []*exchange
 }
 
-// exchange is one request and its response so far. Guarded by the recorder's lock.
+// An exchange is one request and its response so far. The recorder's lock guards it.
 type exchange struct {
 	request     Message
-	response    *Message // head only; nil until it arrives
+	response    *Message // the head only; nil until it arrives
 	contentType string
 	body        bytes.Buffer
 }
 
-// RoundTrip implements [http.RoundTripper]. The response is recorded as it is read.
+// RoundTrip implements [http.RoundTripper]. It records the response while the caller reads it.
 func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -65,7 +65,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Messages returns every request and its responses: each event with data is one.
+// Messages returns every request and its responses. Each event with data is one message.
 func (r *Recorder) Messages() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,13 +88,13 @@ func (r *Recorder) Messages() []Message {
 		for _, data := range events {
 			head.Body = []byte(data)
 			all = append(all, head)
-			head = Message{From: Server} // the head belongs to the first
+			head = Message{From: Server} // only the first has the head
 		}
 	}
 	return all
 }
 
-// tee records a response as it is read.
+// A tee is a response body that records what is read.
 type tee struct {
 	io.ReadCloser
 	recorder *Recorder
@@ -109,7 +109,7 @@ func (t *tee) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// kept returns the protocol's header lines, without credentials and what varies by run.
+// kept returns the protocol's header lines, without credentials and lines that vary by run.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
@@ -129,12 +129,12 @@ func kept(header http.Header) []string {
 	return lines
 }
 
-// eventData returns the data of every complete event. It is not the reader under test.
+// eventData returns the data of every complete event. The reader under test is not used here.
 func eventData(stream string) []string {
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	var all, data []string
 	lines := strings.Split(stream, "\n")
-	for _, line := range lines[:len(lines)-1] { // the rest is not a line yet
+	for _, line := range lines[:len(lines)-1] { // the last part is not a complete line yet
 		switch field, value, _ := strings.Cut(line, ":"); {
 		case line == "":
 			if text := strings.Join(data, "\n"); text != "" {

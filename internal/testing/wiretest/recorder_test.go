@@ -66,7 +66,7 @@ func TestRecorder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The event counts once its end has been read.
+	// An event is recorded once its end has been read.
 	if got := len(recorder.Messages()); got != 3 && got != 4 {
 		t.Errorf("%d messages while the stream is open, want 3 or 4", got)
 	}

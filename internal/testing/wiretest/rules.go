@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// The published schemas leave objects open. Here unnamed members are refused, since one of another
-// era or a misspelling must not pass, as is what only the specification's text forbids.
+// The published schemas leave objects open. This file refuses unnamed members, which may be another
+// era's or misspelled, and what only the specification's text forbids.
 
-// modern reports whether the revision has no sessions.
+// modern reports whether the revision is one without sessions.
 func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
 
-// closed refuses members that are neither in the definition nor foreign.
+// closed refuses members that neither the definition nor foreign names.
 func (s *Schema) closed(what string, object map[string]any, def definition,
 	foreign ...string) error {
 	known := append(s.properties(def), "_meta")
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		// Tasks are of an extension that this project does not support here.
+		// Tasks belong to an extension that this check does not support.
 		if (name == "task" || !slices.Contains(known, name)) && !slices.Contains(foreign, name) {
 			return fmt.Errorf("%s has no %s in %s", s.revision, name, what)
 		}
@@ -28,7 +28,7 @@ func (s *Schema) closed(what string, object map[string]any, def definition,
 	return nil
 }
 
-// envelope refuses objects of no kind of message, or two.
+// envelope refuses objects that are no kind of message, or two kinds.
 func envelope(object map[string]any) error {
 	count := 0
 	for _, name := range []string{"method", "result", "error"} {
@@ -55,7 +55,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 		return fmt.Errorf("the params of %s are an object", method)
 	}
 	if method == "notifications/progress" {
-		// Added by 2025-03-26. Clients of 2024-11-05 get it, too, and may ignore it.
+		// Revision 2025-03-26 added it. Clients of 2024-11-05 get it, too, and may ignore it.
 		foreign = append(slices.Clone(foreign), "message")
 	}
 	if err := s.closed("a "+kind+" "+method, params, s.defs[name].Properties["params"],
@@ -65,7 +65,7 @@ func (s *Schema) callRules(kind, name, method string, object map[string]any,
 	return s.metaRules(params)
 }
 
-// metaRules refuses keys of _meta that a session negotiates once.
+// metaRules refuses keys of _meta that belong to the negotiation of a session.
 func (s *Schema) metaRules(object map[string]any) error {
 	meta, _ := object["_meta"].(map[string]any)
 	if s.modern() {
@@ -99,7 +99,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	case !slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, answers):
 		return "", fmt.Errorf("the answer to %s cannot be input_required", answers)
 	default:
-		// The published union accepts any resultType, because InputRequiredResult has no constant.
+		// The published union accepts any resultType, as InputRequiredResult's is no constant.
 		name, what = "InputRequiredResult", "an input_required result"
 		requests, hasRequests := result["inputRequests"]
 		if _, hasState := result["requestState"]; !hasRequests && !hasState {
@@ -113,7 +113,7 @@ func (s *Schema) resultRules(answers string, result map[string]any,
 	return name, s.closed(what, result, s.defs[name], foreign...)
 }
 
-// questionRules refuses an id, and the elicitationId of pushed URL questions, in carried ones.
+// questionRules refuses, in carried questions, an id or the elicitationId of pushed questions.
 func questionRules(requests any) error {
 	questions, _ := requests.(map[string]any)
 	for key, question := range questions {
@@ -154,7 +154,7 @@ func (s *Schema) errorRules(object map[string]any, foreign []string) (code int64
 	return code, nil
 }
 
-// properties are those of a definition and its parts.
+// properties returns the property names of a definition and its parts.
 func (s *Schema) properties(d definition) (names []string) {
 	if d.Ref != "" {
 		return s.properties(s.defs[strings.TrimPrefix(d.Ref, s.refs)])

@@ -13,14 +13,14 @@ import (
 // A Schema is the published JSON Schema of one revision. Methods may be called concurrently.
 type Schema struct {
 	revision      string
-	requests      map[From]map[string]string // method to definition
+	requests      map[From]map[string]string // from method to definition
 	notifications map[From]map[string]string
-	results       map[string]string // method to the definition of its result
+	results       map[string]string // from method to the definition of its result
 	errors        map[int64][]string
-	refs          string // prefix of definitions: "#/$defs/", or "#/definitions/" until 2025-06-18
+	refs          string // prefix of definitions: "#/$defs/", until 2025-06-18 "#/definitions/"
 	defs          map[string]definition
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	compiler *jsonschema.Compiler
 }
 
@@ -32,10 +32,10 @@ type definition struct {
 	Properties map[string]definition `json:"properties"`
 }
 
-// schemas are compiled once per test binary.
+// schemas has the schemas, each compiled once per test binary.
 var schemas sync.Map // revision to func() (*Schema, error)
 
-// Load returns the schema of revision, false if the published data is missing or lacks it.
+// Load returns the schema of revision, or false if there is no published data for it.
 func Load(revision string) (*Schema, bool) {
 	raw, ok := SchemaOf(revision)
 	if !ok {
@@ -59,7 +59,7 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 		return nil, err
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat() // an annotation by default in 2020-12; an invalid URL should fail here
+	compiler.AssertFormat() // by default in 2020-12 it is only an annotation
 	if err := compiler.AddResource(resource, mend(doc)); err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// mend restores what the published files lost against the normative TypeScript schema: its string |
-// number | boolean became integer, and JSONValue lacks null. Otherwise a form answered with 1.5
-// would fail.
+// mend restores what the published files have lost from the normative TypeScript schema: a union of
+// string, number and boolean became integer, and JSONValue lacks null. Otherwise a form's answer
+// 1.5 would fail.
 func mend(node any) any {
 	switch node := node.(type) {
 	case []any:
@@ -115,7 +115,7 @@ func mend(node any) any {
 }
 
 // index finds definitions of methods, results and error codes in the file's unions by direction.
-// 2026-07-28 has no ServerRequest, so servers may send no requests.
+// Revision 2026-07-28 has no ServerRequest, so its servers may send no requests.
 func (s *Schema) index() {
 	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
 		s.requests[from] = s.methods(prefix + "Request")
@@ -137,7 +137,7 @@ func (s *Schema) index() {
 	}
 }
 
-// methods returns a union's members by method. A union of one is published as that member.
+// methods returns a union's members by method. A union of one member is published as that member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]

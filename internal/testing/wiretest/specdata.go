@@ -2,7 +2,7 @@ package wiretest
 
 // This file finds the published MCP schemas and examples, which are outside the project: the folder
 // shared/spec next to its root has REVISION/schema.json and, for some revisions,
-// REVISION/examples/TYPE/NAME.json. Without it the functions report false.
+// REVISION/examples/TYPE/NAME.json. If the folder is missing, the functions return false.
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// module is the first line of the root go.mod; nested modules are skipped.
+// module is the first line of the root's go.mod, by which nested modules are skipped.
 const module = "module github.com/rondo-mcp/rondo"
 
 // Revisions lists the published protocol revisions, oldest first.
@@ -21,7 +21,7 @@ func Revisions() []string {
 	return []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
 }
 
-// Root returns the root module's directory above the working directory, false outside the module.
+// Root returns the root module's directory above the working directory, or false without one.
 func Root() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -43,7 +43,7 @@ func Root() (string, bool) {
 	}
 }
 
-// Dir returns the folder of the published data, false if there is none.
+// Dir returns the folder of the published data, or false if there is no such folder.
 func Dir() (string, bool) {
 	root, ok := Root()
 	if !ok {
@@ -54,7 +54,7 @@ func Dir() (string, bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// SchemaOf returns the published JSON Schema of revision, false if there is none.
+// SchemaOf returns the published JSON Schema of revision, or false if there is none.
 func SchemaOf(revision string) ([]byte, bool) {
 	dir, ok := Dir()
 	if !ok {
@@ -66,12 +66,12 @@ func SchemaOf(revision string) ([]byte, bool) {
 
 // An Example is a published message or part of one.
 type Example struct {
-	Type string // schema definition that it illustrates
+	Type string // the schema definition that it illustrates
 	Name string // file name without extension
 	JSON []byte
 }
 
-// Examples lists a revision's examples by type and name, false if there are none.
+// Examples lists a revision's examples by type and name. It returns false if there are none.
 func Examples(revision string) ([]Example, bool) {
 	dir, ok := Dir()
 	if !ok {
@@ -100,7 +100,7 @@ func Examples(revision string) ([]Example, bool) {
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted " +
 	"from the project's root"
 
-// Need skips t without the published data, or fails it if the variable CI is set.
+// Need skips t without the published data. If the variable CI is set, it fails t.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, ok := Dir(); ok {
@@ -112,8 +112,8 @@ func Need(t testing.TB) {
 	t.Skip(missing + ", to run this test")
 }
 
-// reportMissing is for tests that check less without the published data. It reports that once per
-// test binary, on standard error, and fails t if the variable CI is set.
+// reportMissing is for tests that check less without the published data. It reports that on
+// standard error once per test binary. If the variable CI is set, it fails t.
 func reportMissing(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

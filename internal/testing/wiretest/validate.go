@@ -14,11 +14,11 @@ import (
 
 // Message checks one JSON-RPC message sent by from against its definition: the method's request or
 // notification, the result of the answered method, or the error's code. answers is the method of
-// the request that a response answers; it may be empty for errors, and is otherwise unused. A
-// 2025-03-26 batch is checked member by member, its results all against answers.
+// the request that a response answers. It may be empty for errors, and is unused for other
+// messages. A 2025-03-26 batch is checked member by member, all results against answers.
 //
-// It also checks the specification's prose, and that there are no members that the schema does not
-// name; see rules.go. foreign are additional allowed members, of other implementations or tests.
+// It also checks the specification's prose, and that the schema names every member; see rules.go.
+// foreign are additional allowed members, of other implementations or tests.
 func (s *Schema) Message(from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
-// eachMessage calls check with the message, or each of a batch if revision has batches.
+// eachMessage calls check with each message: the one or, if revision has batches, a batch's.
 func eachMessage(value any, revision string, check func(map[string]any) error) error {
 	batch, isBatch := value.([]any)
 	switch {
@@ -91,7 +91,7 @@ func (s *Schema) call(from From, kind, general string, methods map[string]string
 func (s *Schema) error(object map[string]any, foreign []string) error {
 	general := "JSONRPCErrorResponse"
 	if _, ok := s.defs[general]; !ok {
-		general = "JSONRPCError" // its name until 2025-06-18
+		general = "JSONRPCError" // this was its name until 2025-06-18
 	}
 	code, err := s.errorRules(object, foreign)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Schema) error(object map[string]any, foreign []string) error {
 func (s *Schema) result(answers string, object map[string]any, foreign []string) error {
 	general := "JSONRPCResultResponse"
 	if _, ok := s.defs[general]; !ok {
-		// Its name until 2025-06-18; since then that of the union with errors.
+		// This was its name until 2025-06-18. Since then the name is that of the union with errors.
 		general = "JSONRPCResponse"
 	}
 	result, ok := object["result"].(map[string]any)
@@ -137,9 +137,9 @@ func Validate(t testing.TB, revision string, from From, raw []byte, answers stri
 	}
 }
 
-// Conform validates a conversation in revision, matching responses to requests by id. It fails t
-// for each nonconforming message and each unmatched response. It skips empty bodies, and HTTP
-// bodies of other types.
+// Conform validates a conversation in revision, matching responses to requests by id. t fails for
+// each nonconforming message and each unmatched response. Empty bodies, and HTTP bodies of other
+// types, are skipped.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
 	schema, ok := Load(revision)
@@ -165,7 +165,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 	}
 }
 
-// members returns a batch's messages, if the revision has batches, or the one message.
+// members returns the messages of a batch (if the revision has batches), or the one message.
 func members(revision string, raw []byte) []json.RawMessage {
 	var batch []json.RawMessage
 	if revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
@@ -174,16 +174,16 @@ func members(revision string, raw []byte) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// head returns the method and the raw id, each empty if absent or unreadable.
+// head returns the method and the raw id. Either is empty if absent or unreadable.
 func head(raw []byte) (method, id string) {
-	var object map[string]json.RawMessage // matching struct fields would fold case
+	var object map[string]json.RawMessage // a struct's fields would match without regard to case
 	if json.Unmarshal(raw, &object) != nil || json.Unmarshal(object["method"], &method) != nil {
 		method = ""
 	}
 	return method, string(object["id"])
 }
 
-// foreign reports an HTTP body of a type that the protocol does not use.
+// foreign reports whether the HTTP body has a type that the protocol does not use.
 func (m Message) foreign() bool {
 	for _, line := range m.Header {
 		if value, ok := strings.CutPrefix(line, "Content-Type: "); ok {

@@ -43,7 +43,7 @@ func result(body string) string { return `{"jsonrpc":"2.0","id":1,"result":` + b
 
 func failure(body string) string { return `{"jsonrpc":"2.0","id":1,"error":` + body + `}` }
 
-// A messageTest is one case; want is part of the refusal, empty if the message conforms.
+// A messageTest is one case. want is part of the refusal; it is empty if the message conforms.
 type messageTest struct {
 	name, revision string
 	from           wiretest.From
@@ -112,7 +112,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// leaks are visible only to closed lists of members and methods.
+// leaks are mistakes that only closed lists of members and methods find.
 var leaks = []messageTest{
 	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
 	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call",
@@ -138,7 +138,7 @@ var leaks = []messageTest{
 	{"within a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"server/discover"}]`, "member 0"},
 }
 
-// fake records failures.
+// A fake is a test that records failures.
 type fake struct {
 	testing.TB
 	failures []string

@@ -1,5 +1,5 @@
 // Package bearertest has an issuer of access tokens, for tests of servers that package bearer
-// protects. It issues any token, so it is for tests alone.
+// protects. It issues any token, so use it in tests only.
 //
 //	issuer := bearertest.NewIssuer("https://login.example.com")
 //	guard, err := bearer.New(bearer.Options{
@@ -34,7 +34,7 @@ import (
 // An Issuer issues JSON Web Tokens (RFC 9068), signed with its own key (ES256). Calls may overlap.
 type Issuer struct {
 	url    string
-	keys   json.RawMessage // public ones, as a JSON Web Key Set
+	keys   json.RawMessage // public keys, as a JSON Web Key Set
 	signer jose.Signer
 }
 
@@ -54,8 +54,7 @@ func NewIssuer(url string) *Issuer {
 	return &Issuer{url: url, keys: keys, signer: signer}
 }
 
-// Start returns an issuer that serves its Handler on loopback until the test ends, for the user
-// ann.
+// Start returns an issuer for the user ann that serves its Handler on loopback until the test ends.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -69,19 +68,19 @@ func Start(t testing.TB) *Issuer {
 // URL returns the identifier of the issuer, the iss of its tokens.
 func (i *Issuer) URL() string { return i.url }
 
-// Trusted returns the issuer for [bearer.Options].Issuers, with its keys, so that none are fetched.
+// Trusted returns the issuer, with its keys, for [bearer.Options].Issuers. No keys are fetched.
 func (i *Issuer) Trusted() bearer.Issuer { return bearer.Issuer{URL: i.url, Keys: i.keys} }
 
 // A Token has the claims of an access token.
 type Token struct {
-	// Subject is the user, required without [bearer.Issuer].Machines, and ClientID the client.
+	// Subject is the user, required unless [bearer.Issuer].Machines is set. ClientID is the client.
 	Subject, ClientID string
 	// Audience is the server that accepts the token: [bearer.Options].Resource.
 	Audience string
 	Scopes   []string
-	// Lifetime until expiry. 0: an hour. Negative: since expiry; servers allow a minute.
+	// Lifetime is the time to expiry. 0: an hour. Negative: since expiry; servers allow a minute.
 	Lifetime time.Duration
-	// Claims are further claims, which replace those above; nil removes a claim.
+	// Claims are further claims, which replace the claims above. A nil value removes a claim.
 	Claims map[string]any
 }
 

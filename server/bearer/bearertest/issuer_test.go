@@ -50,7 +50,7 @@ func whoami(t *testing.T, trusted bearer.Issuer) *httptest.Server {
 	return listening
 }
 
-// TestTokensAreWhatTheyWereAskedFor: both kinds of issuers, and accepted and refused tokens.
+// Both kinds of issuers are tested, with accepted and refused tokens.
 func TestTokensAreWhatTheyWereAskedFor(t *testing.T) {
 	listening, silent := bearertest.Start(t), bearertest.NewIssuer("https://login.example.com")
 	for name, issuer := range map[string]struct {
@@ -95,7 +95,7 @@ func TestTokensAreWhatTheyWereAskedFor(t *testing.T) {
 	}
 }
 
-// TestIssuersAreApart: an issuer's token never counts as another's.
+// Issuers are separate: an issuer's token never counts as another issuer's.
 func TestIssuersAreApart(t *testing.T) {
 	const url = "https://login.example.com"
 	endpoint := whoami(t, bearertest.NewIssuer(url).Trusted())
@@ -125,7 +125,7 @@ func call(t *testing.T, endpoint, token string) (string, error) {
 	return result.Content[0].(*protocol.TextContent).Text, nil
 }
 
-// TestFlowsOfTwoPeople: flows with tokens, in both eras, under attack (README.md), never mixed up.
+// Two people's flows with tokens, in both eras, under attack (README.md), are never mixed up.
 func TestFlowsOfTwoPeople(t *testing.T) {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{Resource: resource,

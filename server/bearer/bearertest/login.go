@@ -30,7 +30,7 @@ const maxBody = 64 << 10 // bytes of a request
 // Handler returns a handler for the issuer's URL, at which clients can log in the user subject. It
 // serves metadata (RFC 8414), keys, dynamic registration (RFC 7591), and an authorization endpoint
 // that consents to everything without a password. Codes need PKCE with S256, and work once. Tokens
-// are those of Issue, without a refresh token, for the resource that the client names (RFC 8707).
+// are made by Issue for the resource that the client names (RFC 8707), without refresh tokens.
 func (i *Issuer) Handler(subject string) http.Handler {
 	l := &login{issuer: i, subject: subject, clients: map[string][]string{},
 		codes: map[string]consent{}}

@@ -1,5 +1,5 @@
-// Package gosdk is a server written with github.com/modelcontextprotocol/go-sdk: typed tools with
-// validated arguments, and JSON responses.
+// Package gosdk is a server on github.com/modelcontextprotocol/go-sdk. It has typed tools,
+// validates arguments, and responds with JSON.
 package gosdk
 
 import (

@@ -1,5 +1,5 @@
-// Package mcpgo is a server written with github.com/mark3labs/mcp-go, with its defaults: arguments
-// are not validated.
+// Package mcpgo is a server on github.com/mark3labs/mcp-go, with its defaults, which do not
+// validate arguments.
 package mcpgo
 
 import (

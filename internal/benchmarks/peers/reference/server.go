@@ -1,6 +1,6 @@
 // Package reference is the practical limit of a server on net/http and encoding/json: it reads
 // messages without copying payloads, and writes prepared responses. It checks nothing, and serves
-// only what is measured.
+// the measured calls only.
 package reference
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 )
 
-// New returns a server whose state is a constant, as long as a sealed one.
+// New returns a server whose state is a constant as long as a sealed state.
 func New() http.Handler { return newServer(false) }
 
 // NewSealed returns a server that seals and opens the state of Deploy.
@@ -23,11 +23,11 @@ type server struct {
 	sealer *wire.Sealer
 	seals  bool
 	json   []string // value of Content-Type
-	// The parts of responses after the id.
+	// These are the parts of responses after the id.
 	hello, deployed, deploy []byte
 }
 
-const place = "STATE" // of a sealed state
+const place = "STATE" // stands for a sealed state
 
 func newServer(seals bool) http.Handler {
 	s := &server{sealer: wire.NewSealer(), seals: seals, json: []string{"application/json"},

@@ -21,7 +21,7 @@ type Authority struct {
 	issuer *bearertest.Issuer
 }
 
-// NewAuthority returns an authority with bearer.Options.MaxCachedTokens set to remembered.
+// NewAuthority returns an authority. remembered is its bearer.Options.MaxCachedTokens.
 func NewAuthority(remembered int) *Authority {
 	issuer := bearertest.NewIssuer("https://login.example.com")
 	guard, err := bearer.New(bearer.Options{
@@ -34,7 +34,7 @@ func NewAuthority(remembered int) *Authority {
 	return &Authority{guard, issuer}
 }
 
-// Token issues a token with typical claims: 850 bytes.
+// Token issues a token with typical claims, which has 850 bytes.
 func (a *Authority) Token(subject string) string {
 	now := time.Now()
 	return a.issuer.Issue(bearertest.Token{
@@ -50,7 +50,7 @@ func (a *Authority) Token(subject string) string {
 		}})
 }
 
-// NewServer returns a server of both eras behind the authority.
+// NewServer returns a server of both eras that accepts the authority's tokens.
 func (a *Authority) NewServer() http.Handler {
 	return newServer(deploy, &server.Options{}, &serverhttp.Options{Authority: a.Guard})
 }

@@ -32,13 +32,13 @@ type approval struct {
 
 type outcome = protocol.CallToolOutcome
 
-// New returns a server of both eras, whose handlers return their questions.
+// New returns a server of both eras. Its handlers return their questions.
 func New() http.Handler { return newServer(deploy, &server.Options{}, nil) }
 
 // NewInPlace returns a server of both eras whose Deploy asks in place.
 func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}, nil) }
 
-// NewObserved returns the server of New with metrics and an unread JSON log.
+// NewObserved returns New's server, with metrics and a JSON log that is not read.
 func NewObserved() http.Handler {
 	logs, metrics := newSinks()
 	counts, err := middleware.NewMetrics(metrics, nil)
@@ -58,7 +58,7 @@ func newSinks() (event.LogSink, event.MetricSink) {
 	return zaplog.New(zap.New(core)), prom.New(prometheus.NewRegistry())
 }
 
-// NewProduction returns the server with everything of examples/production, behind a verified token.
+// NewProduction returns the server with all of examples/production, behind a verified token.
 func NewProduction() http.Handler {
 	authority := NewAuthority(0)
 	token := authority.Token("ann")
@@ -70,7 +70,7 @@ func NewProduction() http.Handler {
 	}
 	h := newServer(deploy, &server.Options{
 		Observer: observer, Middleware: chain,
-		// The guard has room for all flows of a run: they are of one principal.
+		// The guard has room for all flows of a run, which have one principal.
 		Roundtrip: roundtrip.Options{Guard: store.NewMemoryGuard(4 << 20), HideErrors: true},
 	}, &serverhttp.Options{Authority: authority.Guard})
 	bearer := []string{"Bearer " + token}
