@@ -1,10 +1,12 @@
 package middleware_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,8 +108,9 @@ func register(s *server.Server) {
 	addTool(s, "fail", func(_ context.Context, in input) (toolOutcome, error) {
 		return nil, errors.New("cannot use " + in.Note)
 	})
-	addTool(s, "refuse", func(context.Context, input) (toolOutcome, error) {
-		return nil, protocol.Errorf(4711, "not today")
+	addTool(s, "refuse", func(_ context.Context, in input) (toolOutcome, error) {
+		code, _ := strconv.ParseInt(in.Note, 10, 64)
+		return nil, protocol.Errorf(cmp.Or(code, 4711), "not today")
 	})
 	addTool(s, "panic", func(_ context.Context, in input) (toolOutcome, error) {
 		panic("no idea what to do with " + in.Note)

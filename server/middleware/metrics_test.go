@@ -33,6 +33,8 @@ func TestMetricsReconcile(t *testing.T) {
 	expect("tool_error", r.call("fail", "a"))
 	expect("tool_error", r.send(protocol.MethodCallTool, `"name":"echo"`, `"arguments":{"note":1}`))
 	expect("other_error", r.call("refuse", "a"))
+	expect("cannot_ask", r.call("refuse", "23225"))
+	expect("insufficient_scope", r.call("refuse", "23226"))
 	expect("internal_error", r.call("panic", "a"))
 	expect("internal_error", r.call("bug", "a"))
 	expect("handler_error", r.send(protocol.MethodGetPrompt, `"name":"greet"`))

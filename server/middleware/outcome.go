@@ -89,6 +89,10 @@ func codeName(code int64) string {
 		return "busy"
 	case protocol.CodeTimeout:
 		return outcomeTimeout
+	case protocol.CodeCannotAsk:
+		return "cannot_ask"
+	case protocol.CodeInsufficientScope:
+		return "insufficient_scope"
 	}
 	return "other_error"
 }
