@@ -127,10 +127,25 @@ func (g *Gateway) Handler(opts *serverhttp.Options) (*serverhttp.Handler, error)
 
 var errClosed = errors.New("gateway: the gateway is shutting down")
 
-// Shutdown drains the gateway until ctx ends, then closes it and its handler. Over HTTP new calls
-// and sessions get 503, so that a balancer tries another replica; answers and calls in open
-// sessions are served. Once no request runs and sessions have been idle for a second, their calls
-// are refused too. If ctx ended the wait, its cause is returned.
+// Ready waits until the lists of all upstreams have been published once. If ctx ends first, the
+// error names an upstream that is not ready. An upstream that is down later stays ready.
+func (g *Gateway) Ready(ctx context.Context) error {
+	for _, u := range g.upstreams {
+		for !u.own.ready.Load() {
+			if !pause(ctx, drainPause) {
+				return fmt.Errorf("gateway: upstream %s is not ready: %w", u.config.Name,
+					context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// Shutdown drains the gateway until ctx ends, then closes it and its handler. It also waits for
+// people who are asked. Over HTTP new calls and sessions get 503, so that a balancer tries another
+// replica; answers and calls in open sessions are served. Once no request runs and sessions have
+// been idle for a second, their calls are refused too. If ctx ended the wait, running calls are
+// cancelled and its cause is returned.
 func (g *Gateway) Shutdown(ctx context.Context) error {
 	var cut error
 	if h := g.handler.Load(); h != nil {

@@ -40,11 +40,13 @@ func (v *view) keepPublished(ctx context.Context) {
 	read := sync.OnceFunc(func() { close(v.read) })
 	defer read()
 	for failures := 0; ctx.Err() == nil; failures++ {
-		err := v.followLists(ctx, func() {
+		err := v.followLists(ctx, func(version protocol.Version) {
 			failures = 0
+			v.log(event.LevelInfo, "gateway.upstream_ready", func(out event.Encoder) {
+				out.AddString("version", string(version))
+			})
 			v.ready.Store(true)
 			read()
-			v.log(event.LevelInfo, "gateway.upstream_ready", nil)
 			for name := range u.names.unprefixed {
 				_, tool := v.published.tools.of[name]
 				if _, prompt := v.published.prompts.of[name]; !tool && !prompt {
@@ -93,7 +95,9 @@ func (v *view) log(level event.Level, name string, fill event.EntryFunc) {
 }
 
 // followLists connects, publishes the lists and follows their changes until the connection ends.
-func (v *view) followLists(ctx context.Context, ready func()) (err error) {
+func (v *view) followLists(
+	ctx context.Context, ready func(protocol.Version),
+) (err error) {
 	u := v.upstream
 	defer u.gateway.recoverPanic(&err)
 	credential, err := v.credential(ctx)
@@ -116,7 +120,7 @@ func (v *view) followLists(ctx context.Context, ready func()) (err error) {
 	if err := v.refresh(ctx, conn.client); err != nil {
 		return err
 	}
-	ready()
+	ready(conn.version)
 	changed := make(chan struct{}, 1)
 	listening, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/elicitation/gateway"
@@ -231,4 +233,27 @@ func TestCredentialsDecideWhatIsShared(t *testing.T) {
 	if u.calls.Load() != calls {
 		t.Error("the upstream was called for somebody without credentials")
 	}
+}
+
+func TestReadyWaitsForAllUpstreams(t *testing.T) {
+	forEachEra(t, func(t *testing.T, upstreamEra protocol.Era) {
+		opts := before(ops(startUpstream(t).url, upstreamEra))
+		logs := logged(opts, zap.InfoLevel)
+		g, _ := serveGateway(t, opts, nil)
+		noError(t, g.Ready(t.Context()))
+		entry := logs.FilterMessage("gateway.upstream_ready").All()
+		if len(entry) != 1 || protocol.Version(fmt.Sprint(entry[0].ContextMap()["version"])).Era() !=
+			upstreamEra {
+			t.Errorf("logged %v", entry)
+		}
+		opts = before(opts.Upstreams[0], gateway.Upstream{Name: "down",
+			Connect: gateway.HTTP("http://127.0.0.1:1", nil)})
+		g, _ = serveGateway(t, opts, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := g.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "down") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
