@@ -38,9 +38,9 @@ func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 // The host's SDK calls a blocking function when the upstream asks, and sends its return value.
 func Example() {
 	ctx := context.Background()
+	log, registry := zap.NewNop(), prometheus.NewRegistry()
 	router, err := elicitation.New(&elicitation.Options{
-		Log:     zaplog.New(zap.NewNop()),           // a gateway has zap.NewProduction
-		Metrics: prom.New(prometheus.NewRegistry()), // and prometheus.DefaultRegisterer
+		Log: zaplog.New(log), Metrics: prom.New(registry),
 	})
 	if err != nil {
 		fmt.Println(err)

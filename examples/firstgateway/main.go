@@ -1,7 +1,7 @@
 // Firstgateway is a gateway in one file: tokens, keys, logs, metrics and graceful shutdown.
 //
 //	npx -y @modelcontextprotocol/server-everything streamableHttp   # listens at port 3001
-//	export GATEWAY_TOKEN=$(head -c 32 /dev/urandom | base64)
+//	export GATEWAY_TOKENS=ann:a-token,bob:another-token
 //	export GATEWAY_KEYS=a:$(head -c 32 /dev/urandom | base64)
 //	go run ./examples/firstgateway
 package main
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,7 +37,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := zap.Must(zap.NewProduction())
-	err := run(ctx, log, "127.0.0.1:8080", []gateway.Upstream{
+	err := run(ctx, log, "127.0.0.1:8080", "127.0.0.1:9090", []gateway.Upstream{
 		{Name: "web", Connect: gateway.HTTP("http://127.0.0.1:3001/mcp", nil)},
 		{Name: "local", Connect: gateway.Command(
 			"npx", "-y", "@modelcontextprotocol/server-everything", "stdio")},
@@ -47,7 +48,7 @@ func main() {
 }
 
 func run(
-	ctx context.Context, log *zap.Logger, address string, upstreams []gateway.Upstream,
+	ctx context.Context, log *zap.Logger, public, private string, upstreams []gateway.Upstream,
 ) error {
 	ring, err := keys.KeyringFromEnv(os.LookupEnv, "GATEWAY_KEYS")
 	if err != nil {
@@ -57,19 +58,18 @@ func run(
 	if err != nil {
 		return err
 	}
-	metrics := prometheus.NewRegistry()
-	observer, chain, err := middleware.Production(zaplog.New(log), prom.New(metrics), nil)
+	registry := prometheus.NewRegistry()
+	sink, metrics := zaplog.New(log), prom.New(registry)
+	observer, chain, err := middleware.Production(sink, metrics, nil)
 	if err != nil {
 		return err
 	}
 	g, err := gateway.New(&gateway.Options{
 		Server: server.Options{
 			Info:      protocol.Implementation{Name: "gateway", Version: "1.0.0"},
-			Roundtrip: roundtrip.Options{Sealer: ring},
-			Observer:  observer, Middleware: chain,
+			Roundtrip: roundtrip.Options{Sealer: ring}, Observer: observer, Middleware: chain,
 		},
-		Upstreams: upstreams, Elicitation: questions,
-		Log: zaplog.New(log), Metrics: prom.New(metrics),
+		Upstreams: upstreams, Elicitation: questions, Log: sink, Metrics: metrics,
 	})
 	if err != nil {
 		return err
@@ -78,27 +78,37 @@ func run(
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	mux := http.NewServeMux()
+	mux, admin := http.NewServeMux(), http.NewServeMux()
 	mux.Handle("/mcp", endpoint)
-	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	web := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	served := make(chan error, 1)
+	admin.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	web := &http.Server{Addr: public, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	operators := &http.Server{Addr: private, Handler: admin, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 2)
 	go func() { served <- web.ListenAndServe() }()
+	go func() { served <- operators.ListenAndServe() }()
 	select {
 	case err = <-served:
 	case <-ctx.Done(): // people may answer for another half a minute
 	}
-	end, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	patience, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, g.Shutdown(end), endpoint.Shutdown(end), web.Shutdown(end))
+	if cut := g.Shutdown(patience); cut != nil { // no failure: somebody has not answered
+		log.Warn("calls were cut off", zap.Error(cut))
+	}
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, web.Shutdown(last), operators.Shutdown(last))
 }
 
-// authenticate accepts the configured token. For OAuth use package bearer.
+// authenticate accepts the tokens in GATEWAY_TOKENS. For OAuth use package bearer.
 func authenticate(r *http.Request) (protocol.Principal, error) {
-	token := os.Getenv("GATEWAY_TOKEN")
-	sent := r.Header.Get("Authorization")
-	if token == "" || subtle.ConstantTimeCompare([]byte(sent), []byte("Bearer "+token)) != 1 {
-		return protocol.Principal{}, errors.New("this is not the token in GATEWAY_TOKEN")
+	sent := []byte(r.Header.Get("Authorization"))
+	for user := range strings.SplitSeq(os.Getenv("GATEWAY_TOKENS"), ",") {
+		name, token, _ := strings.Cut(user, ":")
+		want := []byte("Bearer " + token)
+		if name != "" && token != "" && subtle.ConstantTimeCompare(sent, want) == 1 {
+			return protocol.Principal{Subject: name}, nil
+		}
 	}
-	return protocol.Principal{Subject: "me"}, nil
+	return protocol.Principal{}, errors.New("this token is not in GATEWAY_TOKENS")
 }

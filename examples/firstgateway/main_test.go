@@ -23,7 +23,7 @@ import (
 
 // TestGateway runs the gateway, calls a tool with and without the token, and ends the gateway.
 func TestGateway(t *testing.T) {
-	t.Setenv("GATEWAY_TOKEN", "the-token")
+	t.Setenv("GATEWAY_TOKENS", "ann:her-token,bob:the-token")
 	t.Setenv("GATEWAY_KEYS", "a:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	srv, err := server.New(nil)
 	if err != nil {
@@ -40,19 +40,22 @@ func TestGateway(t *testing.T) {
 	}
 	up := httptest.NewServer(handler)
 	defer up.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var free [2]string // addresses
+	for i := range free {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		free[i] = listener.Addr().String()
+		listener.Close()
 	}
-	address := free.Addr().String()
-	free.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, zap.NewNop(), address, []gateway.Upstream{
+		ended <- run(ctx, zap.NewNop(), free[0], free[1], []gateway.Upstream{
 			{Name: "web", Connect: gateway.HTTP(up.URL, nil)}})
 	}()
-	endpoint := "http://" + address + "/mcp"
+	endpoint := "http://" + free[0] + "/mcp"
 	var result *protocol.CallToolResult
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if result, err = call(t, endpoint, "the-token"); err == nil {
@@ -67,7 +70,7 @@ func TestGateway(t *testing.T) {
 	if _, err := call(t, endpoint, "another"); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("with another token: %v", err)
 	}
-	response, err := http.Get("http://" + address + "/metrics")
+	response, err := http.Get("http://" + free[1] + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +90,7 @@ func TestGateway(t *testing.T) {
 func TestASettingThatCannotBeUsedIsRefusedAtStart(t *testing.T) {
 	t.Setenv("GATEWAY_KEYS", "a:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	t.Setenv("ELICITATION_TIMEOUT", "abc")
-	err := run(t.Context(), zap.NewNop(), "127.0.0.1:0", []gateway.Upstream{
+	err := run(t.Context(), zap.NewNop(), "127.0.0.1:0", "127.0.0.1:0", []gateway.Upstream{
 		{Name: "web", Connect: gateway.HTTP("http://127.0.0.1:1/mcp", nil)}})
 	if err == nil || !strings.Contains(err.Error(), "ELICITATION_TIMEOUT") {
 		t.Errorf("got %v", err)
