@@ -130,7 +130,7 @@ func (e *Effects) CheckNever(never []string) error {
 	defer e.mu.Unlock()
 	for _, name := range never {
 		if !e.ever[name] {
-			return fmt.Errorf("Never names the effect %q, which no flow has had: check its name, "+
+			return fmt.Errorf("the effect %q of Never happened in no flow: check its name, "+
 				"or play a flow in which it happens as well", name)
 		}
 	}
