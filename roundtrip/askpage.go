@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,6 +77,14 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	if err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	if r.closed { // by a handler that left this goroutine behind: a later run must not get the answer
+		r.mu.Unlock()
+		if reply.Answer != nil {
+			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), asked)
+		}
+		return nil, errReturned()
+	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
 	r.funnel.pages.changeNote(asked.Binding, func(n *pageNote) {
 		if open.answer == nil {
@@ -86,8 +95,13 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	})
 	// What goroutines ask at once has its answers in the next round, or else those would be answers
 	// before one another, in any order.
-	inRound := !isFlowStyle(q) || way == words.WayText
+	inRound := !isFlowStyle(q) || way == words.WayText ||
+		way == words.WayLink && r.askingMode().returnsQuestions() && r.taskRun() == nil
 	r.ladder.noteOpen(q.key, open, inRound)
+	if hidden && open.answer != nil {
+		r.ladder.noteShowsNone()
+	}
+	r.mu.Unlock()
 	if open.answer == nil || inRound {
 		return open, nil
 	}
@@ -105,7 +119,7 @@ func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done 
 	parent := r.ctx.Parent()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	withdrawn := context.AfterFunc(ctx, func() {
-		if r.ctx.Err() == nil {
+		if cause := context.Cause(&r.ctx); cause == nil || !errors.Is(cause, ErrPending) {
 			cancel()
 		}
 	})
@@ -203,7 +217,10 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 		return r.lookAtPage(ctx, q, asked, way, hidden)
 	}
 	open, err := look(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil && r.ctx.Err() == nil:
+		return r.freeWithdrawn(ctx, q, q.key+linkSuffix, err)
+	case err != nil:
 		return r.endWithPageError(err)
 	}
 	if open.answer != nil || way != words.WayLink {
@@ -229,7 +246,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 			open, err = look(ctx)
 		}
 		if err == nil && open.answer != nil {
-			return r.finishVisit(ctx, link.key)
+			return r.finishVisit(ctx, link.key, false)
 		}
 	}
 	r.mu.Lock()
@@ -251,7 +268,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	case err != nil:
 		return r.freeWithdrawn(ctx, q, link.key, err)
 	case done:
-		return r.finishVisit(ctx, link.key)
+		return r.finishVisit(ctx, link.key, false)
 	}
 	r.noteUnfinished([]string{link.key})
 	return nil
@@ -415,14 +432,18 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 			r.ladder.noteEffect() // the state is lost, and may record effects
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
-	case n > 0 && n == len(d.questions):
+	case n > 0 && (n == len(d.questions) || r.taskRun() == nil):
 		if r.hasActed() {
 			r.ladder.noteEffect()
 		}
-		return d, asks, round, nil
+		rest.questions = slices.DeleteFunc(slices.Clone(d.questions), func(q Question) bool {
+			_, got := r.ladder.findOnPage(q.key)
+			return got == nil // asked again by the run that begins
+		})
+		return &rest, asks, round, nil
 	case n > 0: // a round needs all its answers; the next one finds these
 		changed = true
-		r.returnTaken(ctx)
+		r.returnTaken(ctx, round.from...)
 		for _, got := range round.from {
 			onPage = append(onPage, got.key)
 		}
@@ -486,14 +507,26 @@ func (r responder) endWithLinks(ctx context.Context, questions []Question) *endi
 		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
 }
 
-// returnTaken gives back the answers that the call took, unless it may have acted on them. It
-// reports whether it has not acted.
-func (r *run) returnTaken(ctx context.Context) bool {
+// returnTaken gives back the answers that the call took, or only some, unless it may have acted on
+// them. It reports whether it has not acted.
+func (r *run) returnTaken(ctx context.Context, only ...pageAnswer) bool {
 	acted := r.hasActed()
 	r.ladder.mu.Lock()
 	acted = acted || r.ladder.effect
-	taken := r.ladder.taken
-	r.ladder.taken = nil
+	taken, kept := r.ladder.taken, []*PageQuestion(nil)
+	if only != nil { // the flow goes on with the others
+		taken = nil
+		for _, q := range r.ladder.taken {
+			if slices.ContainsFunc(only, func(a pageAnswer) bool {
+				return r.ladder.got[a.key].asked == q
+			}) {
+				taken = append(taken, q)
+			} else {
+				kept = append(kept, q)
+			}
+		}
+	}
+	r.ladder.taken = kept
 	r.ladder.mu.Unlock()
 	for _, t := range taken {
 		if !acted { // a lost answer is asked for again

@@ -92,7 +92,7 @@ func (r asker) lookAtVisit(ctx context.Context, key string,
 	case err != nil:
 		return true, err
 	case finished:
-		return true, r.finishVisit(ctx, key)
+		return true, r.finishVisit(ctx, key, true) // done is not called again after success
 	}
 	return false, nil
 }
@@ -210,14 +210,15 @@ func (r asker) cutOff(key string) error {
 	return e.err
 }
 
-// finishVisit records that a visit is finished and notifies the client.
-func (r asker) finishVisit(ctx context.Context, key string) error {
+// finishVisit records that a visit is finished and notifies the client. acted means that the handler
+// may have acted on it.
+func (r asker) finishVisit(ctx context.Context, key string, acted bool) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	r.acted = true // done is not called again after success
+	r.acted = r.acted || acted
 	r.addMemoLocked(finishedKey(key), json.RawMessage("true"))
 	p := r.exchange
 	r.mu.Unlock()

@@ -157,7 +157,7 @@ func (r responder) giveClaimUp() bool {
 	defer r.mu.Unlock()
 	f := r.flow
 	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
-	r.retriable = !r.acted && (r.held == nil || suspended)
+	r.retriable = !r.acted && !r.ladder.hadEffect() && (r.held == nil || suspended)
 	return r.retriable
 }
 

@@ -76,7 +76,8 @@ type ladder struct {
 	got    map[string]*openQuestion // by key: answered on the page, for the next round
 	taken  []*PageQuestion          // answered on the page
 	asked  bool                     // the client was asked to show a form in this call
-	effect bool                     // the handler may have acted on an answer
+	effect bool                     // the handler may have acted on an answer, in any run
+	none   bool                     // the client shows no forms: an answer came from the page
 
 	// Only for the goroutine that serves the call.
 	onPage []string // keys asked on the page in this run
@@ -167,6 +168,13 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 	}
 }
 
+// forgetOpen forgets the questions of the run before.
+func (l *ladder) forgetOpen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open, l.got = nil, nil
+}
+
 // noteEffect notes that the handler may have acted on an answer, which then is not given back.
 func (l *ladder) noteEffect() {
 	if l != nil {
@@ -174,6 +182,29 @@ func (l *ladder) noteEffect() {
 		l.effect = true
 		l.mu.Unlock()
 	}
+}
+
+// hadEffect reports whether noteEffect was called. A nil ladder had none.
+func (l *ladder) hadEffect() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.effect
+}
+
+// noteShowsNone notes that the client shows no forms. Asking it again would cost a round each time.
+func (l *ladder) noteShowsNone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.none = true
+}
+
+func (l *ladder) showsNone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.none
 }
 
 // isFirst reports whether this call has not asked for a form to be shown; is notes that it now has.
@@ -225,7 +256,7 @@ func (r *run) wayOf(q *Question) event.Way {
 
 // isHidden reports whether the client is known not to have shown the form of q.
 func (r *run) isHidden(q *Question) bool {
-	if r.isHiddenKey(q.key) {
+	if r.isHiddenKey(q.key) || r.ladder.showsNone() {
 		return true
 	}
 	r.mu.Lock()
@@ -280,6 +311,11 @@ func (r *run) hideUnseen(a *answer) bool {
 	byItself := a.outcome == Accepted && isForm && a.soon && string(a.content) == "{}"
 	if !unseen && !byItself || !r.canUsePage() {
 		return false
+	}
+	if byItself { // no consent, even if no other way is left
+		unseen := *a
+		unseen.outcome = Unseen
+		a = &unseen
 	}
 	r.ladder.noteHidden(a.key, a)
 	return true

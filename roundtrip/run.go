@@ -125,6 +125,9 @@ func (r responder) executeHandler(
 		}
 	}()
 	result, err = r.invokeHandler(ctx, handler)
+	if r.hasActed() {
+		r.ladder.noteEffect() // for the later runs of the call
+	}
 	r.reportFindings(ctx, &r.questioner)
 	return r.decideOutcome(ctx, result, err)
 }
@@ -155,6 +158,9 @@ func (r *run) invokeHandler(
 ) (result protocol.Result, err error) {
 	r.ctx.Init(ctx)
 	r.ctx.SetValues(r)
+	if r.ladder != nil {
+		r.ladder.forgetOpen()
+	}
 	defer r.endHandler(ctx, &result, &err)
 	result, err = handler(&r.ctx)
 	if err == nil && r.ladder != nil {
