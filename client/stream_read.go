@@ -129,8 +129,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification. If the queue is full, it drops the notification,
-// which ends subscriptions only.
+// queueNotificationLocked queues a notification. If the queue is full, the notification is dropped;
+// this ends a subscription, but no other request.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {

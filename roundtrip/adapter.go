@@ -98,7 +98,7 @@ type Pusher interface {
 	// client. An [*protocol.Error] is the client's response; any other error means that it could
 	// not ask. Ctx has the request's values, not always those of the handler's context.
 	//
-	// A Pusher that knows when the question was written calls written at that time, before it
+	// A Pusher that knows when the question was written calls the function written then, before it
 	// returns. Options.MinHumanTime runs from the last such call, or else from the call of Push.
 	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
 		json.RawMessage, error)
@@ -109,10 +109,10 @@ type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
-// AskRequest asks a question in wire form and returns the bare result: hosts of another SDK's
-// handlers call it instead of calling the client. Unlike [Ask] it returns a refusal as a result,
-// such as {"action":"decline"}, not as an error. The content of an accepted form is checked and has
-// its defaults filled in. Decode the result with the Decode*Result functions of package protocol.
+// AskRequest asks a question in wire form and returns the bare result. Programs that host another
+// SDK's handlers call it instead of the client. Unlike [Ask] it returns a refusal as a result, such
+// as {"action":"decline"}, not as an error. The content of an accepted form is checked and has its
+// defaults filled in. Decode the result with the Decode*Result functions of package protocol.
 //
 // The question must be the same in every round. Where Ask would ask a changed question once more,
 // AskRequest ends the flow with an error for client and observer, because a value that an SDK's

@@ -172,7 +172,7 @@ func (u *upstream) refuseReturned(
 	return shown
 }
 
-// parkCall calls a legacy upstream once and waits for the first outcome. A slot is reserved.
+// parkCall calls a legacy upstream once, in the caller's slot, and waits for the first outcome.
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {

@@ -38,10 +38,9 @@ type Options struct {
 	// MaxConnections limits the call connections to one upstream. 0 means MaxCalls over HTTP, and
 	// 64 where each connection is a process. An authenticated principal may use a quarter of them;
 	// if some callers authenticate, anonymous ones share three quarters. A call over the limit is
-	// refused with [protocol.CodeBusy]. MaxConnections also limits how many credentials have a
-	// connection that keeps their lists; the least recently used loses it. Set it above the number
-	// of users with own credentials in five minutes: beyond it, calls read lists and start
-	// processes.
+	// refused with [protocol.CodeBusy]. MaxConnections also limits the connections that keep lists,
+	// one for each credential; the least recently used is closed. Set it above the number of users
+	// with own credentials in five minutes: otherwise calls read lists and start processes.
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
 	// Zero values are the router's defaults, except: Timeout is Server.Roundtrip.HumanTimeout, or

@@ -23,7 +23,7 @@ func errGone() error {
 // UnknownEffect tells a model what to do before it calls a tool again.
 const UnknownEffect = "What the tool did is not known: check before calling it again"
 
-// Limits bound parked calls. In each number 0 means the default, and a negative value no limit.
+// Limits bound parked calls. For each number 0 means the default, and a negative value no limit.
 type Limits struct {
 	Calls, CallsPerPrincipal int           // 1,000, 64
 	Time                     time.Duration // of one call, including waits for users: 10 minutes

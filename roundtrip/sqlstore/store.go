@@ -101,7 +101,7 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 // calls it if callers can authenticate; otherwise the first such caller has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
+// Put implements [store.StateStore]. It returns when ctx ends, or after five seconds.
 func (s *Store) Put(
 	ctx context.Context, id, owner string, state []byte, until time.Time,
 ) error {

@@ -365,7 +365,7 @@ func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	if known {
 		return at, nil
 	}
-	// Rows of a question outlast its first period by less than two periods.
+	// The rows of a question are kept for less than two periods after its first period.
 	now := p.period()
 	for period := now; period > now-3; period-- {
 		t, err := p.findTurn(ctx, rowStart, c.startID(period))

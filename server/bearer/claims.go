@@ -75,8 +75,9 @@ func (c *claims) isNotAccessToken() bool {
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess reports a claim that ID tokens lack: scopes or the client. ID tokens may have azp
-// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens have azpacr.
+// marksAccess reports whether a claim is one that ID tokens lack: scopes or client. ID tokens may
+// have azp (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens have
+// azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {

@@ -202,7 +202,7 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark: one of these, and in the upper half the consecutive invalid answers.
+// The lower half of a mark's first byte. The upper half counts consecutive invalid answers.
 const (
 	markNone = iota
 	markOnce

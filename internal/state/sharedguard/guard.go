@@ -138,7 +138,7 @@ func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err err
 	return found, err
 }
 
-// spentError returns a claimed state's error, with the outcome recorded for the same answers.
+// spentError returns the error for a claimed state. For equal answers it has the recorded outcome.
 func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	if !equal(found.Print, c.Print[:]) {
 		return &store.SpentError{}

@@ -138,7 +138,7 @@ func (v *Victim) listAttacks() []attack {
 	return attacks
 }
 
-// edit returns a forge that only changes the leg.
+// edit returns a forge function that only changes the last leg.
 func edit(change func(*leg)) func(context.Context, *attempt) error {
 	return func(_ context.Context, s *attempt) error {
 		change(&s.last)

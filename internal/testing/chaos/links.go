@@ -126,7 +126,7 @@ func act(ctx context.Context, db *sql.DB, flow, answers string) error {
 	return tx.Commit()
 }
 
-// lookAt returns how often what a flow is for was done.
+// lookAt returns how many effects a flow has had, and counts the look.
 func (f *linkFleet) lookAt(flow string) (done int) {
 	if _, err := f.plan.DB.ExecContext(f.t.Context(), fmt.Sprintf(
 		"update flows set looks = looks + 1 where flow = '%s'", flow)); err != nil {

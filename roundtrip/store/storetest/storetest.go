@@ -96,7 +96,7 @@ func answerOf(err error) answer {
 	return "spent, running and unknown"
 }
 
-// A claimant claims at one guard.
+// A claimant makes claims at one guard.
 type claimant struct {
 	t     *testing.T
 	guard store.Guard
