@@ -110,7 +110,7 @@ func (s *legacyServer) note(m legacyMessage) {
 	}
 }
 
-// methods returns the methods that the client sent, in order, notifications included.
+// The method methods returns the methods that the client sent, in order, notifications included.
 func (s *legacyServer) methods() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

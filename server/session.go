@@ -36,7 +36,7 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // changes that the client does not know yet
 
-	// requests may be cancelled by id; nil on a line stream, which tracks its requests itself.
+	// The field requests has those to cancel by id. It is nil on a line stream, which has its own.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex

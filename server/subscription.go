@@ -150,7 +150,7 @@ func (s *subscriber) noteSubscribedLocked() {
 	}
 }
 
-// sees reports whether the subscription follows the changes of c.
+// The method sees reports whether the subscription follows the changes of c.
 func (s *subscriber) sees(c *Catalog) bool {
 	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }

@@ -15,7 +15,7 @@ import (
 
 const aTenant = "00000000-0000-0000-0000-00000000000a"
 
-// provided changes options to a provider of the site's issuer.
+// The function provided changes options to a provider of the site's issuer.
 func provided(change func(s *site, p *oauth.Provider)) func(s *site, o *oauth.Options) {
 	return func(s *site, o *oauth.Options) {
 		p := oauth.Provider{Issuer: s.as.URL}
@@ -57,7 +57,7 @@ func noResource(s *site) {
 	}
 }
 
-// needs makes a server refuse authorization requests unless a parameter has a value; "": is absent.
+// The function needs makes a server require a value of an authorization parameter, "": its absence.
 func needs(name, value string) fault {
 	return refusesRequests(oauthtest.Authorize, func(q url.Values) string {
 		if q.Get(name) != value {
@@ -109,7 +109,7 @@ func accessType(s *site) {
 	})
 }
 
-// forms makes a server answer token requests with forms, and errors with status 200.
+// The function forms makes a server answer token requests with forms, and errors with status 200.
 func forms(s *site) {
 	for _, e := range []oauthtest.Endpoint{oauthtest.Token, oauthtest.Refresh} {
 		s.as.Edit(e, func(a *oauthtest.Answer) { a.Form, a.Status = true, http.StatusOK })

@@ -44,7 +44,8 @@ func newSite() *site {
 	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
-// act must not happen without an answer. Like a database statement, it fails after the end of ctx.
+// The effect act must not happen without an answer. Like a database statement, it fails after ctx
+// ends.
 func (s *site) act(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (w Where) whereOf() (Where, bool) { return w, true }
 func (Where) addFields(Fields)         {}
 func (Where) countMetrics(counter)     {}
 
-// nowhere is embedded in events without a request.
+// The type nowhere is embedded in events without a request.
 type nowhere struct{}
 
 func (nowhere) whereOf() (Where, bool) { return Where{}, false }

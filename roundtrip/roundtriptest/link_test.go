@@ -47,7 +47,7 @@ func move(ctx context.Context, _ *server.ToolCall, in transfer) (protocol.CallTo
 
 var sure = roundtrip.MustQuestion[reason]("sure")
 
-// closing answers a decline with a result and an effect.
+// The tool closing answers a decline with a result and an effect.
 func closing(effects *roundtriptest.Effects) func(context.Context, *server.ToolCall,
 	transfer) (protocol.CallToolOutcome, error) {
 	return func(ctx context.Context, _ *server.ToolCall, in transfer) (

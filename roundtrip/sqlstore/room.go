@@ -26,7 +26,7 @@ type room struct {
 	sweepAt, sweepFullAt *atomic.Int64
 }
 
-// everybody owns the row of the total. No digest has this spelling.
+// The constant everybody owns the row of the total. No digest has this spelling.
 const everybody = "*"
 
 // newRoom returns the room of a table, given its columns of name, expiry, entries and bytes.

@@ -127,8 +127,9 @@ func (s *Store) Put(
 	return nil
 }
 
-// expires is the time when a row may be deleted: ten minutes after the caller's time, by both its
-// clock and the database's. Parameters: how long to keep the row, and until when, in milliseconds.
+// The constant expires is the time when a row may be deleted: ten minutes after the caller's time,
+// by both its clock and the database's. Parameters, in milliseconds: how long to keep the row, and
+// until when.
 const expires = `{max}({now} + cast($5 as bigint), cast($6 as bigint)) + 600000`
 
 const insertState = `insert into rondo_states (service, key, owner, state, expires)

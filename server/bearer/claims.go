@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A claims has the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
+// The type claims has the claims of a JWT (RFC 9068, section 2.2) or introspection (RFC 7662).
 type claims struct {
 	issuer, subject, clientID string
 	audience, scopes          []string

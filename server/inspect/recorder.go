@@ -182,7 +182,7 @@ func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *
 	return f
 }
 
-// flows returns copies of the flows, newest first: all, or the one with that id.
+// The method flows returns copies of the flows, newest first: all, or the one with that id.
 func (r *recorder) flows(id string) (list []*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

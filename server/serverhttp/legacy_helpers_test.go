@@ -206,7 +206,7 @@ func (c *legacyClient) answer(id json.RawMessage, result string) {
 	wantStatus(c, "answer", got, 202)
 }
 
-// steps is a tool that needs the test's permission for each step.
+// The type steps is a tool that needs the test's permission for each step.
 type steps struct {
 	entered chan context.Context
 	allow   chan struct{}

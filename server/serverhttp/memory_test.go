@@ -55,7 +55,7 @@ func (c *crowd) read(t *testing.T, conn net.Conn, suffix string) string {
 	return text.String()
 }
 
-// each reads for every client until suffix, which must contain part.
+// The method each reads for every client until suffix, which must contain part.
 func (c *crowd) each(t *testing.T, suffix, part string) {
 	t.Helper()
 	for i, conn := range c.conns {

@@ -133,7 +133,7 @@ func (m maker) adder() (keywords *[]string, add func(chance int, keyword, value 
 	}
 }
 
-// plain makes keywords without schemas.
+// The method plain makes keywords without schemas.
 func (m maker) plain() []string {
 	keywords, add := m.adder()
 	add(3, "type", m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`,
@@ -174,7 +174,7 @@ func (m maker) plain() []string {
 	return *keywords
 }
 
-// nested makes keywords with schemas.
+// The method nested makes keywords with schemas.
 func (m maker) nested(depth int) []string {
 	keywords, add := m.adder()
 	sub := func() string { return m.subschema(depth) }

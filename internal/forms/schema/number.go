@@ -70,7 +70,7 @@ func (w *walker) compare(n number, bound *big.Rat) int {
 	return 0
 }
 
-// exact returns n for arithmetic with other, nil when the budget is used up.
+// The method exact returns n for arithmetic with other, nil when the budget is used up.
 func (w *walker) exact(n number, other *big.Rat) *big.Rat {
 	size := other.Num().BitLen() + other.Denom().BitLen() + bitsPerDigit*len(n.text)
 	if strings.ContainsAny(string(n.text), "eE") {

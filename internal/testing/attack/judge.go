@@ -30,7 +30,8 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// filled has accepted answers' texts, texts the results of two calls with only such answers.
+	// The field filled has the texts of accepted answers, texts has results of calls with only
+	// these.
 	filled []string
 	texts  [2]string
 }

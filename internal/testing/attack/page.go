@@ -38,7 +38,7 @@ var (
 	linkLine    = regexp.MustCompile(`(?m)^https?://\S+$`)
 )
 
-// links returns the links in a result that asks for a repetition of the call.
+// The method links returns the links in a result that asks for a repetition of the call.
 func (o outcome) links() (links []pageLink) {
 	text := o.resultText()
 	for _, at := range linkLine.FindAllStringIndex(text, -1) {

@@ -109,8 +109,8 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 	return mux, nil
 }
 
-// act does what a flow is for. lookAt sees whether that is done, also where the replica was killed
-// and the database has not come to the end of it: until then the row of the flow is locked.
+// The function act commits a flow's effect. lookAt sees the commit even if the replica was killed
+// and the database has not finished the transaction: until then the flow's row is locked.
 func act(ctx context.Context, db *sql.DB, flow, answers string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

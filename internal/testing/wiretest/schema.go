@@ -137,7 +137,8 @@ func (s *Schema) index() {
 	}
 }
 
-// methods returns a union's members by method. A union of one member is published as that member.
+// The method methods returns a union's members by method. A union of one is published as its
+// member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]

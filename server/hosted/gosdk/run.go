@@ -31,7 +31,7 @@ type run struct {
 	left     chan struct{}           // closed when the handler has returned
 	leave    func()
 
-	// notifying is held for reading while a notification is sent: no notification follows the end.
+	// The lock notifying is read-held while a notification is sent, so that none follows the end.
 	notifying sync.RWMutex
 	over      bool
 
