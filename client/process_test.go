@@ -90,7 +90,7 @@ func TestChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// The constant ready is what a child writes at its start by default.
+// The constant ready is the default output of a child at its start.
 const ready = `{"jsonrpc":"2.0","method":"ready"}`
 
 type (

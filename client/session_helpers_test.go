@@ -133,7 +133,7 @@ func (s *legacyServer) params(method string) string {
 	return ""
 }
 
-// ask sends a message with write. If the message has an id, ask waits for the answer until ctx, the
+// ask passes a message to write. If the message has an id, ask waits for the answer until ctx, the
 // call's, ends: a client that has given up does not answer.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage

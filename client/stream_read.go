@@ -109,7 +109,8 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification. It reports one of no request, except progress.
+// routeNotification queues a notification. It reports an error if no request matches, except
+// progress.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error

@@ -84,8 +84,8 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		}
 		open.way = cmp.Or(n.way, way)
 	})
-	// What goroutines ask at once has its answers in the next round, or else those would be answers
-	// before one another, in any order.
+	// Concurrent questions get their answers in the next round; otherwise the order of these
+	// answers would be random.
 	inRound := !isFlowStyle(q) || way == words.WayText
 	r.ladder.noteOpen(q.key, open, inRound)
 	if open.answer == nil || inRound {

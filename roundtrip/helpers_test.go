@@ -452,7 +452,7 @@ func wants(text string,
 	}
 }
 
-// flow is a handler that says a text, unless must or check stop it at an error.
+// flow returns a handler that says a text, unless the function must or check stops it at an error.
 func flow(text func(ctx context.Context) string) roundtrip.Handler {
 	return func(ctx context.Context) (_ protocol.Result, err error) {
 		defer func() {

@@ -36,7 +36,8 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // changes that the client does not know yet
 
-	// The field requests has those to cancel by id. It is nil on a line stream, which has its own.
+	// The set requests is for cancellation by id. It is nil on a line stream, which has its own
+	// set.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex

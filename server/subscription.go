@@ -333,7 +333,8 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// startAnnouncing runs announce and forwards its notifications until end, which waits for it.
+// startAnnouncing runs announce and forwards its notifications. The function end stops it and
+// waits.
 func startAnnouncing(ctx context.Context, announce Announce) (
 	announced <-chan *protocol.Notification, end func()) {
 	if announce == nil {

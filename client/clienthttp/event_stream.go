@@ -269,7 +269,7 @@ func (e *eventStream) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine. It blocks while protocol.MaxBackCalls of them run.
+// runInSlot calls run on another goroutine. It blocks while protocol.MaxBackCalls calls run.
 func (e *eventStream) runInSlot(run func()) {
 	slots := e.session.slots
 	select {

@@ -288,7 +288,7 @@ func accepting(content any) *person {
 	}}
 }
 
-// The function silent returns a person who calls asked and waits for the question's withdrawal.
+// The function silent returns a person who calls the function asked and awaits the withdrawal.
 func silent(asked func()) (p *person, withdrawn chan struct{}) {
 	withdrawn = make(chan struct{})
 	return &person{answer: func(ctx context.Context, _ string) *protocol.ElicitResult {

@@ -62,9 +62,9 @@ type Options struct {
 
 // An Upstream is one server behind the gateway.
 type Upstream struct {
-	// Name prefixes what the upstream publishes: the tool "search" of "docs" becomes "docs_search",
-	// the resource "file:///a" "docs+file:///a". It begins with a letter and has only lower-case
-	// letters, digits, '-' and '.'.
+	// Name prefixes the names that the upstream publishes: the tool "search" of "docs" becomes
+	// "docs_search", the resource "file:///a" "docs+file:///a". It begins with a letter and has
+	// only lower-case letters, digits, '-' and '.'.
 	Name string
 	// Connect opens a connection, see [HTTP] and [Command]. It is called again after a connection
 	// broke, and for each set of credentials. Calls may overlap.

@@ -34,7 +34,7 @@ type oddServer struct {
 	lost   bool   // the first call loses its session, as a restart does
 }
 
-// oddServers act like deployed ones. A client passes if its text ends with want, or an "error".
+// oddServers act like deployed servers. A client passes if its text ends with want, or an "error".
 var oddServers = []struct {
 	row    string
 	server oddServer

@@ -143,7 +143,7 @@ func returned(t turn) step {
 	return s
 }
 
-// The function pushed plays all turns at once, like a handler that asks in place. put asks.
+// The function pushed plays all turns at once, like a handler that asks in place, with put.
 func pushed(t turn, put func(question) (reply, error)) step {
 	markEffect()
 	for {

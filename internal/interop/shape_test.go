@@ -56,8 +56,9 @@ func (s *site) act(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter counts a handler as running, until leave. The context ends with the site, because a legacy
-// session of the official Go SDK cannot be closed while one of its handlers waits for the user.
+// enter counts a handler as running, until leave is called. The context ends with the site, because
+// a legacy session of the official Go SDK cannot be closed while one of its handlers waits for the
+// user.
 func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)

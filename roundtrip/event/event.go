@@ -267,7 +267,8 @@ type VisitServed struct {
 // MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments names those that came as JSON text. If empty, bad Unicode was read as U+FFFD.
+	// Arguments names the arguments that came as JSON text. If empty, bad Unicode was read as
+	// U+FFFD.
 	Arguments []string
 }
 

@@ -173,7 +173,7 @@ func TestEffectThatNeverHappens(t *testing.T) {
 	}
 }
 
-// TestRefusalAtOnce: over a connection it counts as unseen; the finding names the option to set.
+// An instant refusal over a connection counts as unseen; the finding names the option to set.
 func TestRefusalAtOnce(t *testing.T) {
 	subject := roundtriptest.Subject{
 		Connect: overHTTP(t, newServer(t, &roundtriptest.Effects{}, roundtrip.Options{}))}

@@ -176,7 +176,7 @@ func TestLoosePage(t *testing.T) {
 	}
 }
 
-// An eagerPage accepts what was declined.
+// An eagerPage accepts a declined question.
 type eagerPage struct{ roundtrip.QuestionPage }
 
 func (p eagerPage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (

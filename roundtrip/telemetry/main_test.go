@@ -80,7 +80,7 @@ func (b *book) tel(process string, opts telemetry.Options) *telemetry.Telemetry 
 
 func everybody(*server.Request) bool { return true }
 
-// tree returns the spans of the traces that pick chooses, each below its parent, with their links.
+// tree returns the spans of traces for which pick is true, each below its parent, with their links.
 func (b *book) tree(pick func(tracetest.SpanStub) bool) string {
 	spans := b.exporter.GetSpans()
 	names, chosen := map[trace.SpanID]string{}, map[trace.TraceID]bool{}

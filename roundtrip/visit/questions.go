@@ -38,8 +38,7 @@ const (
 
 // QuestionOptions configure [NewQuestions].
 type QuestionOptions struct {
-	// Options are those of all pages. TTL is the time to answer, and then the time to take the
-	// answer.
+	// Options apply to all pages. TTL is the time to answer, and then the time to take the answer.
 	Options
 	Server string // the server's name; empty: the host of the address
 	// ShowArguments shows, and stores sealed, the first 4 KiB of the call's arguments.

@@ -254,8 +254,8 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	})
 }
 
-// read returns the response in a stream. answer returns the member that answers a question, or "",
-// and whether to read on.
+// read returns the response in a stream. The function answer returns the member that answers a
+// question, or "", and whether to read on.
 func (w *wire) read(response *http.Response,
 	answer func(question string) (member string, goOn bool)) message {
 	w.Helper()

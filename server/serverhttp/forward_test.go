@@ -213,7 +213,7 @@ func (c *legacyClient) through(m *member) *legacyClient {
 	return &other
 }
 
-// The function forwards returns an idle replica's reports of forwarded requests.
+// The function forwards waits for a replica and returns its reports of forwarded requests.
 func forwards(m *member) []event.RequestForwarded {
 	m.running.Wait()
 	return eventsOf[event.RequestForwarded](m.events)
@@ -274,7 +274,7 @@ func (s *steps) enter() {
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call and ignores its response. end ends the call and returns its error.
+// startCall sends a call and ignores its response. end() ends the call and returns its error.
 func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
 	done := make(chan error, 1)

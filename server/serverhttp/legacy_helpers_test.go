@@ -273,7 +273,7 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	return srv, s
 }
 
-// pushForm pushes a question for a name. It passes an error to failed.
+// pushForm pushes a question for a name. It passes an error to the function failed.
 func pushForm(failed func(error)) rawTool {
 	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(

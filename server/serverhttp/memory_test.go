@@ -134,7 +134,7 @@ func TestListenKeepsNoBody(t *testing.T) {
 	}
 }
 
-// load calls change, and a tool over HTTP, on several goroutines until stop is called.
+// load calls the function change, and a tool over HTTP, on several goroutines until stop is called.
 func load(t *testing.T, url string, change func(i int)) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// The type kept holds what handlers keep after they return.
+// The type kept holds the data that handlers keep after they return.
 type kept struct {
 	mu     sync.Mutex
 	ctx    []context.Context

@@ -21,14 +21,14 @@ const (
 
 const maxSmall = 18 // bytes that always fit an int64
 
-// A number is one of a document. Most are small integers; others need big arithmetic.
+// A number is a number of a document. Most are small integers; others need big arithmetic.
 type number struct {
 	text    json.Number
 	isSmall bool
 	small   int64
 }
 
-// smallInt returns text if it is a small integer spelled as one.
+// smallInt returns the value of text if it spells a small integer without fraction and exponent.
 func smallInt(text json.Number) (n int64, ok bool) {
 	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
 		return 0, false

@@ -169,9 +169,9 @@ const (
 	refusedTime   = time.Second           // while a store refuses connections: nothing has run
 )
 
-// retry calls do until it succeeds, fails for good, or ctx ends. An attempt gets half of the time,
-// because one connection may hang where another answers. A store that refuses connections is
-// retried for at most the time refused.
+// retry calls the function do until it succeeds, fails for good, or ctx ends. An attempt gets half
+// of the time, because one connection may hang where another answers. A store that refuses
+// connections is retried for at most the time refused.
 func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	do func(ctx context.Context) error) error {
 	began := time.Now()

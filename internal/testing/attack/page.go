@@ -182,7 +182,7 @@ func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]An
 	}
 }
 
-// attackLink calls forge with the last link's tab. The next call must not complete.
+// attackLink calls the function forge with the last link's tab. The next call must not complete.
 func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
 	return step{what, func(ctx context.Context, s *attempt) error {
 		nothing := *s.conn

@@ -75,7 +75,7 @@ func expect(t *testing.T, what string, err, want error) {
 	}
 }
 
-// testTasks compares what comes back, even after the caller changed its values.
+// testTasks compares returned tasks, even after the caller changed its values.
 func testTasks(t *testing.T, s *Store) {
 	a, b, ctx := s.Tasks(t), s.Tasks(t), t.Context()
 	task := taskOf("task")

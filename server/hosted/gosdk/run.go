@@ -84,7 +84,7 @@ func (r *run) closeStream(args mcp.CloseSSEStreamArgs) {
 	}
 }
 
-// begin registers the run for the middleware. end ends it: later messages do not belong to it.
+// begin registers the run for the middleware. end() ends it: later messages do not belong to it.
 func (r *run) begin() (end func()) {
 	runs := &r.session.host.runs
 	runs.Store(r.extra, r)
