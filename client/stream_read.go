@@ -109,8 +109,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification. It reports an error if no request matches, except
-// progress.
+// routeNotification queues a notification. It reports a notification without a request.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error

@@ -55,8 +55,7 @@ type originModel struct {
 	calls    []*originCall // calls that the upstream may still serve
 	asked    []string      // streams that got a question since the last check
 	trace    []string
-	// The field abandoned is the end of the last cancelled call; all cancelled calls expire
-	// together.
+	// The field abandoned is the end of the last cancelled call; they expire together.
 	abandoned time.Time
 }
 

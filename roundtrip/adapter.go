@@ -47,9 +47,8 @@ type Call struct {
 	AcceptUnsolicited bool
 	// Authenticates means that the host can authenticate callers; capacity is reserved for them.
 	Authenticates bool
-	// KeptBytes is the memory that the host keeps for a waiting call besides Arguments, such as
-	// _meta. Waiting calls share 256 MiB for both; one authenticated principal may use a quarter of
-	// that.
+	// KeptBytes is the host's memory for a waiting call besides Arguments, such as _meta. Waiting
+	// calls share 256 MiB for both; one authenticated principal may use a quarter of that.
 	KeptBytes int32
 	Task      *TaskCall // for package server/tasks
 	// CheckOutput, if not nil, checks a successful tool's structured content (nil when absent).
@@ -267,9 +266,9 @@ func ContinueHandler(f func()) { f() }
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
 //	return next(ctx, request)
 //
-// Calls of tell do not overlap; true and false arguments alternate. False comes before the handler
-// goes on, or after the call if one of its goroutines still waits. tell must return soon and must
-// not ask.
+// Calls of tell do not overlap, and alternate true and false. False comes before the handler goes
+// on, or after the call if one of its goroutines still waits. tell must return soon and must not
+// ask.
 func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
 	return waiting.WithWatch(ctx, tell)
 }

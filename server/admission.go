@@ -15,8 +15,7 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access has the request's permissions. Nil has no scopes; a local caller has
-	// [UnlimitedAccess].
+	// Access has the request's permissions. Nil: no scopes; a local caller has [UnlimitedAccess].
 	Access *Access
 	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string

@@ -47,8 +47,8 @@ type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// The channel answered is closed by completePush, but not if the question's own Push withdraws
-	// it.
+	// The channel answered is closed by completePush, but not if the own Push withdraws the
+	// question.
 	answered chan struct{}
 
 	// set before answered is closed

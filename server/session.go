@@ -36,8 +36,7 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // changes that the client does not know yet
 
-	// The set requests is for cancellation by id. It is nil on a line stream, which has its own
-	// set.
+	// The set requests is for cancellation by id; it is nil on a line stream, which has its own.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex

@@ -333,8 +333,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// startAnnouncing runs announce and forwards its notifications. The function end stops it and
-// waits.
+// startAnnouncing runs announce and forwards its notifications. end() stops it and waits.
 func startAnnouncing(ctx context.Context, announce Announce) (
 	announced <-chan *protocol.Notification, end func()) {
 	if announce == nil {

@@ -134,8 +134,7 @@ type deviation struct {
 	strict bool   // the strict client logs in, and cannot refresh
 }
 
-// deviations returns the deviations that clients see. Others are in tokens, which clients do not
-// read.
+// The function deviations returns those that clients see. All others are in tokens.
 func deviations() []deviation {
 	const tenant = "/{tenantid}"
 	var key = newKey()

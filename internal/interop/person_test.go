@@ -23,8 +23,7 @@ type person struct {
 	changed chan struct{}
 	// whenAsked, unless nil, runs before a question is answered.
 	whenAsked func()
-	// The function before, unless nil, is called before a form or URL is answered. It ends with
-	// ctx.
+	// The function before, if not nil, runs before a form or URL is answered, until ctx ends.
 	before func(ctx context.Context, question string)
 	// open, unless nil, is called with a visit's URL before the question is answered.
 	open func(ctx context.Context, url string)

@@ -184,8 +184,7 @@ func (p *Park) keep(call *Parked, result protocol.Result) {
 // Run makes a call with reserved room, once, and waits for the first outcome. It calls run on
 // another goroutine, in a context with the values of life, which must outlive the request. A panic
 // of run ends the process. finish gets run's result, or the cause of the cancelled context, and
-// returns the client's outcome. Neither function should hold ctx or call, which hold an HTTP
-// request.
+// returns the client's outcome. Neither function should hold ctx or call and their HTTP request.
 func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	run func(ctx context.Context, parked *Parked) (protocol.Result, error),
 	finish func(protocol.Result, error) (protocol.Result, error),

@@ -267,8 +267,7 @@ type VisitServed struct {
 // MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments names the arguments that came as JSON text. If empty, bad Unicode was read as
-	// U+FFFD.
+	// Arguments names arguments that came as JSON text. If empty, bad Unicode was read as U+FFFD.
 	Arguments []string
 }
 

@@ -128,8 +128,7 @@ func (s *Store) Put(
 }
 
 // The constant expires is the time when a row may be deleted: ten minutes after the caller's time,
-// by both its clock and the database's. Parameters, in milliseconds: how long to keep the row, and
-// until when.
+// by both its clock and the database's. Parameters: a row's lifetime and end, in milliseconds.
 const expires = `{max}({now} + cast($5 as bigint), cast($6 as bigint)) + 600000`
 
 const insertState = `insert into rondo_states (service, key, owner, state, expires)

@@ -76,8 +76,7 @@ func (c *claims) isNotAccessToken() bool {
 }
 
 // marksAccess reports whether a claim is one that ID tokens lack: scopes or client. ID tokens may
-// have azp (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens have
-// azpacr.
+// have azp (OpenID Connect Core, section 2), in Entra ID roles, but only access tokens have azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {

@@ -68,8 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return scenario(ctx, c, more)
 }
 
-// The returned options answer every kind of question without a user, and so declare all
-// capabilities.
+// The options answer every kind of question without a user, and so declare all capabilities.
 func options() *client.Options {
 	return &client.Options{
 		Info:          protocol.Implementation{Name: "everything-client", Version: "1.0.0"},

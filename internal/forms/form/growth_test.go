@@ -104,8 +104,7 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 		Make: func(size int) []byte { return contents[size] }})
 }
 
-// The function wrapped returns values of all shapes for an unknown member. Invalid ones are
-// refused.
+// The function wrapped returns values of all shapes for an unknown member, invalid ones too.
 func wrapped(head, tail string) (inputs []testkit.GrowthInput) {
 	for _, in := range testkit.GrowthValues(head, tail) {
 		if !in.Refused {

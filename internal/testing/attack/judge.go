@@ -30,8 +30,7 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// The field filled has the texts of accepted answers, texts has results of calls with only
-	// these.
+	// The field filled has accepted answers' texts, texts the results with only these answers.
 	filled []string
 	texts  [2]string
 }

@@ -111,8 +111,7 @@ func (l *recorder) Hold(e Endpoint) *Gate {
 	return g
 }
 
-// listen answers requests until the test ends. Before the first request the function begin gets the
-// origin.
+// listen answers requests until the test ends. Before the first one it calls begin with the origin.
 func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
 	answer func(*Request) *Answer, begin func(origin string)) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(

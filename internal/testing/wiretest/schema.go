@@ -137,8 +137,7 @@ func (s *Schema) index() {
 	}
 }
 
-// The method methods returns a union's members by method. A union of one is published as its
-// member.
+// methods returns a union's members by method. A union of one member is published as that member.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]

@@ -18,8 +18,7 @@ func stops(w uint64) uint64 {
 	return ((w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones) | w) & highs
 }
 
-// The function quotes marks quotes and backslashes, but not non-ASCII bytes, which have the top
-// bit.
+// The function quotes marks quotes and backslashes, but not non-ASCII bytes with their top bit.
 func quotes(w uint64) uint64 {
 	q, b := w^'"'*ones, w^'\\'*ones
 	return ((q - ones) | (b - ones)) &^ w & highs
