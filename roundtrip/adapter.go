@@ -118,7 +118,7 @@ type VisitCompleter interface {
 // AskRequest ends the flow with an error for client and observer, because a value that an SDK's
 // handler generates anew changes in every round ([Nonce] and [Memo] keep it).
 //
-// Other errors are those of Ask. Adapters whose callers have no keys must derive stable keys: the
+// Other errors are as in Ask. Adapters whose callers have no keys must derive stable keys: the
 // question's digest and its ordinal in the run suffice unless questions are concurrent.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {
@@ -266,9 +266,8 @@ func ContinueHandler(f func()) { f() }
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
 //	return next(ctx, request)
 //
-// Calls of tell do not overlap, and alternate true and false. False comes before the handler goes
-// on, or after the call if one of its goroutines still waits. tell must return soon and must not
-// ask.
+// Calls of tell do not overlap; true and false alternate. False comes before the handler goes on,
+// or after the call if one of its goroutines still waits. tell must return soon and must not ask.
 func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
 	return waiting.WithWatch(ctx, tell)
 }

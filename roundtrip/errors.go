@@ -65,7 +65,7 @@ type PushError struct {
 	client string // the text for the client; if empty, a general one
 }
 
-// Error returns the cause, and what to do instead if there is something.
+// Error returns the cause, and an alternative if there is one.
 func (e *PushError) Error() string {
 	if !e.Missing.IsZero() {
 		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)

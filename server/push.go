@@ -47,8 +47,7 @@ type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// The channel answered is closed by completePush, but not if the own Push withdraws the
-	// question.
+	// The channel answered is closed by completePush, unless the question's own Push withdraws it.
 	answered chan struct{}
 
 	// set before answered is closed

@@ -31,7 +31,7 @@ type Request struct {
 	Version   protocol.Version      // revision of the request
 	Target    string                // name of the tool or prompt, URI of the resource, or empty
 	Principal protocol.Principal    // of the sender
-	Access    *Access               // what the request may do
+	Access    *Access               // the request's permissions
 	// Catalogs are visible to the request besides the server's own; on equal names the first wins.
 	// Subscriptions, and sessions from their next list or subscription on, follow their changes.
 	Catalogs []*Catalog

@@ -18,7 +18,7 @@ const closedRetryAfter = time.Second // after which clients of a closed session 
 
 // A Session is a connection with a client of a revision before 2026-07-28, independent of
 // transports. The request initialize opens it (basic/lifecycle of those revisions), and the
-// transport closes it. A transport passes on what the client sends:
+// transport closes it. A transport passes on the client's messages:
 //
 //	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify

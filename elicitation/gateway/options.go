@@ -21,9 +21,9 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Server configures the client side: name, keys, middleware, limits. The gateway declares what
-	// it publishes. Zero values are the server's defaults, except that Roundtrip.Limits.Rounds is
-	// 32 and ListTTL 5 s. Roundtrip.RestartExpired is refused.
+	// Server configures the client side: name, keys, middleware, limits. The gateway declares its
+	// published features. Zero values are the server's defaults, except that
+	// Roundtrip.Limits.Rounds is 32 and ListTTL 5 s. Roundtrip.RestartExpired is refused.
 	Server    server.Options
 	Upstreams []Upstream // at least one, with different names
 	Logins    *Logins    // nil: calls that need a login fail
@@ -44,12 +44,12 @@ type Options struct {
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
 	// Zero values are the router's defaults, except: Timeout is Server.Roundtrip.HumanTimeout, or
-	// 10 minutes, and replaces HumanTimeout; MinHumanTime is that of Server.Roundtrip; MaxPending
+	// 10 minutes, and replaces HumanTimeout; MinHumanTime comes from Server.Roundtrip; MaxPending
 	// is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log and Metrics are the gateway's.
 	// AllowSecrets adds to [Upstream].Secrets. Validation is always [elicitation.ValidateEnforce],
 	// because the gateway's server checks what it asks.
 	Elicitation elicitation.Options
-	Log         event.LogSink // entries about upstreams and what they publish; nil: none
+	Log         event.LogSink // entries about upstreams and their published features; nil: none
 	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and
 	// elicitation_parked, elicitation_resumes_total by outcome, and
 	// elicitation_upstream_failures_total by upstream and why. Nil disables metrics.

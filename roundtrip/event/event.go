@@ -226,7 +226,7 @@ type LegRunning struct{ Where }
 // waited.
 type CutOff struct {
 	Where
-	// Retriable: the request can be sent again. Else its outcome is unknown and its state spent.
+	// Retriable: the request can be sent again. If not, its outcome is unknown and its state spent.
 	Retriable bool
 }
 

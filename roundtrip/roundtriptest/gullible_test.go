@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The type gullible is a naive server: it trusts what comes back, and decodes it leniently.
+// The type gullible is a naive server: it trusts the client's data, and decodes it leniently.
 type gullible struct{ effects *roundtriptest.Effects }
 
 func (g gullible) Handle(_ context.Context, req *protocol.Request,

@@ -38,7 +38,7 @@ type recorder struct {
 // A flow has the recorded data of one flow. The template reads copies.
 type flow struct {
 	ID, Method, Target, Version, State string
-	Who, Client, Keys                  string    // Keys are those of the last questions
+	Who, Client, Keys                  string    // Keys belong to the last questions
 	Asked                              time.Time // when these were put
 	Late                               bool      // these can no longer be answered
 	Began, Changed                     time.Time

@@ -189,7 +189,7 @@ func attackLink(what string, forge func(context.Context, *attempt, *tab) error) 
 		nothing.caps = &protocol.ClientCapabilities{}
 		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
 		last := s.honest.asked[len(s.honest.asked)-1]
-		for range maxLegs { // the first legs take what the previous attack left
+		for range maxLegs { // the first legs take the previous attack's leftovers
 			out, err := s.conn.sendLeg(ctx, s.last)
 			if err != nil {
 				return err
