@@ -109,7 +109,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification. It reports a notification without a request.
+// routeNotification queues a notification. Unless it is progress, it must belong to a request.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error

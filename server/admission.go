@@ -15,7 +15,8 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access has the request's permissions. Nil: no scopes; a local caller has [UnlimitedAccess].
+	// Access has the request's permissions; nil has no scopes. Local callers have
+	// [UnlimitedAccess].
 	Access *Access
 	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string

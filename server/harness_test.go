@@ -160,7 +160,7 @@ func (r reply) state() string {
 
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
-// text wants a complete result with the text.
+// The method text wants a complete result with the text.
 func (r reply) text(want string) {
 	r.Helper()
 	if got := r.firstText(); got != want || r.result["isError"] == true {

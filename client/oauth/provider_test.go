@@ -126,7 +126,7 @@ type deviation struct {
 	name   string
 	server *oauthtest.Options
 	fault  fault
-	// The field word names the option that allows it, as in the strict client's error, or is empty.
+	// The field word names an option in the strict client's error; if empty, the login succeeds.
 	word   string
 	base   func(s *site, o *oauth.Options) // changes the options of both clients
 	allow  func(s *site, o *oauth.Options)
@@ -134,7 +134,7 @@ type deviation struct {
 	strict bool   // the strict client logs in, and cannot refresh
 }
 
-// The function deviations returns those that clients see. All others are in tokens.
+// deviations returns the deviations that clients see. All others are in tokens.
 func deviations() []deviation {
 	const tenant = "/{tenantid}"
 	var key = newKey()

@@ -25,7 +25,7 @@ type person struct {
 	whenAsked func()
 	// The function before, if not nil, runs before a form or URL is answered, until ctx ends.
 	before func(ctx context.Context, question string)
-	// open, unless nil, is called with a visit's URL before the question is answered.
+	// The function open, if not nil, gets a visit's URL before the question is answered.
 	open func(ctx context.Context, url string)
 
 	mu    sync.Mutex

@@ -135,7 +135,7 @@ func (r *reply) code() int64 {
 	return r.Error.Code
 }
 
-// do sends a request; the Host header is taken from h.
+// The function do sends a request; the Host header is taken from h.
 func do(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *reply {
 	t.Helper()
 	return send(t, ts, newRequest(t, ts, method, h, body))

@@ -93,7 +93,7 @@ func (c *legacyClient) header(change ...string) http.Header {
 	return h
 }
 
-// do sends a request; the caller may read the response.
+// The method do sends a request; the caller may read the response.
 func (c *legacyClient) do(ctx context.Context, method, body string,
 	change ...string) *http.Response {
 	c.Helper()

@@ -48,7 +48,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	return ts, text
 }
 
-// The function fallible returns code outside of handlers that panics with value, with requests.
+// The function fallible returns cases of code outside of handlers that panics with value.
 func fallible(value any) []panicCase {
 	observer := observerFunc(func(event.Event) { panic(value) })
 	fall := before(func(_ context.Context, r *server.Request) error {

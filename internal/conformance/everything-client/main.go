@@ -80,7 +80,7 @@ func options() *client.Options {
 	}
 }
 
-// say stands in for a model.
+// The function say stands in for a model.
 func say(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 	return &protocol.CreateMessageResult{
 		Role: protocol.Assistant, Model: "none", StopReason: "endTurn",

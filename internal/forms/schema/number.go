@@ -21,7 +21,7 @@ const (
 
 const maxSmall = 18 // bytes that always fit an int64
 
-// A number is a number of a document. Most are small integers; others need big arithmetic.
+// A number is a JSON number from a document. Most are small integers; others need big arithmetic.
 type number struct {
 	text    json.Number
 	isSmall bool

@@ -202,7 +202,7 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The lower half of a mark's first byte. The upper half counts consecutive invalid answers.
+// Values of the lower half of a mark's first byte; the upper half counts invalid answers in a row.
 const (
 	markNone = iota
 	markOnce
