@@ -15,8 +15,7 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access has the request's permissions; nil has no scopes. Local callers have
-	// [UnlimitedAccess].
+	// Access has the request's permissions; nil has no scopes, [UnlimitedAccess] is for local use.
 	Access *Access
 	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string
