@@ -33,7 +33,7 @@ func (c *Client) CallToolParams(ctx context.Context,
 }
 
 // GetPrompt renders a prompt and answers its questions (server/prompts). args may be nil. Errors
-// are those of [Client.CallTool].
+// are as in [Client.CallTool].
 func (c *Client) GetPrompt(ctx context.Context, name string,
 	args map[string]string) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
@@ -50,7 +50,7 @@ func (c *Client) GetPromptParams(ctx context.Context,
 		leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
 }
 
-// ReadResource reads a resource and answers its questions (server/resources). Errors are those of
+// ReadResource reads a resource and answers its questions (server/resources). Errors are as in
 // [Client.CallTool].
 func (c *Client) ReadResource(ctx context.Context,
 	uri string) (*protocol.ReadResourceResult, error) {
@@ -84,7 +84,7 @@ func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, 
 
 // CallExtension sends a request defined by an extension, to a server of revision 2026-07-28. p may
 // be nil and is not changed. If target is not empty, the header Mcp-Name repeats it. Extensions
-// that must be declared belong in [Options.Extensions]. Errors are those of [Client.CallTool].
+// that must be declared belong in [Options.Extensions]. Errors are as in [Client.CallTool].
 func (c *Client) CallExtension(ctx context.Context, method, target string,
 	p *protocol.ExtensionParams) (*protocol.ExtensionResult, error) {
 	if p == nil {

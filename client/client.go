@@ -20,7 +20,7 @@ type Client struct {
 	questions  questionHandlers
 	humanClock waiting.Clock // time spent waiting for users
 	mirrors    mirrors
-	// life is cancelled by Close, and with it every call and negotiation.
+	// Close cancels the context life, and with it every call and negotiation.
 	life    context.Context
 	endLife context.CancelCauseFunc
 }

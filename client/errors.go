@@ -60,7 +60,7 @@ type unusableResponse interface {
 	HasRun() bool // reports whether the request has certainly run
 }
 
-// nextStep returns what the caller can do next. It is empty if the cause already says it.
+// nextStep returns advice for the caller, or "" if the cause already says it.
 func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Method, e.Err); step != "" {
 		return step
@@ -98,7 +98,7 @@ func (e *TransportError) nextStep() string {
 
 const mayHaveRun = "the tool may have run: look before you call it again" // the outcome is unknown
 
-// afterRun returns what a caller can do if the method has run but its result is lost.
+// afterRun returns advice for a caller whose method has run but whose result is lost.
 func afterRun(method string) string {
 	if method == protocol.MethodCallTool {
 		return "the tool ran, and its result cannot be used: look before you call it again"
@@ -106,7 +106,7 @@ func afterRun(method string) string {
 	return "the server has answered, and its answer cannot be used"
 }
 
-// stepAfterStatus returns what the caller can do after err's HTTP status. It is empty without one.
+// stepAfterStatus returns advice for the caller after err's HTTP status, or "" without a status.
 func stepAfterStatus(method string, err error) string {
 	s, ok := httpStatus(err)
 	if !ok || errors.Is(err, protocol.ErrSessionGone) {

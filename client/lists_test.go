@@ -59,7 +59,7 @@ func neverResource(context.Context, *server.ResourceCall) (protocol.ReadResource
 	return nil, errors.New("not called")
 }
 
-// endless answers tools/list with one tool and a cursor derived from the request's.
+// The function endless answers tools/list with one tool and a cursor derived from the request's.
 func endless(t *testing.T, next func(cursor string) string) *fakePeer {
 	return answering(func(req *protocol.Request) (response, error) {
 		var cursor string
@@ -188,7 +188,7 @@ func TestMalformedPartsAreReported(t *testing.T) {
 	}
 }
 
-// lists reads all four lists and returns their lengths, -1 for an error.
+// The function lists reads all four lists and returns their lengths, -1 for an error.
 func lists(ctx context.Context, c *client.Client) (n [4]int) {
 	tools, err := c.ListTools(ctx, "")
 	n[0] = length(err, func() int { return len(tools.Tools) })
@@ -208,7 +208,7 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the list methods in has with one entry each, and does not know the others.
+// The function listing answers the list methods in has with one entry each, and no others.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{

@@ -14,7 +14,7 @@ const maxToolPages = 100 // an endless list must not block a call
 
 const maxMirrored = 10_000 // a server must not fill the client's memory
 
-// A mirrors remembers which arguments of which tools are copied into HTTP headers.
+// The type mirrors remembers which arguments of which tools are copied into HTTP headers.
 type mirrors struct {
 	mu     sync.RWMutex
 	tables map[string]rules.Mirrors // by tool; only those with mirrored arguments

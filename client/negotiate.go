@@ -62,7 +62,7 @@ type negotiation struct {
 
 // Negotiate chooses the revision, opens a session if it is a legacy one, and returns it. Calls
 // negotiate by themselves; after one nothing is sent. The revision is a property of the server: it
-// may be stored and its era set in [Options.Era]. Errors are those of [Client.CallTool].
+// may be stored and its era set in [Options.Era]. Errors are as in [Client.CallTool].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()

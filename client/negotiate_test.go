@@ -23,7 +23,7 @@ const (
 	bothEras   = `"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`
 )
 
-// says answers with a status, content type and text. The word ID in it becomes the request's id.
+// The function says answers with a status, type and text, whose word ID becomes the request's id.
 func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
 	return func(w http.ResponseWriter, m legacyMessage) {
 		w.Header().Set("Content-Type", media)

@@ -36,7 +36,7 @@ type Options struct {
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
-	// Sampling declares what CreateMessage supports besides text.
+	// Sampling declares the features of CreateMessage besides text.
 	Sampling protocol.SamplingCapability
 	// ListRoots lists the directories that the server may work on (roots).
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)

@@ -26,7 +26,7 @@ func storedCall(t testing.TB) string {
 	return string(data)
 }
 
-// The text is a promise: later versions must read what this version stores.
+// The text is a promise: later versions must read this version's output.
 func TestPendingText(t *testing.T) {
 	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
 		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +

@@ -116,10 +116,10 @@ func (p *Process) Err() error {
 	return p.status
 }
 
-// Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. It closes
-// the process's input, which tells a server to exit, sends SIGTERM after Grace (not on Windows),
-// and kills the process after another Grace. The error is an [*ExitError] if the process exited by
-// itself with a status other than 0. Concurrent calls return the same error.
+// Close ends the process and waits for its exit. Running requests fail with [ErrClosed]. Close
+// closes the process's input, which tells a server to exit, sends SIGTERM after Grace (not on
+// Windows), and kills the process after another Grace. The error is an [*ExitError] if the process
+// exited by itself with a status other than 0. Concurrent calls return the same error.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)

@@ -90,7 +90,7 @@ func TestChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// ready is what a child writes at its start by default.
+// The constant ready is the default output of a child at its start.
 const ready = `{"jsonrpc":"2.0","method":"ready"}`
 
 type (
@@ -208,7 +208,7 @@ func TestNoisyProcess(t *testing.T) {
 	}
 }
 
-// A broken is an io.Writer like a log file on a full disk.
+// The type broken is an io.Writer like a log file on a full disk.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
@@ -272,7 +272,7 @@ func TestProcessThatDies(t *testing.T) {
 	}
 }
 
-// An unclosed hides a peer's Close method, so that closing one of two clients leaves it open.
+// The type unclosed hides a peer's Close method, so that closing one of two clients leaves it open.
 type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }

@@ -300,7 +300,7 @@ func encodeVisit(r *protocol.ElicitResult) (json.RawMessage, error) {
 	return encodeElicitResult(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// encodeElicitResult encodes an answer. Only an acceptance has content, which complete returns.
+// encodeElicitResult encodes an answer. Only an acceptance has content, from calling complete.
 func encodeElicitResult(r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage,
 	error)) (json.RawMessage, error) {
 	if r == nil {

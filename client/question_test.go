@@ -32,7 +32,7 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 	}
 }
 
-// Package urlrule tests which URLs are refused. This tests what follows.
+// Package urlrule tests which URLs are refused. This tests the effect of a refusal.
 func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	link := func(u string) string {
 		text, _ := json.Marshal(u)

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A leg is one of the requests of a call.
+// A leg is one request of a call.
 type leg struct {
 	method       string
 	target       string // tool, prompt or resource URI, if any

@@ -110,7 +110,7 @@ func (s *legacyServer) note(m legacyMessage) {
 	}
 }
 
-// methods returns the methods that the client sent, in order, notifications included.
+// The method methods returns the methods that the client sent, in order, notifications included.
 func (s *legacyServer) methods() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *legacyServer) params(method string) string {
 	return ""
 }
 
-// ask sends a message with write. If the message has an id, ask waits for the answer until ctx, the
+// ask passes a message to write. If the message has an id, ask waits for the answer until ctx, the
 // call's, ends: a client that has given up does not answer.
 func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
 	var m legacyMessage

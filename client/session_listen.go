@@ -11,8 +11,8 @@ import (
 
 const unsubscribeLimit = 5 * time.Second // the outcome does not matter
 
-// A subscribers passes changes, which legacy servers announce once per session, to all calls of
-// Listen.
+// The type subscribers passes changes, which legacy servers announce once per session, to all calls
+// of Listen.
 type subscribers struct {
 	session *session
 

@@ -13,7 +13,7 @@ import (
 //
 // Without an error, either the result, such as a [*protocol.CallToolResult], or the pending call is
 // not nil. Answer that with [Pending.Answer] and continue with [Client.Resume], in any process.
-// Questions are checked against [Options.Manual]. Errors are those of [Client.CallTool].
+// Questions are checked against [Options.Manual]. Errors are as in [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
 	l, err := newLeg(p)
 	if err != nil {

@@ -27,7 +27,7 @@ func byHand() *client.Options {
 	}}
 }
 
-// elsewhere stores a pending call and reads it back, as another process does.
+// The function elsewhere stores a pending call and reads it back, as another process does.
 func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)

@@ -109,7 +109,7 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// routeNotification queues a notification. It reports one of no request, except progress.
+// routeNotification queues a notification. Unless it is progress, it must belong to a request.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -129,8 +129,8 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// queueNotificationLocked queues a notification. If the queue is full, it drops the notification,
-// which ends subscriptions only.
+// queueNotificationLocked queues a notification. If the queue is full, the notification is dropped;
+// this ends a subscription, but no other request.
 func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification,
 	size int) (report error) {
 	for _, e := range receivers {

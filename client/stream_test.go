@@ -107,7 +107,7 @@ type inFlight struct {
 
 	mu  sync.Mutex
 	got []string
-	// hold, unless nil, blocks every notification.
+	// The channel hold, unless nil, blocks every notification.
 	hold chan struct{}
 	fail error
 }

@@ -43,7 +43,7 @@ const (
 	bare   = `{` + own + `}`
 )
 
-// listening sends frames for a subscription, then calls end, or ends gracefully if end is nil.
+// The function listening sends a subscription's frames, then calls end, or if nil ends gracefully.
 func listening(end func(ctx context.Context, req *protocol.Request) (response, error),
 	frames ...frame) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request,

@@ -98,7 +98,7 @@ func (t *Task) UnmarshalJSON(data []byte) error {
 
 // BeginTask calls a tool, answers its first questions, and returns a result, or a handle once the
 // call has become a task. Unlike with [Client.CallTool], only [Client.CancelTask] cancels the task.
-// [Options.Tasks] must be set. Errors are those of CallTool. p is not changed.
+// [Options.Tasks] must be set. Errors are as in CallTool. p is not changed.
 func (c *Client) BeginTask(ctx context.Context, p *protocol.CallToolParams) (
 	*protocol.CallToolResult, *Task, error) {
 	if !c.opts.Tasks {
@@ -138,7 +138,7 @@ func (c *Client) serverName() string {
 // task, so that another process can continue from there; its error ends the call.
 //
 // Only [Client.CancelTask] cancels the task. The error is a [*protocol.Error] for a failed task and
-// [ErrTaskCancelled] for a cancelled task. Other errors are those of [Client.CallTool]; a handle of
+// [ErrTaskCancelled] for a cancelled task. Other errors are as in [Client.CallTool]; a handle of
 // another server is refused. Failed polls are repeated for about a quarter of an hour.
 func (c *Client) FollowTask(ctx context.Context, t *Task, keep func(*Task) error) (
 	*protocol.CallToolResult, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// many returns calls of a hundred clients, all abandoned at the same time.
+// The function many returns calls of a hundred clients, all abandoned at the same time.
 func many(r *rig) (calls []*elicitation.Call) {
 	for i := range 100 {
 		s := r.attach(elicitation.SessionInfo{ID: fmt.Sprint("s", i)})

@@ -62,7 +62,7 @@ func (f AskFunc) Ask(ctx context.Context, q Question, delivered func()) (json.Ra
 	return f(ctx, q, delivered)
 }
 
-// A Question is what an [Asker] puts to the client.
+// A Question is a question that an [Asker] puts to the client.
 type Question struct {
 	// ID is the router's id, 32 hexadecimal digits, as logged. An SDK's request has its own id.
 	ID string

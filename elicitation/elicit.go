@@ -66,7 +66,7 @@ func (r *Router) findCall(
 	return found, nil
 }
 
-// findCallLocked is findCall for the CallID in event. It describes the possible calls in event.
+// findCallLocked is like findCall, for the CallID in event. It adds the candidate calls to event.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)

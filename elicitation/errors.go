@@ -77,8 +77,8 @@ const (
 // [protocol.AsError] returns the wire error, and [errors.Is] finds its [Reason].
 type Error struct {
 	Reason Reason
-	// By says what withdrew the question, with [ReasonCancelled]: "upstream" (the server that
-	// asked), "client" (it abandoned its request), "call" or "session" (it ended), or "shutdown".
+	// By is the cause of a withdrawal, with [ReasonCancelled]: "upstream" (the server that asked),
+	// "client" (it abandoned its request), "call" or "session" (it ended), or "shutdown".
 	By         string
 	RequestID  string          // the router's id of the question; empty for a refusal
 	RetryAfter time.Duration   // when to ask again; 0 means never

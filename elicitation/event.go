@@ -37,7 +37,7 @@ type questionEvent struct {
 	Upstream   UpstreamKey
 	Session    string
 	Subject    string // of an authenticated principal
-	CallID     string // CallID and Request are those of the [Origin].
+	CallID     string // CallID and Request are from the [Origin].
 	Request    protocol.ID
 	Candidates int // calls that could have caused an ambiguous question
 	Mode       protocol.InputKind

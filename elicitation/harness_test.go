@@ -51,7 +51,7 @@ func newRig(t testing.TB, o elicitation.Options) *rig {
 	return &rig{TB: t, Router: router, logs: logs, registry: registry}
 }
 
-// silent is a no-op log for measurements.
+// The variable silent is a no-op log for measurements.
 var silent = zaplog.New(zap.NewNop())
 
 // asker is the Via of an SDK whose client is a function.
@@ -64,7 +64,7 @@ func asker(answer func(ctx context.Context, q elicitation.Question, delivered fu
 	}))
 }
 
-// sends is the Via of a transport that is a function.
+// The function sends returns the Via of a transport that is a function.
 func sends(f func(ctx context.Context, m protocol.Message) error) elicitation.Via {
 	return elicitation.ViaFrames(elicitation.DeliverFunc(f))
 }
@@ -224,7 +224,7 @@ func (s *screen) notifications(method string) (all []*protocol.Notification) {
 	return all
 }
 
-// answers returns a screen whose client answers every question with text.
+// The method answers returns a screen whose client answers every question with text.
 func (r *rig) answers(s *elicitation.Session, text string) *screen {
 	sc := &screen{t: r.TB}
 	sc.answer = func(q *protocol.Request) {
@@ -298,7 +298,7 @@ func (r *rig) settled() {
 	}
 }
 
-// refused checks an error's kind and the upstream's error.
+// The function refused checks an error's kind and the upstream's error.
 func refused(t testing.TB, err, kind error, code int64, message string) {
 	t.Helper()
 	wire, ok := protocol.AsError(err)
@@ -310,7 +310,7 @@ func refused(t testing.TB, err, kind error, code int64, message string) {
 	}
 }
 
-// offered puts one question to a session of alice.
+// The method offered puts one question to a session of alice.
 func (r *rig) offered() (*elicitation.Session, *offered, *outcome) {
 	r.Helper()
 	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})

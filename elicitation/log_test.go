@@ -63,7 +63,7 @@ func TestSecretsStayOut(t *testing.T) {
 		families, _ := r.registry.Gather()
 		text += fmt.Sprint(families)
 		for _, err := range errs {
-			// The upstream may read what is wrong with its own question.
+			// The upstream may read the error of its own question.
 			if wire, _ := protocol.AsError(err); wire.Code != protocol.CodeInvalidParams {
 				text += fmt.Sprintln(err, string(wire.Data))
 			}

@@ -191,7 +191,7 @@ func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 	return n
 }
 
-// share is one principal's limit. Anonymous callers leave a quarter to other callers.
+// The method share returns a principal's limit. Anonymous callers leave a quarter to others.
 func (m *model) share(who protocol.Principal) int {
 	o := modelOptions()
 	switch {

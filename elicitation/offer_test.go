@@ -23,7 +23,7 @@ func (o outcome) Response(id protocol.ID) *protocol.Response {
 	return &protocol.Response{ID: id, Result: raw}
 }
 
-// An offered is a question of a call begun with byHand: the test delivers and ends it.
+// The type offered is a question of a call begun with byHand: the test delivers and ends it.
 type offered struct {
 	call      *elicitation.Call
 	request   *protocol.Request

@@ -55,7 +55,7 @@ type originModel struct {
 	calls    []*originCall // calls that the upstream may still serve
 	asked    []string      // streams that got a question since the last check
 	trace    []string
-	// abandoned is when the last cancelled call ended; all cancelled calls expire together.
+	// The field abandoned is the end of the last cancelled call; they expire together.
 	abandoned time.Time
 }
 

@@ -49,7 +49,7 @@ type outcome struct {
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
 	detail string                 // how content violates the form, fit for logs
-	// replied means that the client has answered, so the question is not withdrawn.
+	// The field replied means that the client has answered, so the question is not withdrawn.
 	replied bool
 	unseen  bool // the client refused sooner than Options.MinHumanTime
 }

@@ -87,7 +87,7 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A client reads what was checked, even if it ignores case, as encoding/json does.
+// A client reads the member that was checked, even if it ignores case, as encoding/json does.
 func TestMembersThatDifferInCase(t *testing.T) {
 	const form = `"message":"m","requestedSchema":{"type":"object","properties":{}}`
 	for _, test := range []struct {

@@ -21,7 +21,7 @@ type Router struct {
 	slots   slots
 	relayed *relayedQuestions
 
-	mu        sync.Mutex // guards what follows and fields that say so; locked after p.mu
+	mu        sync.Mutex // guards the next fields and others that say so; locked after p.mu
 	sessions  map[string]*Session
 	upstreams map[UpstreamKey][]*Call // begun and not ended, by connection
 	questions map[protocol.ID]*pendingQuestion

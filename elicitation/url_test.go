@@ -40,7 +40,7 @@ func (r *rig) visitIn(ctx context.Context, o elicitation.Origin, up elicitation.
 	return ask.(*protocol.ElicitURL).ElicitationID
 }
 
-// notified attaches a client with a stream for notifications without a request.
+// The method notified attaches a client with a stream for notifications without a request.
 func (r *rig) notified(id string) (elicitation.Origin, *screen) {
 	r.Helper()
 	sc := &screen{t: r.TB}

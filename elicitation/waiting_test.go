@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 )
 
-// thinking is the Via of a client whose user answers when the test says so.
+// The function thinking returns the Via of a client whose user answers when the test says so.
 func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
 	return asker(func(ctx context.Context, _ elicitation.Question, delivered func()) (string,
 		error) {

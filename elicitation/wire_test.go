@@ -111,7 +111,7 @@ type seenByEach struct {
 	caps      protocol.ClientCapabilities // zero: both modes
 	reply     string                      // the client's immediate reply
 	run       func(w *wired) string       // returns the upstream's response; nil: deploys
-	upstream  string                      // "" means what the client replied
+	upstream  string                      // "" means the client's reply
 	withdrawn string                      // reason in the client's withdrawal
 	logs      []entry
 	counted   string // series whose value is one, except derived ones

@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// ClientCapabilities are what a client offers to a server. Nil means not declared.
+// ClientCapabilities are a client's offers to a server. Nil means not declared.
 type ClientCapabilities struct {
 	Elicitation  *ElicitationCapability
 	Sampling     *SamplingCapability
@@ -27,7 +27,7 @@ type ElicitationCapability struct {
 	implicit bool // came as {}
 }
 
-// SamplingCapability tells what a client offers in addition to plain sampling.
+// SamplingCapability has a client's offers in addition to plain sampling.
 type SamplingCapability struct {
 	Context bool // includeContext other than "none"
 	Tools   bool // tools and toolChoice
@@ -253,7 +253,7 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 	})
 }
 
-// readSubCapabilities calls found for each known name, whose settings must be an object.
+// readSubCapabilities calls the function found for each known name, whose settings must be objects.
 func readSubCapabilities(raw []byte, found func(string), known ...string) error {
 	return readMembers(raw, func(key, value []byte) error {
 		for _, name := range known {
@@ -343,7 +343,7 @@ func appendSettings(w *objectWriter, name string, settings map[string]json.RawMe
 	w.dst = append(dst, '}')
 }
 
-// ServerCapabilities are what a server offers. Nil means not declared.
+// ServerCapabilities are a server's offers. Nil means not declared.
 type ServerCapabilities struct {
 	Tools        *ListCapability            `json:"tools,omitzero"`
 	Prompts      *ListCapability            `json:"prompts,omitzero"`

@@ -21,7 +21,7 @@ type ExtensionResult struct {
 }
 
 // DecodeExtensionParams reads the parameters of an extension's method, as decoded by
-// [DecodeMessage]. Errors are those of [DecodeParams].
+// [DecodeMessage]. Errors are as in [DecodeParams].
 func DecodeExtensionParams(raw json.RawMessage) (*ExtensionParams, error) {
 	p := &ExtensionParams{Members: raw}
 	if raw == nil {

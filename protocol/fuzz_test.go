@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// seeded fails unless a fuzz target has n seeds.
+// The function seeded fails unless a fuzz target has n seeds.
 func seeded(f *testing.F, n int) {
 	f.Helper()
 	if n == 0 {

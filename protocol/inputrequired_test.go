@@ -35,7 +35,7 @@ func TestInputRequiredRefusals(t *testing.T) {
 			protocol.KeyedRequest{"a", roots}), "twice"},
 		{"duplicate among many", &protocol.InputRequiredResult{InputRequests: many}, "twice"},
 		{"empty key", ask(protocol.KeyedRequest{"", roots}), "empty key"},
-		// Both would be encoded as U+FFFD: a duplicate name.
+		// Both invalid bytes would be encoded as U+FFFD, so the keys would be equal.
 		{"key that is not UTF-8", ask(protocol.KeyedRequest{"a\xff", roots},
 			protocol.KeyedRequest{"a\xfe", roots}), "UTF-8"},
 		{"state that is not UTF-8",

@@ -113,7 +113,7 @@ func (w *objectWriter) codeMeta(m member, p *Meta) error {
 	return nil
 }
 
-// codeValue codes a plain data type of this package, or a pointer to one.
+// codeValue encodes or decodes a plain data type of this package, or a pointer to one.
 func (w *objectWriter) codeValue(m member, name string, p any, write bool) error {
 	if m.reads(name) {
 		return decodeMember(p, m.key, m.value)

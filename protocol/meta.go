@@ -173,7 +173,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	return m, nil
 }
 
-// clientMeta saves an allocation for what nearly every request declares.
+// clientMeta saves an allocation for the metadata that nearly every request declares.
 type clientMeta struct {
 	info         Implementation
 	capabilities ClientCapabilities

@@ -53,7 +53,7 @@ type LegacyPeer interface {
 	) (LegacySession, *Response, error)
 }
 
-// A LegacySession is a client's session in a legacy revision. Handle and Notify are those of [Peer]
+// A LegacySession is a client's session in a legacy revision. Handle and Notify are as in [Peer],
 // within the session. The caller sends notifications/initialized first.
 //
 // A server request that relates to a client request is delivered to the Back of that request if it

@@ -16,7 +16,7 @@ import (
 // A recode decodes an example and encodes the result.
 type recode func(raw []byte) ([]byte, error)
 
-// published holds the check for each type of the published examples.
+// The variable published holds the check for each type of the published examples.
 var published = checksByType(map[string]string{
 	"CallTool":              protocol.MethodCallTool,
 	"Complete":              protocol.MethodComplete,
@@ -112,8 +112,8 @@ var notModelled = map[string]string{
 	"ResourceUpdatedNotificationParams": "one URI; ResourceUpdatedNotification checks the message",
 }
 
-// respelled are examples that are encoded differently with the same meaning: replacements in the
-// compact example.
+// The variable respelled has examples that are encoded differently with the same meaning:
+// replacements in the compact example.
 var respelled = map[string]struct{ old, new string }{
 	// Absent members with the same meaning are not written.
 	"CallToolResult/result-with-unstructured-text":      {`,"isError":false`, ""},
@@ -268,7 +268,7 @@ func acknowledged(raw []byte) ([]byte, error) {
 	}](raw)
 }
 
-// inside checks a part of a message within a minimal message.
+// The function inside checks a part of a message within a minimal message.
 func inside(whole recode, before, after string) recode {
 	return func(raw []byte) ([]byte, error) {
 		got, err := whole(bytes.Join([][]byte{[]byte(before), raw, []byte(after)}, nil))

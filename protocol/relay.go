@@ -30,7 +30,7 @@ type relayable interface {
 	provenanceOf() *provenance
 }
 
-// relayed decides how a result is encoded again.
+// The type relayed decides how a result is encoded again.
 type relayed struct {
 	fields fingerprint
 	cache  *CacheHints // nil if not part of this result

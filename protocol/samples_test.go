@@ -12,7 +12,7 @@ type sample struct {
 	result                   protocol.Result
 }
 
-// samples holds every result type, with all members and with none.
+// The function samples returns every result type, with all members and with none.
 func samples() []sample {
 	meta := protocol.Meta(`{"com.example/n":9007199254740993,"traceparent":"00-a-b-01"}`)
 	cache := protocol.CacheHints{TTLMillis: 60000, Public: true}
@@ -208,7 +208,7 @@ func questions() protocol.InputRequests {
 	}
 }
 
-// requests holds parameters of every request by method, full and minimal.
+// The function requests returns parameters of every request by method, full and minimal.
 func requests() map[string][]protocol.Params {
 	capabilities, _ := protocol.DecodeClientCapabilities([]byte(
 		`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{},"experimental":{"e":{}},"extensions":{"a/b":{"c":1}}}`))
@@ -274,7 +274,7 @@ func requests() map[string][]protocol.Params {
 	}
 }
 
-// answers holds every kind of answer by definition, full and minimal.
+// The function answers returns every kind of answer by definition, full and minimal.
 func answers() map[string][]json.Marshaler {
 	meta := protocol.Meta(`{"k":1}`)
 	return map[string][]json.Marshaler{

@@ -73,7 +73,7 @@ func (t *Tool) checkComplete() error {
 	return nil
 }
 
-// codeTools codes the tools that a model may use; all must be complete.
+// codeTools encodes or decodes the tools that a model may use; all must be complete.
 func (w *objectWriter) codeTools(m member, list *[]Tool) error {
 	err := w.codeValue(m, "tools", list, len(*list) > 0)
 	if err == nil && (w != nil || m.reads("tools")) {

@@ -47,7 +47,7 @@ type Call struct {
 	AcceptUnsolicited bool
 	// Authenticates means that the host can authenticate callers; capacity is reserved for them.
 	Authenticates bool
-	// KeptBytes is what the host keeps for a waiting call besides Arguments, such as _meta. Waiting
+	// KeptBytes is the host's memory for a waiting call besides Arguments, such as _meta. Waiting
 	// calls share 256 MiB for both; one authenticated principal may use a quarter of that.
 	KeptBytes int32
 	Task      *TaskCall // for package server/tasks
@@ -98,7 +98,7 @@ type Pusher interface {
 	// client. An [*protocol.Error] is the client's response; any other error means that it could
 	// not ask. Ctx has the request's values, not always those of the handler's context.
 	//
-	// A Pusher that knows when the question was written calls written at that time, before it
+	// A Pusher that knows when the question was written calls the function written then, before it
 	// returns. Options.MinHumanTime runs from the last such call, or else from the call of Push.
 	Push(ctx context.Context, question protocol.InputRequest, extend, written func()) (
 		json.RawMessage, error)
@@ -109,16 +109,16 @@ type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
-// AskRequest asks a question in wire form and returns the bare result: hosts of another SDK's
-// handlers call it instead of calling the client. Unlike [Ask] it returns a refusal as a result,
-// such as {"action":"decline"}, not as an error. The content of an accepted form is checked and has
-// its defaults filled in. Decode the result with the Decode*Result functions of package protocol.
+// AskRequest asks a question in wire form and returns the bare result. Programs that host another
+// SDK's handlers call it instead of the client. Unlike [Ask] it returns a refusal as a result, such
+// as {"action":"decline"}, not as an error. The content of an accepted form is checked and has its
+// defaults filled in. Decode the result with the Decode*Result functions of package protocol.
 //
 // The question must be the same in every round. Where Ask would ask a changed question once more,
 // AskRequest ends the flow with an error for client and observer, because a value that an SDK's
 // handler generates anew changes in every round ([Nonce] and [Memo] keep it).
 //
-// Other errors are those of Ask. Adapters whose callers have no keys must derive stable keys: the
+// Other errors are as in Ask. Adapters whose callers have no keys must derive stable keys: the
 // question's digest and its ordinal in the run suffice unless questions are concurrent.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest,
 	opts ...QuestionOption) (json.RawMessage, error) {

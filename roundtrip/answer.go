@@ -64,7 +64,7 @@ type answer struct {
 	content     json.RawMessage    // accepted content or result; of an unseen refusal, its action
 	round       int
 	unsolicited bool
-	// checked means that accepted content has passed validation, or the handler has read a refusal.
+	// The field checked means that accepted content is valid, or the handler has read a refusal.
 	checked   bool
 	soon      bool // accepted before a person could have read the question
 	malformed error

@@ -93,8 +93,8 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		}
 		open.way = cmp.Or(n.way, way)
 	})
-	// What goroutines ask at once has its answers in the next round, or else those would be answers
-	// before one another, in any order.
+	// Concurrent questions get their answers in the next round; otherwise the order of these
+	// answers would be random.
 	inRound := !isFlowStyle(q) || way == words.WayText ||
 		way == words.WayLink && r.askingMode().returnsQuestions() && r.taskRun() == nil
 	r.ladder.noteOpen(q.key, open, inRound)

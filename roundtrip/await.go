@@ -79,7 +79,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 	return r.suspendVisit(key, outcome == Accepted)
 }
 
-// lookAtVisit calls done, and holds the call if it may. It reports whether Await is to return.
+// lookAtVisit calls done(), and holds the call if it may. It reports whether Await is to return.
 func (r asker) lookAtVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error), hold bool) (over bool, err error) {
 	finished, err := done(ctx)

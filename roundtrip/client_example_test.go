@@ -17,7 +17,7 @@ func userSays(text string) *protocol.CreateMessage {
 
 const summary = `{"role":"assistant","model":"m","content":{"type":"text","text":"All is well."}}`
 
-// CreateMessage is AskMessage for guard style: the handler returns the question.
+// CreateMessage is the AskMessage of guard style: the handler returns the question.
 func ExampleCreateMessage() {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		said, ok := roundtrip.Sampled(ctx, "summary")

@@ -18,7 +18,7 @@ import (
 
 const visitURL = "https://id.example/login"
 
-// guards are this module's guards, and nil.
+// The function guards returns this module's guards, and nil.
 func guards() map[string]store.Guard {
 	return map[string]store.Guard{"no guard": nil, "memory": store.NewMemoryGuard(0)}
 }

@@ -25,7 +25,7 @@ type Entry struct {
 }
 
 const (
-	// entered is sent by a client whose user emptied two fields and skipped one.
+	// The constant entered is sent by a client whose user emptied two fields and skipped one.
 	entered = `{"action":"accept","content":{"email":"","count":"5.0","sure":"true","note":null}}`
 	entries = `{"count":5,"sure":true,"kept":"k"}`
 )

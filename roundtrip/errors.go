@@ -59,13 +59,13 @@ func (e *journalError) Error() string { return fmt.Sprintf("key %q: %s", e.key, 
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
-	// Missing is what the client would have to declare; zero if that is not the cause.
+	// Missing has the capabilities that the client would have to declare; zero for other causes.
 	Missing protocol.ClientCapabilities
 
 	client string // the text for the client; if empty, a general one
 }
 
-// Error returns the cause, and what to do instead if there is something.
+// Error returns the cause, and an alternative if there is one.
 func (e *PushError) Error() string {
 	if !e.Missing.IsZero() {
 		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)

@@ -209,8 +209,8 @@ func ExampleWithState() {
 	// done: bought for 1999 cents
 }
 
-// Data that must not pass through the client goes to a web page. Agreement does not tell what
-// happened there: look it up.
+// Data that must not pass through the client goes to a web page. Agreement does not prove that the
+// visit succeeded: look it up.
 func ExampleElicitURL() {
 	signedIn := func() bool { return true } // asks the program's own session store
 	handler := func(ctx context.Context) (protocol.Result, error) {

@@ -47,7 +47,7 @@ func (f *flowRun) suspendsTask() bool { return f.begins || len(f.waitsFor) > 0 }
 
 // An ending fixes the outcome of a run before its handler returns.
 type ending struct {
-	err     error    // what the handler gets for every further call
+	err     error    // the handler's error for every further call
 	refusal *refusal // the response; nil: err is a bug of the server
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, but the client gets refusal

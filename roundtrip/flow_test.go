@@ -16,7 +16,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// misbehaving are handlers that do not return the error of Ask.
+// The variable misbehaving has handlers that do not return the error of Ask.
 var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Result, error){
 	"returns it": func(_ context.Context, err error) (protocol.Result, error) { return nil, err },
 	"wraps with %v": func(_ context.Context, err error) (protocol.Result, error) {

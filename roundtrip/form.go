@@ -130,8 +130,8 @@ func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	return f.Schema(), nil
 }
 
-// forms caches the forms that Elicit and Answer derive, one per type. It is the package's only
-// global state: pure results, bounded by the number of types.
+// The variable forms caches the forms that Elicit and Answer derive, one per type. It is the
+// package's only global state: pure results, bounded by the number of types.
 var forms sync.Map // reflect.Type → *typedForm
 
 type typedForm[T any] struct {

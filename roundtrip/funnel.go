@@ -99,7 +99,7 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 type exchange struct {
 	questioner
 
-	arrived Call // what call points to
+	arrived Call // the value that call points to
 	first   run  // the first run, allocated with the request
 
 	runs       int32       // opened so far

@@ -190,7 +190,7 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 	})
 }
 
-// changeRequests applies change to each question, in a copy of the author's list.
+// changeRequests applies the function change to each question, in a copy of the author's list.
 func changeRequests(requests protocol.InputRequests,
 	change func(protocol.KeyedRequest) protocol.InputRequest) protocol.InputRequests {
 	copied := false

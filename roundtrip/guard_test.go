@@ -378,7 +378,7 @@ func TestGuardRelease(t *testing.T) {
 	}
 }
 
-// TestGuardRemembersForTheSlowestClock claims for longer than the state lives.
+// TestGuardRemembersForTheSlowestClock: a claim lasts longer than its state.
 func TestGuardRemembersForTheSlowestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newSpy()

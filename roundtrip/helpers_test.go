@@ -150,7 +150,7 @@ func (c *client) send() (protocol.Result, error) {
 	return result, nil
 }
 
-// conforms checks a response against the published schema.
+// The method conforms checks a response against the published schema.
 func (c *client) conforms(response *protocol.Response) {
 	c.t.Helper()
 	response.ID = protocol.IntID(1)
@@ -213,7 +213,7 @@ func answersTo(asked *protocol.InputRequiredResult,
 	return out
 }
 
-// done expects completion and returns the tool's text, after "error: " if it is an error.
+// The method done expects completion and returns the tool's text, with "error: " before errors.
 func (c *client) done() string {
 	c.t.Helper()
 	result, err := c.send()
@@ -434,7 +434,7 @@ func inEveryMode(t *testing.T, opts roundtrip.Options, p person, handler roundtr
 	}
 }
 
-// wants checks the text, the number of questions and, in replay, of runs.
+// The function wants checks the text, the number of questions and, in replay, of runs.
 func wants(text string,
 	questions, runs int) func(*testing.T, mode, *journey, protocol.Result, error) {
 	return func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
@@ -452,7 +452,7 @@ func wants(text string,
 	}
 }
 
-// flow is a handler that says a text, unless must or check stop it at an error.
+// flow returns a handler that says a text, unless the function must or check stops it at an error.
 func flow(text func(ctx context.Context) string) roundtrip.Handler {
 	return func(ctx context.Context) (_ protocol.Result, err error) {
 		defer func() {
@@ -616,7 +616,7 @@ func completes(method string) (protocol.Result, error) {
 	return say("done")
 }
 
-// refused expects a refusal in the form of the request's family.
+// The method refused expects a refusal in the form of the request's family.
 func (c *client) refused(code int64, words ...string) {
 	c.t.Helper()
 	if c.call.Method == protocol.MethodCallTool {

@@ -35,7 +35,7 @@ func (r asker) askInPlace(ctx context.Context, one *inquiry) error {
 	return nil
 }
 
-// readInPlace decides what follows: an error, or that the question is asked again. ignored counts
+// readInPlace decides the next step: an error, or a repetition of the question. ignored counts
 // unusable answers in a row. Inlined it would take 300 bytes of the stack of a waiting call.
 //
 //go:noinline

@@ -138,8 +138,8 @@ func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	return content, nil
 }
 
-// acceptFormLocked replaces the content by what the form accepts, once. An unsolicited answer stays
-// unchanged and is checked each time: an earlier check may have used an older form.
+// acceptFormLocked replaces the content by the form's accepted content, once. An unsolicited answer
+// stays unchanged and is checked each time: an earlier check may have used an older form.
 func (a *answer) acceptFormLocked(f *form.Form) (json.RawMessage, error) {
 	if a.checked && !a.unsolicited {
 		return a.content, nil

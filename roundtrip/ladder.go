@@ -68,7 +68,7 @@ var errNotShown = errors.New("the client does not show the question")
 
 var errLinkGiven = errors.New("the question waits on the page, whose link is in the result")
 
-// A ladder is what one call has learned about the ways of its questions, shared by its goroutines.
+// A ladder has a call's knowledge of the ways of its questions, shared by its goroutines.
 type ladder struct {
 	mu     sync.Mutex
 	hidden map[string]*answer // by key: the response to a form that the client did not show, or nil
@@ -94,7 +94,7 @@ type openQuestion struct {
 	answer json.RawMessage
 }
 
-// pageNotes is what a funnel remembers of questions, by binding, and of calls.
+// pageNotes has a funnel's notes about questions, by binding, and about calls.
 type pageNotes struct {
 	mu    sync.Mutex
 	notes *recent.Map[[32]byte, pageNote]

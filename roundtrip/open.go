@@ -185,7 +185,7 @@ func (e *exchange) decodeClaims(plaintext []byte) (*claims.Claims, error) {
 	return c, nil
 }
 
-// restartFlow drops what came with an expired state.
+// restartFlow drops the answers that came with an expired state, and the state.
 func (r *run) restartFlow() {
 	for _, response := range r.responses {
 		r.dropped = append(r.dropped, event.Dropped{Key: response.Key, Reason: words.DropExpired})
@@ -233,7 +233,7 @@ func (e *exchange) ensureArgumentsDigest() (err error) {
 // A rejection is a refused state: the observer gets the reason, the client the frozen error.
 type rejection struct {
 	reason event.Reason
-	// err is of sealer, store or decoder; nil for authentic claims that do not fit.
+	// The error err comes from sealer, store or decoder; nil for authentic claims that do not fit.
 	err error
 }
 

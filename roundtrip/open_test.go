@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// frozen sends a state that must be refused for reason; the client only gets the observer's
-// reference.
+// The function frozen sends a state that must be refused for reason; the client only gets the
+// observer's reference.
 func frozen(t testing.TB, c *client, reason event.Reason) {
 	t.Helper()
 	runs := c.runs

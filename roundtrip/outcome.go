@@ -16,8 +16,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// decideOutcome turns the handler's result into the response, or into questions. What flow style
-// has recorded comes first: a handler that ignores an error must not complete.
+// decideOutcome turns the handler's result into the response, or into questions. The records of
+// flow style come first: a handler that ignores an error must not complete.
 func (r responder) decideOutcome(ctx context.Context, result protocol.Result,
 	err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)

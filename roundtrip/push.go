@@ -56,7 +56,7 @@ func (r responder) refuseRounds(
 	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 
-// refuseUnasked ends a call whose questions failed; not inlined, for the stacks of waiting calls.
+// refuseUnasked ends a call whose questions failed. It is not inlined, to save waiting calls stack.
 //
 //go:noinline
 func (r responder) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult,

@@ -279,7 +279,7 @@ func TestLegacyStateStays(t *testing.T) {
 	c.ended(words.EndComplete, 4)
 }
 
-// TestLegacyStateIsLimited: the limit is that of carried states, give or take a key id's length.
+// TestLegacyStateIsLimited: carried states have the same limit, give or take a key id's length.
 func TestLegacyStateIsLimited(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -32,7 +32,7 @@ func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait
 	}
 }
 
-// observe notifies the funnel's observer. Server bugs and panics also go to a test's sink in ctx.
+// observe notifies the funnel's observer. Server bugs and panics also go to ctx's error sink.
 func (p *questioner) observe(ctx context.Context, e event.Event) {
 	p.funnel.opts.Observer.Observe(ctx, e)
 	switch e := e.(type) {

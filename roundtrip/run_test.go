@@ -101,7 +101,7 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// TestGoroutinesDoEverythingWhileTheHandlerReturns, panics or asks. The race detector judges; the
+// Goroutines do everything while the handler returns, panics or asks. The race detector judges; the
 // flow must end without commits.
 func TestGoroutinesDoEverythingWhileTheHandlerReturns(t *testing.T) {
 	for _, m := range modes {

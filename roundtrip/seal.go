@@ -320,7 +320,7 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	return text, nil
 }
 
-// sealBytes is about what a [keys.Keyring] adds: nonce, tag and key id, which may be longer.
+// sealBytes is roughly the size that a [keys.Keyring] adds: nonce, tag and key id (maybe longer).
 const sealBytes = 48
 
 // encodeLocalState keeps a legacy call's claims, limited as for a client or store.

@@ -23,7 +23,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
 )
 
-// updating reports whether -update, a flag of package wiretest, is set.
+// The function updating reports whether -update, a flag of package wiretest, is set.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // vector is one block of testdata/state/states.txt: a state, its call, and the result. Sealing is
@@ -262,7 +262,7 @@ func shorter(token string) string {
 	return base64.RawURLEncoding.EncodeToString(raw[:len(raw)-1])
 }
 
-// stored returns the vectors in testdata, sealed anew with -update.
+// The function stored returns the vectors in testdata, sealed anew with -update.
 func stored(t testing.TB) []vector {
 	t.Helper()
 	if updating() {

@@ -150,7 +150,7 @@ func (c *callWait) endWait() (waited time.Duration, last bool) {
 	return 0, false
 }
 
-// closeWait releases the room at the end of the call, even if a goroutine left behind still waits.
+// closeWait frees the call's reserved room at its end, even if an abandoned goroutine still waits.
 func (c *callWait) closeWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// askers are the ways to ask a legacy client one question and wait for the answer.
+// The variable askers has the ways to ask a legacy client one question and wait for the answer.
 var askers = []struct {
 	name string
 	ask  func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler

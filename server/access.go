@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Access is what a request's credentials permit; it must not be changed. Nil has no scopes.
+// An Access has the permissions of a request's credentials. Do not change it. Nil has no scopes.
 type Access struct {
 	Scopes []string // granted
 	// Implies reports whether the scope have includes the scope need. Every scope includes itself.
@@ -160,7 +160,7 @@ func (s *Server) accessOf(p protocol.Principal) *Access {
 	return nil
 }
 
-// validateScopes refuses what cannot be a scope (RFC 6749, 3.3).
+// validateScopes refuses malformed scopes (RFC 6749, 3.3).
 func validateScopes(scopes []string) error {
 	for _, text := range scopes {
 		if !rules.IsScopeList(text) {

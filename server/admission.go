@@ -15,7 +15,7 @@ import (
 type Delivery struct {
 	// Principal sends the request; zero is anonymous. A [Session] uses its own instead.
 	Principal protocol.Principal
-	// Access is what the request may do. Nil has no scopes; a local caller has [UnlimitedAccess].
+	// Access has the request's permissions; nil has no scopes, [UnlimitedAccess] is for local use.
 	Access *Access
 	// RequestID names the request in events and logs; it must be safe to log. Empty means random.
 	RequestID string

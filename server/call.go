@@ -18,7 +18,7 @@ import (
 type Call struct {
 	Version   protocol.Version      // revision of the request
 	Principal protocol.Principal    // sender of the request
-	Access    *Access               // what the request may do; see [Access.Check]
+	Access    *Access               // the request's permissions; see [Access.Check]
 	Meta      *protocol.RequestMeta // _meta of the request, never nil
 
 	request *Request

@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// completing returns a server whose prompt p and template x:{id} have the completer c, and other
-// definitions without one.
+// The function completing returns a server whose prompt p and template x:{id} have the completer c,
+// and other definitions without one.
 func completing(t *testing.T, opts *server.Options, c server.Completer) *harness {
 	h := newHarness(t, opts)
 	server.AddPrompt(h.Server, server.Prompt{Name: "p", Complete: c}, getNothing)

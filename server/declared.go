@@ -20,7 +20,7 @@ const (
 	maxClientName   = 256 // bytes kept of a client's name and version, which are shown and logged
 )
 
-// limitDeclared returns what a session keeps of a declaration. The rest counts as undeclared.
+// limitDeclared returns the part of a declaration that a session keeps. The rest is undeclared.
 func limitDeclared(c protocol.ClientCapabilities,
 	info protocol.Implementation) (protocol.ClientCapabilities, protocol.Implementation) {
 	left := maxDeclared / 2

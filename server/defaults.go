@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A defaults holds values of absent members, from the tags default of a struct. It is immutable.
+// The type defaults has values of absent members, from a struct's tags default. It is immutable.
 type defaults struct {
 	members []defaultMember
 	inside  map[string]*defaults // of members that are objects or lists of them

@@ -23,7 +23,7 @@ type era interface {
 	answerOwnMethod(ctx context.Context, request *Request) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
-	// hasParamHeaders reports whether headers must mirror arguments. Those sent must always agree.
+	// hasParamHeaders reports whether headers must mirror arguments. If sent, they must agree.
 	hasParamHeaders() bool
 	refuseCapabilities(missing protocol.ClientCapabilities) error
 	// refuseTool returns the outcome of a call whose tool the client cannot use.

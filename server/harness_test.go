@@ -160,7 +160,7 @@ func (r reply) state() string {
 
 func answers(members string) string { return `"inputResponses":{` + members + `}` }
 
-// text wants a complete result with the text.
+// The method text wants a complete result with the text.
 func (r reply) text(want string) {
 	r.Helper()
 	if got := r.firstText(); got != want || r.result["isError"] == true {
@@ -168,7 +168,7 @@ func (r reply) text(want string) {
 	}
 }
 
-// failed wants a tool error that contains words.
+// The method failed wants a tool error that contains words.
 func (r reply) failed(words ...string) {
 	r.Helper()
 	if r.result["isError"] != true {
@@ -193,7 +193,7 @@ func (r reply) firstText() string {
 	return text
 }
 
-// refused wants a JSON-RPC error with the code that contains words.
+// The method refused wants a JSON-RPC error with the code that contains words.
 func (r reply) refused(code int64, words ...string) {
 	r.Helper()
 	if r.err == nil || r.err.Code != code {
@@ -205,7 +205,7 @@ func (r reply) refused(code int64, words ...string) {
 	}
 }
 
-// asks wants exactly these questions, in order of keys, without other members.
+// The method asks wants exactly these questions, in order of keys, without other members.
 func (r reply) asks(keys ...string) {
 	r.Helper()
 	if r.result["resultType"] != "input_required" {

@@ -36,7 +36,7 @@ func getNothing(context.Context, *server.PromptCall) (protocol.GetPromptOutcome,
 	return &protocol.GetPromptResult{}, nil
 }
 
-// lists are the four list methods, their members, and how to add entries.
+// The variable lists has the four list methods, their members, and how to add entries.
 var lists = []struct {
 	method, member string
 	add            func(s *server.Server, name string)

@@ -50,8 +50,8 @@ type Options struct {
 	// the server watches only what is subscribed to; it then calls [Server.ResourceUpdated]. When
 	// the last subscriber is gone or the server closes, ctx ends and stop, which may be nil, is
 	// called. Subscriptions of both eras count if their client could read the resource when it
-	// subscribed. Calls for one URI never overlap. Clients choose what matches a template: validate
-	// uri as when reading it. If nil, nothing is watched.
+	// subscribed. Calls for one URI never overlap. Clients choose the parts that match a template:
+	// validate uri as when reading it. If nil, nothing is watched.
 	Watch func(ctx context.Context, uri string) (stop func())
 	// NoSubscriptions disables subscriptions/listen, resources/subscribe and listChanged.
 	NoSubscriptions bool

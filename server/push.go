@@ -47,7 +47,7 @@ type pendingPush struct {
 	id     protocol.ID
 	pusher *pusher
 	extend func()
-	// answered is closed by completePush, but never for a question that its own Push withdraws.
+	// The channel answered is closed by completePush, unless the question's own Push withdraws it.
 	answered chan struct{}
 
 	// set before answered is closed

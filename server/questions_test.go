@@ -64,7 +64,7 @@ func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	prompt.state()
 }
 
-// askers registers a tool, a prompt and a resource, all of which return asks.
+// The function askers registers a tool, a prompt and a resource, all of which return asks.
 func askers(t *testing.T, asks *protocol.InputRequiredResult) *harness {
 	t.Helper()
 	h := newHarness(t, nil)

@@ -24,8 +24,8 @@ type Relayed struct {
 
 // AddRelayedTool registers a tool of another server. Arguments are validated if the input schema
 // compiles, and reach the handler unchanged; results are passed on unchecked. report is called for
-// unusable schemas and for each result that breaks the output schema; its calls may overlap. It
-// panics if the tool has no name or a taken one, or no handler.
+// unusable schemas and for each result that breaks the output schema; its calls may overlap.
+// AddRelayedTool panics if the tool has no name or a taken one, or no handler.
 func AddRelayedTool(c *Catalog, definition protocol.Tool, report func(error),
 	handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
 	mustRegister("tool", definition.Name, checkHandler(handler != nil), checkName(definition.Name))

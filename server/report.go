@@ -37,7 +37,7 @@ func (s *Server) recoverAndReport(ctx context.Context, w event.Where) {
 }
 
 // recoverToResponse is deferred by Serve. It answers panics of observers, encoders and response
-// channels; runHandler recovers those of handlers and middleware.
+// channels; runHandler recovers panics of handlers and middleware.
 func (s *Server) recoverToResponse(ctx context.Context, a *Admission) {
 	v := recover()
 	if v == nil {

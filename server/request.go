@@ -31,8 +31,8 @@ type Request struct {
 	Version   protocol.Version      // revision of the request
 	Target    string                // name of the tool or prompt, URI of the resource, or empty
 	Principal protocol.Principal    // of the sender
-	Access    *Access               // what the request may do
-	// Catalogs are what the request sees besides the server's own; on equal names the first wins.
+	Access    *Access               // the request's permissions
+	// Catalogs are visible to the request besides the server's own; on equal names the first wins.
 	// Subscriptions, and sessions from their next list or subscription on, follow their changes.
 	Catalogs []*Catalog
 	// RequestID is the id in events and logs; see [roundtrip.RequestID]. Empty without observer.
@@ -119,8 +119,8 @@ func principalFrom(ctx context.Context) protocol.Principal {
 // maxBodySlack limits the unused bytes of a body that a waiting call keeps: more is worth a copy.
 const maxBodySlack = 1 << 10
 
-// copyFromBody copies what the handler of a session's request gets from the body, arguments and
-// _meta, so that a waiting call does not keep the rest. Modern requests do not wait.
+// copyFromBody copies the parts of the body that a session's handler gets, arguments and _meta, so
+// that a waiting call does not keep the rest. Modern requests do not wait.
 func (request *Request) copyFromBody(meta *protocol.RequestMeta) {
 	if len(request.Message.Params) <= maxBodySlack {
 		return

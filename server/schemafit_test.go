@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A ruled decodes itself, from any text.
+// The type ruled decodes itself, from any text.
 type ruled struct{ url.URL }
 
 func (r *ruled) UnmarshalText(text []byte) error { return r.UnmarshalBinary(text) }

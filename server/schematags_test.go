@@ -41,7 +41,7 @@ func tagged[T any](values ...string) taggedField {
 	}
 }
 
-// registered returns the panic of a registration, or nil.
+// The function registered returns the panic of a registration, or nil.
 func registered(s *server.Server, register func(*server.Server)) (said any) {
 	defer func() { said = recover() }()
 	register(s)

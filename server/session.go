@@ -18,7 +18,7 @@ const closedRetryAfter = time.Second // after which clients of a closed session 
 
 // A Session is a connection with a client of a revision before 2026-07-28, independent of
 // transports. The request initialize opens it (basic/lifecycle of those revisions), and the
-// transport closes it. A transport passes on what the client sends:
+// transport closes it. A transport passes on the client's messages:
 //
 //	request       Admit, then Server.Serve, then send the response unless Abandoned
 //	notification  Notify
@@ -36,7 +36,7 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // changes that the client does not know yet
 
-	// requests may be cancelled by id; nil on a line stream, which tracks its requests itself.
+	// The set requests is for cancellation by id; it is nil on a line stream, which has its own.
 	requests *inflight.Set[protocol.ID]
 
 	mu           sync.Mutex

@@ -43,9 +43,9 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 }
 
 // ServeStream serves one client over a stream of lines: pipes, a Unix socket, a TCP connection. It
-// returns nil when in ends, and an error when in or out fails or ctx ends. After that nothing is
-// written and no request runs, unless a handler ignores the end of its context for more than a
-// second, which is an error too. Blocked reads of in and writes to out go on: close both.
+// returns nil at the end of input, and an error when a read or write fails or ctx ends. After that
+// nothing is written and no request runs, unless a handler ignores the end of its context for more
+// than a second, which is an error too. Blocked reads and writes go on: close reader and writer.
 //
 // Requests run concurrently. Requests cancelled with notifications/cancelled are not answered.
 // Lines that are too long or invalid are refused; the stream goes on.

@@ -150,7 +150,7 @@ func (s *subscriber) noteSubscribedLocked() {
 	}
 }
 
-// sees reports whether the subscription follows the changes of c.
+// The method sees reports whether the subscription follows the changes of c.
 func (s *subscriber) sees(c *Catalog) bool {
 	return c == &c.server.own || slices.Contains(s.catalogs, c)
 }
@@ -333,7 +333,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string,
 		&protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// startAnnouncing runs announce and forwards its notifications until end, which waits for it.
+// startAnnouncing runs announce and forwards its notifications. end() stops it and waits.
 func startAnnouncing(ctx context.Context, announce Announce) (
 	announced <-chan *protocol.Notification, end func()) {
 	if announce == nil {

@@ -19,7 +19,7 @@ import (
 
 const everyList = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`
 
-// A listening is one subscription of an in-process client, in a synctest bubble.
+// The type listening is one subscription of an in-process client, in a synctest bubble.
 type listening struct {
 	h      *harness
 	id     string        // JSON text
@@ -82,7 +82,7 @@ func (l *listening) Notify(ctx context.Context, n *protocol.Notification) error 
 	return nil
 }
 
-// wants wants exactly these messages since the last call, without the acknowledgment.
+// The method wants requires exactly these messages since the last call, without the acknowledgment.
 func (l *listening) wants(want ...string) {
 	l.h.Helper()
 	synctest.Wait()

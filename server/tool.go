@@ -245,7 +245,7 @@ func (t *tool) readArguments(arguments json.RawMessage, checked bool) (json.RawM
 	return arguments, t.input.ValidateChecked(dropped)
 }
 
-// badArguments returns a result, so that the model can correct it (server/tools, "Error Handling").
+// badArguments returns a tool result, for the model to correct (server/tools, "Error Handling").
 func badArguments(err error) *protocol.CallToolResult {
 	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
 }

@@ -94,7 +94,7 @@ func serveLines(t *testing.T, srv *server.Server,
 	return stream
 }
 
-// On lines a slow answer may come from a user; a push returns what the client sent.
+// On lines a slow answer may come from a user; a push returns the client's answer.
 func TestUnseenOnAWire(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for _, tc := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// A watching is one call of [Options].Watch for one URI, and of its stop.
+// The type watching is one call of [Options].Watch for one URI, and of its stop.
 type watching struct {
 	holders  int
 	previous *watching // whose stop may still run

@@ -26,8 +26,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A scripted is an authorizer of a test. By default each token is new, and each refused request is
-// resent.
+// The type scripted is an authorizer of a test. By default each token is new, and each refused
+// request is resent.
 type scripted struct {
 	credentials func(context.Context, clienthttp.Outgoing) (http.Header, error)
 	refused     func(context.Context, clienthttp.Refusal) (bool, error)

@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// late is a handler that sends part of a body and then nothing more.
+// The function late returns a handler that sends part of a body and then nothing more.
 func late(media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)

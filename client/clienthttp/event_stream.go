@@ -132,7 +132,7 @@ func (e *eventStream) openConnection() (*httpExchange, error) {
 			err = e.explainLoss(errPrefix.Errorf("%w: %w", errUnauthorized, err))
 		} else if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
-		} else if !e.want.IsZero() { // the status is not that of the original request
+		} else if !e.want.IsZero() { // the status of a resumption, not of the request
 			err = errPrefix.Errorf("%w, and it cannot be resumed: %v", errNoResponse, err)
 		}
 	}
@@ -269,7 +269,7 @@ func (e *eventStream) answerRequest(req *protocol.Request) {
 	})
 }
 
-// runInSlot calls run on another goroutine. It blocks while protocol.MaxBackCalls of them run.
+// runInSlot calls run on another goroutine. It blocks while protocol.MaxBackCalls calls run.
 func (e *eventStream) runInSlot(run func()) {
 	slots := e.session.slots
 	select {

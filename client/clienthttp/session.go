@@ -173,7 +173,7 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	return nil, err
 }
 
-// A notices counts the cancellations in flight. The zero value is ready.
+// The type notices counts the cancellations in flight. The zero value is ready.
 type notices struct {
 	mu      sync.Mutex
 	running int

@@ -109,7 +109,7 @@ func (s *legacyServer) requests() []string {
 	})
 }
 
-// An asked is a session's BackCaller. It answers with call, or an empty result if call is nil.
+// The type asked is a session's BackCaller. It answers with call, or if that is nil with {}.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -160,7 +160,7 @@ var initialize = &protocol.Request{
 	ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
 }
 
-// in runs a session test in a synctest bubble.
+// The function in runs a session test in a synctest bubble.
 func in(t *testing.T, s *legacyServer, back protocol.BackCaller, test func(*testing.T,
 	protocol.LegacySession)) {
 	t.Helper()
@@ -628,7 +628,7 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	}
 }
 
-// An unsteady is a round tripper that fails when an answer is posted.
+// The type unsteady is a round tripper that fails when an answer is posted.
 type unsteady struct {
 	http.RoundTripper
 	statuses []int // per attempt; the last one repeats; 0: success, -1: broken connection

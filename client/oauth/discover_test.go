@@ -38,7 +38,7 @@ func TestRefusedMetadataOfTheFirstPlaceEndsTheSearch(t *testing.T) {
 	}
 }
 
-// nowhere makes the challenge omit the URL of the metadata.
+// The function nowhere makes the challenge omit the URL of the metadata.
 func nowhere(s *site) {
 	challenged(func(string) []string { return []string{`Bearer scope="read"`} })(s)
 }

@@ -15,7 +15,7 @@ func (s *Source) TokenEnds() time.Time {
 	return s.tokens.record.Expiry
 }
 
-// AwaitRenewal waits until the token that was sent is replaced, by renew or by another caller.
+// AwaitRenewal waits until the sent token is replaced, by calling renew or by another caller.
 func (s *Source) AwaitRenewal(ctx context.Context, sent string, limit time.Duration,
 	renew func(ctx context.Context, sent string) error) (again bool, err error) {
 	return s.awaitRenewal(ctx, sent, limit, renew)

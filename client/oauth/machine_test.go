@@ -98,7 +98,7 @@ func (s *site) trust(isGood func(assertion string) bool) {
 	})
 }
 
-// machine turns options into those of a machine. r is its registration at the site's issuer.
+// machine changes options to a machine's. r is its registration at the site's issuer.
 func (s *site) machine(m oauth.Machine, r oauth.Registration) func(o *oauth.Options) {
 	return func(o *oauth.Options) {
 		r.Issuer = s.as.URL

@@ -21,7 +21,7 @@ const (
 	loopbackEndpoint = "http://127.0.0.1:8080/mcp"
 )
 
-// The addresses are those that names resolve to, or that URLs spell out.
+// The addresses are resolved from names, or spelled out in URLs.
 func TestAddressesThatMayBeAsked(t *testing.T) {
 	const (
 		never    = iota

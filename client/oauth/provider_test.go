@@ -15,7 +15,7 @@ import (
 
 const aTenant = "00000000-0000-0000-0000-00000000000a"
 
-// provided changes options to a provider of the site's issuer.
+// The function provided changes options to a provider of the site's issuer.
 func provided(change func(s *site, p *oauth.Provider)) func(s *site, o *oauth.Options) {
 	return func(s *site, o *oauth.Options) {
 		p := oauth.Provider{Issuer: s.as.URL}
@@ -57,7 +57,7 @@ func noResource(s *site) {
 	}
 }
 
-// needs makes a server refuse authorization requests unless a parameter has a value; "": is absent.
+// The function needs makes a server require a parameter value; "" means that it must be absent.
 func needs(name, value string) fault {
 	return refusesRequests(oauthtest.Authorize, func(q url.Values) string {
 		if q.Get(name) != value {
@@ -109,7 +109,7 @@ func accessType(s *site) {
 	})
 }
 
-// forms makes a server answer token requests with forms, and errors with status 200.
+// The function forms makes a server answer token requests with forms, and errors with status 200.
 func forms(s *site) {
 	for _, e := range []oauthtest.Endpoint{oauthtest.Token, oauthtest.Refresh} {
 		s.as.Edit(e, func(a *oauthtest.Answer) { a.Form, a.Status = true, http.StatusOK })
@@ -121,12 +121,12 @@ func endpointsOf(s *site) *oauth.ServerEndpoints {
 		Token: s.as.URL + "/token", Registration: s.as.URL + "/register"}
 }
 
-// A deviation is one that a real authorization server has.
+// A deviation is a departure of a real authorization server from the specifications.
 type deviation struct {
 	name   string
 	server *oauthtest.Options
 	fault  fault
-	// word is the field that allows it, and in the strict client's error. Empty: login succeeds.
+	// The field word names an option in the strict client's error; if empty, the login succeeds.
 	word   string
 	base   func(s *site, o *oauth.Options) // changes the options of both clients
 	allow  func(s *site, o *oauth.Options)
@@ -134,7 +134,7 @@ type deviation struct {
 	strict bool   // the strict client logs in, and cannot refresh
 }
 
-// deviations returns those that clients see. All others are in tokens, which clients do not read.
+// deviations returns the deviations that clients see. All others are in tokens.
 func deviations() []deviation {
 	const tenant = "/{tenantid}"
 	var key = newKey()
@@ -306,8 +306,8 @@ func TestTwoIssuersWithOtherOverrides(t *testing.T) {
 	}
 }
 
-// A server cannot choose what the host's tokens are for. Some scope is always requested, because an
-// authorization server would else choose its default.
+// A server cannot choose the scopes of the host's tokens. Some scope is always requested, because
+// an authorization server would else choose its default.
 func TestScopesOfTheHost(t *testing.T) {
 	long := map[string]string{"read": "api://notes/read", "write": "api://notes/write"}
 	chosen := func(more string) func(_ *site, o *oauth.Options) {

@@ -97,7 +97,7 @@ func (s *Source) stepUp(ctx context.Context, r clienthttp.Refusal, current *toke
 
 var errTooManyStepUps = errors.New("oauth: there were enough logins for this operation")
 
-// countStepUp counts a login for more scopes of an operation, and reports whether it may begin.
+// countStepUp counts an operation's login for more scopes, and reports whether the login may begin.
 func (s *Source) countStepUp(operation string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

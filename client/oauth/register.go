@@ -319,8 +319,8 @@ func readRegistration(response []byte, asked, redirectURI string) (*clientRecord
 }
 
 // ServeMetadata returns a handler that serves this client's metadata document at
-// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are those
-// of its logins; without any, those of a [Loopback]. The handler answers GET and HEAD.
+// [ClientInfo].MetadataURL (draft-ietf-oauth-client-id-metadata-document). redirectURIs are its
+// logins' redirect URIs; without any, those of a [Loopback]. The handler answers GET and HEAD.
 func (o *Options) ServeMetadata(redirectURIs ...string) http.Handler {
 	if len(redirectURIs) == 0 {
 		redirectURIs = []string{"http://127.0.0.1" + callbackPath,

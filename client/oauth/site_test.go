@@ -86,7 +86,7 @@ func storedIn(store oauth.TokenStore) func(o *oauth.Options) {
 	return func(o *oauth.Options) { o.Store = store }
 }
 
-// nobody removes the local user from a host's options.
+// The function nobody removes the local user from a host's options.
 func nobody(o *oauth.Options) { o.Interaction, o.RedirectURI = nil, "https://host.example/back" }
 
 func newLogin(t testing.TB, changes ...func(o *oauth.Options)) (*site, *oauth.Source) {
@@ -426,7 +426,7 @@ func onlyMethod(method string) fault {
 	return edited(oauthtest.Metadata, oauthtest.Set(authMethods, []string{method}))
 }
 
-// refusing makes a server refuse requests with a token: with 401, or 403 and an impossible scope.
+// The function refusing makes a server refuse tokens: with 401, or 403 and an impossible scope.
 func refusing(status int) fault {
 	return func(s *site) {
 		s.resource.Rewrite(oauthtest.Call, func(r *oauthtest.Request,
@@ -508,7 +508,7 @@ func suffix(name, text string) edit {
 	return change(name, func(right string) string { return right + text })
 }
 
-// twice returns an edit that duplicates a member: with value, or its own value if that is nil.
+// The function twice returns an edit that duplicates a member, with value or, if nil, its own.
 func twice(name string, value any) edit {
 	return func(a *oauthtest.Answer) {
 		a.Extra = oauthtest.Document{name: value}

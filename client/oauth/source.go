@@ -88,7 +88,7 @@ func (s *Source) tokenKey(issuer, resource string) Key {
 	return Key{Issuer: issuer, Resource: resource, Account: s.opts.Account}
 }
 
-// A tokens is one login with its tokens. It is immutable.
+// The type tokens holds a login and its tokens. It is immutable.
 type tokens struct {
 	issuer   string // as in its metadata
 	resource string

@@ -193,7 +193,7 @@ func editedLogins(store oauth.TokenStore, edit func(login map[string]any)) *watc
 	}}
 }
 
-// expiring makes all tokens of a store look expired.
+// The function expiring makes all tokens of a store look expired.
 func expiring(store oauth.TokenStore) *watchedStore {
 	return editedLogins(store, func(login map[string]any) {
 		login["expiry"] = time.Now().Add(-time.Hour)

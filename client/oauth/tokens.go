@@ -103,7 +103,7 @@ func (s *Source) sendTokenRequest(ctx context.Context, m *serverMetadata, client
 
 var errNoTokenResponse = errors.New("the response is not a token response")
 
-// readTokenResponse decodes JSON, or the form that some servers send. Else it returns zero.
+// readTokenResponse decodes JSON, or the form that some servers send, or returns a zero response.
 func readTokenResponse(h http.Header, body []byte) *tokenResponse {
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err == nil && kind == "application/x-www-form-urlencoded" {

@@ -95,7 +95,7 @@ type asker struct {
 	gateway *Gateway
 	parked  *relay.Parked
 	sender  elicitation.Sender // of the client's progress notifications
-	// ended is closed when the client's request ends, but not when only a push fails.
+	// The field ended is closed when the client's request ends, but not when only a push fails.
 	ended <-chan struct{}
 }
 

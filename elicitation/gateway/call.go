@@ -21,7 +21,7 @@ import (
 // A flowState is a call's sealed state between rounds, bound to the caller and the request.
 type flowState struct {
 	relay.State
-	// Questions are those that a modern upstream returned in the last round, by its keys.
+	// Questions has a modern upstream's questions of the last round, by the upstream's keys.
 	Questions map[string]*elicitation.Relayed `json:"questions,omitempty"`
 	Login     *loginState                     `json:"login,omitempty"` // the pending login
 }
@@ -172,7 +172,7 @@ func (u *upstream) refuseReturned(
 	return shown
 }
 
-// parkCall calls a legacy upstream once and waits for the first outcome. A slot is reserved.
+// parkCall calls a legacy upstream once, in the caller's slot, and waits for the first outcome.
 func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	release func(reuse bool), call *server.Call, params protocol.Params,
 ) (protocol.Result, error) {
@@ -182,7 +182,7 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	var life context.Context
 	request := requestFrom(ctx)
 	session, info, ended := request.session, clientOf(call), request.ctx.Done()
-	// run's context has only the span of the client's request.
+	// The context of run has only the span of the client's request.
 	run := func(ctx context.Context, parked *relay.Parked) (result protocol.Result, err error) {
 		life = ctx
 		_, end, err := g.begin(ctx, session, info, conn,

@@ -288,7 +288,7 @@ func accepting(content any) *person {
 	}}
 }
 
-// silent returns a person who calls asked, and waits until the one question is withdrawn.
+// The function silent returns a person who calls the function asked and awaits the withdrawal.
 func silent(asked func()) (p *person, withdrawn chan struct{}) {
 	withdrawn = make(chan struct{})
 	return &person{answer: func(ctx context.Context, _ string) *protocol.ElicitResult {
@@ -393,7 +393,7 @@ func awaitTool(t testing.TB, c *client.Client, name string) {
 	}
 }
 
-// eventually waits a few seconds at most.
+// The function eventually waits a few seconds at most.
 func eventually(is func() bool) bool {
 	for range 500 {
 		if is() {

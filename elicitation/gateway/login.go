@@ -122,7 +122,7 @@ func (a loginAuthorizer) Refused(ctx context.Context, r clienthttp.Refusal) (boo
 	return again, err
 }
 
-// An unhandled is the error for a request that an upstream refused for its credentials.
+// The type unhandled is the error for a request that an upstream refused for its credentials.
 type unhandled struct{ cause error }
 
 func (e *unhandled) Error() string { return e.cause.Error() }

@@ -21,9 +21,9 @@ import (
 
 // Options configure a [Gateway].
 type Options struct {
-	// Server configures the client side: name, keys, middleware, limits. The gateway declares what
-	// it publishes. Zero values are the server's defaults, except that Roundtrip.Limits.Rounds is
-	// 32 and ListTTL 5 s. Roundtrip.RestartExpired is refused.
+	// Server configures the client side: name, keys, middleware, limits. The gateway declares its
+	// published features. Zero values are the server's defaults, except that
+	// Roundtrip.Limits.Rounds is 32 and ListTTL 5 s. Roundtrip.RestartExpired is refused.
 	Server    server.Options
 	Upstreams []Upstream // at least one, with different names
 	Logins    *Logins    // nil: calls that need a login fail
@@ -38,19 +38,18 @@ type Options struct {
 	// MaxConnections limits the call connections to one upstream. 0 means MaxCalls over HTTP, and
 	// 64 where each connection is a process. An authenticated principal may use a quarter of them;
 	// if some callers authenticate, anonymous ones share three quarters. A call over the limit is
-	// refused with [protocol.CodeBusy]. MaxConnections also limits how many credentials have a
-	// connection that keeps their lists; the least recently used loses it. Set it above the number
-	// of users with own credentials in five minutes: beyond it, calls read lists and start
-	// processes.
+	// refused with [protocol.CodeBusy]. MaxConnections also limits the connections that keep lists,
+	// one for each credential; the least recently used is closed. Set it above the number of users
+	// with own credentials in five minutes: otherwise calls read lists and start processes.
 	MaxConnections int
 	// Elicitation configures the questions of upstreams; [elicitation.OptionsFromEnv] can read it.
 	// Zero values are the router's defaults, except: Timeout is Server.Roundtrip.HumanTimeout, or
-	// 10 minutes, and replaces HumanTimeout; MinHumanTime is that of Server.Roundtrip; MaxPending
+	// 10 minutes, and replaces HumanTimeout; MinHumanTime comes from Server.Roundtrip; MaxPending
 	// is MaxCalls, and MaxPerPrincipal is MaxCallsPerPrincipal; Log and Metrics are the gateway's.
 	// AllowSecrets adds to [Upstream].Secrets. Validation is always [elicitation.ValidateEnforce],
 	// because the gateway's server checks what it asks.
 	Elicitation elicitation.Options
-	Log         event.LogSink // entries about upstreams and what they publish; nil: none
+	Log         event.LogSink // entries about upstreams and their published features; nil: none
 	// Metrics gets the metrics of questions, as [elicitation.Options].Metrics does, and
 	// elicitation_parked, elicitation_resumes_total by outcome, and
 	// elicitation_upstream_failures_total by upstream and why. Nil disables metrics.
@@ -63,9 +62,9 @@ type Options struct {
 
 // An Upstream is one server behind the gateway.
 type Upstream struct {
-	// Name prefixes what the upstream publishes: the tool "search" of "docs" becomes "docs_search",
-	// the resource "file:///a" "docs+file:///a". It begins with a letter and has only lower-case
-	// letters, digits, '-' and '.'.
+	// Name prefixes the names that the upstream publishes: the tool "search" of "docs" becomes
+	// "docs_search", the resource "file:///a" "docs+file:///a". It begins with a letter and has
+	// only lower-case letters, digits, '-' and '.'.
 	Name string
 	// Connect opens a connection, see [HTTP] and [Command]. It is called again after a connection
 	// broke, and for each set of credentials. Calls may overlap.

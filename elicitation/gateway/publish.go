@@ -26,7 +26,7 @@ const (
 	rereadTime   = time.Minute // between readings, if the upstream announces no changes
 )
 
-// A published has digests of a view's definitions, including omitted ones. Its goroutine owns it.
+// The type published has digests of a view's definitions, even omitted ones. One goroutine owns it.
 type published struct{ tools, prompts, resources, templates digests }
 
 type digests struct {

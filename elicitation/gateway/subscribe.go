@@ -15,7 +15,7 @@ import (
 // resubscribePause batches subscriptions before the subscription at the upstream is renewed.
 const resubscribePause = 100 * time.Millisecond
 
-// A subscribed has a view's subscribed resources, up to a limit, each counted for its first holder.
+// The type subscribed has a view's subscriptions, up to a limit, each counted for its first holder.
 type subscribed struct {
 	room *quota.Pool[protocol.Principal]
 

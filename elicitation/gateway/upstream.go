@@ -64,7 +64,7 @@ type connection struct {
 	lastUsed   time.Time
 }
 
-// An opening is a connection that is being opened, for all calls that may share it.
+// The type opening is a connection that is being opened, for all calls that may share it.
 type opening struct {
 	done chan struct{} // closed when opened, or failed
 	err  error         // nil also if its opener has left
@@ -75,7 +75,7 @@ type connectionKey struct {
 	declared   declared
 }
 
-// A declared holds the client's capabilities that the gateway declares upstream.
+// The type declared holds the client's capabilities that the gateway declares upstream.
 type declared struct {
 	forms, urls, sampling, samplingTools, samplingContext, roots bool
 	apps                                                         string // JSON; empty: not declared
@@ -98,8 +98,8 @@ func newUpstream(config Upstream, names *upstreamNames, g *Gateway) *upstream {
 
 func (c *connection) modern() bool { return c.version.Era() == protocol.Modern }
 
-// serves reports whether the connection may serve one more call. A legacy connection always serves
-// the same caller, so that late questions reach no other caller.
+// The method serves reports whether the connection may serve one more call. A legacy connection
+// always serves the same caller, so that late questions reach no other caller.
 func (c *connection) serves(caller protocol.Principal) bool {
 	return c.modern() || c.users == 0 && c.caller == caller
 }

@@ -156,7 +156,7 @@ func (p *person) followLink(_ context.Context, q *client.URLQuestion) (*protocol
 	return &protocol.ElicitResult{Action: protocol.ActionAccept}, p.open(q.URL)
 }
 
-// open waits until you have answered behind the link. With auto it does what a browser would do.
+// open waits until you have answered behind the link. With auto it acts like a browser.
 func (p *person) open(link string) error {
 	fmt.Fprintln(p.out, "person opens:", link)
 	entered := p.enter("Press Enter when you have answered there. ")

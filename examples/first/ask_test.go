@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestCurlCommandAsks sends what curl sends in ask.sh. The tutorial shows that file.
+// TestCurlCommandAsks sends the request that curl sends in ask.sh. The tutorial shows that file.
 func TestCurlCommandAsks(t *testing.T) {
 	srv, err := newServer()
 	if err != nil {

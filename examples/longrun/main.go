@@ -212,7 +212,7 @@ type Print struct {
 	Copies int `json:"copies" minimum:"1" maximum:"1000"`
 }
 
-// count knows nothing of processes. Each run begins here, with all earlier counts and answers.
+// The tool count knows no processes. Each run begins here, with all earlier counts and answers.
 func count(ctx context.Context, _ *server.ToolCall, book Book) (protocol.CallToolOutcome, error) {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return nil, err

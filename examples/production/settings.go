@@ -20,7 +20,7 @@ const (
 	envData     = "MCP_DATA"     // folder that stands for the bank
 	envDatabase = "MCP_DATABASE" // PostgreSQL that replicas share, "postgres://..."
 	envOrigins  = "MCP_ORIGINS"  // web pages that may send requests, "https://app.example.com,..."
-	envKeys     = "RONDO_KEYS"   // they seal what clients carry; replicas share them
+	envKeys     = "RONDO_KEYS"   // they seal clients' states; replicas share them
 	envReplica  = "RONDO_REPLICA"
 	envReplicas = "RONDO_REPLICAS"
 )

@@ -88,7 +88,7 @@ func ask(t *testing.T, c *client.Client, method string, params map[string]any) (
 	return members, nil
 }
 
-// all follows a list's cursors. It returns the URIs of all entries, and the number of pages.
+// The function all follows a list's cursors, and returns the entries' URIs and the number of pages.
 func all(t *testing.T, c *client.Client, method, member, uri string) (uris []string, pages int) {
 	t.Helper()
 	params := map[string]any{}

@@ -154,7 +154,7 @@ func layering(name string, p pkg) []string {
 	return found
 }
 
-// outside checks a package's external imports.
+// The function outside checks a package's external imports.
 func outside(name string, p pkg) []string {
 	var found []string
 	http := strings.HasSuffix(path.Base(name), "http") || strings.HasPrefix(name, "examples/") ||

@@ -32,7 +32,7 @@ func written(t *testing.T) []string {
 	return files
 }
 
-// private lists texts that make sense on one machine only.
+// The variable private lists texts that make sense on one machine only.
 var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org",
 	"registry.npmjs.org", "deb.debian.org"}
 

@@ -109,7 +109,7 @@ func listAllModules(t *testing.T) []pkg {
 	return list(t, []string{"-json=ImportPath,Name,Dir,Doc,GoFiles"}, patterns...)
 }
 
-// eachGoFile calls do with each Go file of all modules, relative to the root.
+// eachGoFile calls the function do with each Go file of all modules, relative to the root.
 func eachGoFile(t *testing.T, do func(name string, src []byte, f *ast.File)) {
 	t.Helper()
 	for _, file := range written(t) {

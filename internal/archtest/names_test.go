@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// qualified matches a name with its package; named, a type with a member, or a link.
+	// The regexp qualified matches a name with its package, named a type with a member, or a link.
 	qualified = regexp.MustCompile(`(?:^|[^\w./-])\*?([a-z]\w*)((?:\.[A-Z]\w*)+)`)
 	named     = regexp.MustCompile(`(?:^|[^\w.)\]"-])(?:\[\*?([A-Z]\w*(?:\.[A-Z]\w*)*)\]` +
 		`|([A-Z]\w*(?:\.[A-Z]\w*)+)\b)`)
@@ -183,7 +183,7 @@ func typeName(pkg string, e ast.Expr) string {
 	return ""
 }
 
-// has reports whether a name exists. Members of unknown types count as existing.
+// The method has reports whether a name exists. Members of unknown types count as existing.
 func (index nameIndex) has(name string) bool {
 	parts := strings.Split(name, ".")
 	n := index[parts[0]+"."+parts[1]]

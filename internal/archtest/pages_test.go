@@ -13,7 +13,7 @@ import (
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// pages are for users: Markdown files except those for developers of rondo and test inputs.
+// pages returns the users' Markdown files: no test inputs, and none for developers of rondo.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var pages []string
@@ -169,7 +169,7 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// quoted are files that pages show whole, because tests use or write them.
+// The variable quoted lists the files that pages show whole. Tests use or write these files.
 var quoted = []struct{ file, page, block string }{
 	{"internal/interop/testdata/comparison.md", "README.md", "\n\n%\n"},
 	{"examples/first/ask.sh", "examples/README.md", "```\n%```\n"},

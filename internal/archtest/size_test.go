@@ -34,7 +34,7 @@ func TestSizeGrowsOnPurpose(t *testing.T) {
 	}
 }
 
-// measureSizes returns the sizes on the page. Names and options are those of packages for users.
+// measureSizes returns the sizes on the page. Names and options belong to packages for users.
 func measureSizes(t *testing.T) map[string]int {
 	t.Helper()
 	sizes := make(map[string]int)

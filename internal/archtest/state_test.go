@@ -162,7 +162,7 @@ func mutable(typ types.Type) bool {
 	return false
 }
 
-// assigned reports assigned package variables of any type.
+// The function assigned reports assigned package variables of any type.
 func assigned(node ast.Node, checked *types.Package, info *types.Info, found map[string]string) {
 	var targets []ast.Expr
 	switch node := node.(type) {

@@ -68,7 +68,7 @@ func TestTroubleshootingNamesEveryName(t *testing.T) {
 	}
 }
 
-// texts returns the matching texts in a folder's files.
+// The function texts returns the matching texts in a folder's files.
 func texts(t *testing.T, dir, match string) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -191,7 +191,7 @@ func constants(t *testing.T, file, match string) map[string]bool {
 	return values
 }
 
-// metrics returns the documented names, which tests in those packages keep complete.
+// The function metrics returns the documented names, which tests in those packages keep complete.
 func metrics(t *testing.T) map[string]bool {
 	names := make(map[string]bool)
 	file := filepath.Join(root(t), "server", "middleware", "metrics.go")

@@ -78,7 +78,7 @@ func TestWaitingTakesNoMemory(t *testing.T) {
 	}
 }
 
-// measureKept returns the memory, in objects and stacks, that each of n further calls of do keeps.
+// measureKept returns the memory, in objects and stacks, that each of n more calls of do() keeps.
 func measureKept(t *testing.T, n int, do func() error) float64 {
 	t.Helper()
 	before := int64(0)

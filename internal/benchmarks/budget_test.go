@@ -26,8 +26,8 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 #
 `
 
-// budgeted returns the operations with a budget: this library's work for every call. Flows are left
-// out because of their legs, verification because it is the standard library's work.
+// The function budgeted returns the operations with a budget: this library's work for every call.
+// Flows are left out because of their legs, verification because it is the standard library's work.
 func budgeted() []op {
 	return slices.DeleteFunc(allOps(), func(o op) bool {
 		return o.peer != ours || o.row == flowRow ||
@@ -70,8 +70,8 @@ func TestAllocationBudget(t *testing.T) {
 	}
 }
 
-// allocations returns the exact count for one operation. Garbage collection, which would empty
-// pools, is off, and the average omits rare events such as growing a map.
+// The function allocations returns the exact count for one operation. Garbage collection, which
+// would empty pools, is off, and the average omits rare events such as growing a map.
 func allocations(t *testing.T, o op) int {
 	t.Helper()
 	do, stop, err := o.start()

@@ -31,7 +31,7 @@ func handlerOps() []op {
 	)
 }
 
-// expect sends a call and checks whether the answer is right.
+// expect sends a call and checks the answer with the function right.
 func expect(d *wire.Handler, c wire.Call, state []byte, right func([]byte) bool) ([]byte, error) {
 	status, response := d.Do(c, state)
 	if status != 200 || !right(response) {

@@ -35,7 +35,7 @@ func withReferences(server func() http.Handler) []peer {
 
 type op struct {
 	group, row, peer string
-	// start prepares. do may be called repeatedly until stop. A wrong answer is an error.
+	// The function start prepares do, which may be called until stop. A wrong answer is an error.
 	start func() (do func() error, stop func(), err error)
 }
 

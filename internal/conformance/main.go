@@ -1,4 +1,4 @@
-// Conformance judges what the protocol's official conformance suite reports about the library.
+// Conformance judges the reports of the protocol's official conformance suite about the library.
 //
 // run.sh fetches the suite, starts the subjects (internal/conformance/everything and
 // internal/conformance/everything-client), collects results and starts this program:

@@ -26,7 +26,7 @@ type Report struct {
 
 // A Limit is an upper bound and how much of it is currently used.
 type Limit struct {
-	Name, Option string // what is bounded, and the option that sets it
+	Name, Option string // the bounded quantity, and the option that sets it
 	Used, Bound  int64  // a negative Bound means no limit
 	Bytes        bool   // whether Used and Bound count bytes
 }

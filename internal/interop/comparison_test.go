@@ -140,7 +140,7 @@ func serveInPlace(t *testing.T) http.Handler {
 	return servertest.NewHandler(t, srv, nil)
 }
 
-// compared has the table's rows. holds reports whether the row is true of a library.
+// The variable compared has the table's rows. holds reports whether the row is true of a library.
 var compared = []struct {
 	row   string
 	holds func(t *testing.T, l library) bool
@@ -259,7 +259,7 @@ func required(t *testing.T, module string) string {
 	return string(version)
 }
 
-// briefly limits hangs, such as a session's question whose answer went to another replica.
+// The constant briefly limits hangs, such as questions whose answer went to another replica.
 const briefly = 10 * time.Second
 
 func everyAnswer() answers {

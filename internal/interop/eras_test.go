@@ -22,9 +22,9 @@ const (
 
 func legacy() []string { return []string{v20251125, v20250618, v20250326, v20241105} }
 
-// in returns a scenario's form in a revision. In legacy revisions the one request runs while each
-// question is sent. Older revisions know fewer kinds of questions: for the others the handler gets
-// an error, and the user is not asked.
+// The method in returns a scenario's form in a revision. In legacy revisions the one request runs
+// while each question is sent. Older revisions know fewer kinds of questions: for the others the
+// handler gets an error, and the user is not asked.
 func (s scenario) in(revision string) scenario {
 	if revision == modern {
 		return s
@@ -50,7 +50,7 @@ func (s scenario) in(revision string) scenario {
 	return s
 }
 
-// asks returns the first revision that has the handler's kind of question.
+// The method asks returns the first revision that has the handler's kind of question.
 func (r request) asks() (since string) {
 	switch r.Target {
 	case "", "nowhere", "plain", "poll", "summarize", "tidy":
@@ -62,8 +62,8 @@ func (r request) asks() (since string) {
 	}
 }
 
-// apart reports members of another era in a message, of either side. It only reports members that
-// must not exist there: the schemas, whose objects are open, allow them.
+// The function apart reports members of another era in a message, of either side. It only reports
+// members that must not exist there: the schemas, whose objects are open, allow them.
 func apart(revision string, from wiretest.From, raw []byte) error {
 	var m struct {
 		ID     json.RawMessage

@@ -120,7 +120,7 @@ func (f *fleet) named(t *testing.T, name string) *replica {
 	return nil
 }
 
-// freeAddress returns an unused address. Its port is below those of outgoing connections.
+// freeAddress returns an unused address. Its port is below the ports of outgoing connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	const first, count, attempts = 10_000, 20_000, 100

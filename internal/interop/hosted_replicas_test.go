@@ -69,7 +69,7 @@ func serveReplica(sdk string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// An alternating sends requests to the replicas in turn, and skips a replica that is gone.
+// The type alternating sends requests to the replicas in turn, and skips a replica that is gone.
 type alternating struct {
 	hosts []string
 	next  atomic.Int64

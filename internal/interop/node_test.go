@@ -53,8 +53,8 @@ func (d nodeDir) file(parts ...string) string {
 	return filepath.Join(append([]string{string(d), "node_modules"}, parts...)...)
 }
 
-// installed returns the folder with all packages, in the user's cache directory. It is fetched
-// elsewhere and moved, so that it is complete. If fetching or running fails, the test fails.
+// The function installed returns the folder with all packages, in the user's cache directory. It is
+// fetched elsewhere and moved, so that it is complete. If that fails, the test fails.
 func installed(t *testing.T) nodeDir {
 	t.Helper()
 	cache, err := os.UserCacheDir()

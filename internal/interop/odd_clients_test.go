@@ -103,7 +103,7 @@ func listedTool(i int) string {
 	return fmt.Sprint("echo-", i)
 }
 
-// oddRequests are deployed clients' in a session. A server accepts one if answer 7 has want.
+// oddRequests are sent by deployed clients in a session. A server passes if answer 7 has want.
 var oddRequests = []struct {
 	row     string
 	message string

@@ -34,7 +34,7 @@ type oddServer struct {
 	lost   bool   // the first call loses its session, as a restart does
 }
 
-// oddServers act like deployed ones. A client passes if its text ends with want, or an "error".
+// oddServers act like deployed servers. A client passes if its text ends with want, or an "error".
 var oddServers = []struct {
 	row    string
 	server oddServer
@@ -282,7 +282,7 @@ func overAny(t *testing.T, endpoint string, open func() line) protocol.Peer {
 	return overLines(end.r, end.w)
 }
 
-// TestOddServers compares testdata/odd_servers.md with what clients read, in both eras, over JSON,
+// TestOddServers compares testdata/odd_servers.md with clients' results, in both eras, over JSON,
 // event streams and lines. Our client reads every row, and so do clients of our gateway.
 func TestOddServers(t *testing.T) {
 	table := newTable(t, "rondo", "its gateway")

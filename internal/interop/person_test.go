@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// answers has a user's answers by the question's text: the JSON of a form, {} to visit a URL,
+// The type answers has a user's answers by question: the JSON of a form, {} to visit a URL,
 // "decline" or "cancel"; for the model its text; and for "roots" directories, separated by spaces.
 type answers map[string]string
 
@@ -23,9 +23,9 @@ type person struct {
 	changed chan struct{}
 	// whenAsked, unless nil, runs before a question is answered.
 	whenAsked func()
-	// before, unless nil, is called before a form or URL question is answered. It ends with ctx.
+	// The function before, if not nil, runs before a form or URL is answered, until ctx ends.
 	before func(ctx context.Context, question string)
-	// open, unless nil, is called with a visit's URL before the question is answered.
+	// The function open, if not nil, gets a visit's URL before the question is answered.
 	open func(ctx context.Context, url string)
 
 	mu    sync.Mutex

@@ -133,7 +133,7 @@ func (d *deployment) dial(t *testing.T, of, revision string, who *person) peer {
 	return c
 }
 
-// newPayer returns a user who approves the payment of payment, and nothing else.
+// newPayer returns a user who approves the request payment, and nothing else.
 func newPayer(t *testing.T) *person {
 	return newPerson(t, answers{"Pay 12.50 to Ada?": `{"reference":"May"}`})
 }
@@ -359,8 +359,8 @@ func (d *deployment) checkReplicasKilled(t *testing.T) {
 	})
 }
 
-// holdFlows makes a client of each make request a payment, and calls during while users are asked.
-// Then all approve, and each payment is made once. during returns the number of further ones.
+// holdFlows makes a client of each make request a payment, and calls the function during while
+// users are asked: it returns how many more payments to expect. Then all users approve.
 func (d *deployment) holdFlows(t *testing.T, during func() int) {
 	t.Helper()
 	before, n := d.payments(t), len(makes())

@@ -92,7 +92,7 @@ func startPrometheus(t *testing.T, program, rules string, targets []string) *pro
 	return p
 }
 
-// await polls until so returns true. what says what it waits for.
+// await polls until the function so returns true. what describes the condition.
 func (p *prometheus) await(what string, so func() bool) {
 	p.t.Helper()
 	again := time.NewTicker(100 * time.Millisecond)

@@ -43,7 +43,7 @@ func (p proxy) serve(t *testing.T, replicas []string) (address string) {
 	return p.serveURL(t, func(string) []string { return replicas })
 }
 
-// serveURL does the same for replicas that need the proxy's address. start starts them.
+// serveURL is serve for replicas that need the proxy's address. The function start starts them.
 func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []string)) string {
 	t.Helper()
 	root := installedProxies(t)

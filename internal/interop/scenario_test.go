@@ -161,17 +161,17 @@ type defect struct {
 	legs   int
 	asked  int // how often each question is asked; or uncounted
 	pushes int // number of questions sent as requests
-	// leaks names members of another era that the peer sends, in the words of apart.
+	// The field leaks names members of another era that the peer sends, in the words of apart.
 	leaks    string
 	within   bool // want is part of a failed tool's text
 	harmless bool // the outcome is right
 	silent   bool // progress may be missing
 }
 
-// uncounted means that only some questions are asked, or that they vary.
+// The constant uncounted means that only some questions are asked, or that they vary.
 const uncounted = -1
 
-// both means that client and server are ours.
+// The constant both means that client and server are ours.
 const both wiretest.From = ""
 
 // A route is a way from a client to a server, at least one of which is ours. open connects a client

@@ -58,7 +58,7 @@ type definition struct {
 }
 
 // checkSchemas makes every client list the tools of srv and call each tool. Tools answer with their
-// arguments. check, unless nil, checks the definitions that our server sent.
+// arguments. The function check, if not nil, gets the definitions that our server sent.
 func checkSchemas(t *testing.T, srv *server.Server, count int,
 	check func(t *testing.T, sent map[string]definition)) {
 	endpoint, said := listen(t, servertest.NewHandler(t, srv, nil))

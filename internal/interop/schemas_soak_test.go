@@ -122,7 +122,7 @@ func addSchema(t *testing.T, srv *server.Server, x protocol.Tool) {
 	})
 }
 
-// compactly returns JSON without spaces between its tokens, which stay unchanged.
+// The function compactly returns JSON without spaces between its tokens, which stay unchanged.
 func compactly(t *testing.T, raw json.RawMessage) []byte {
 	t.Helper()
 	if raw == nil {

@@ -19,7 +19,7 @@ type turn struct {
 	state   string
 }
 
-// A replies has the client's answers by key.
+// The type replies has the client's answers by key.
 type replies map[string]reply
 
 type reply struct {
@@ -143,7 +143,7 @@ func returned(t turn) step {
 	return s
 }
 
-// pushed plays all turns at once, like a handler that asks while the request runs. put asks.
+// The function pushed plays all turns at once, like a handler that asks in place, with put.
 func pushed(t turn, put func(question) (reply, error)) step {
 	markEffect()
 	for {
@@ -171,7 +171,7 @@ func pushed(t turn, put func(question) (reply, error)) step {
 	}
 }
 
-// guarded asks one question, and continues only if it is accepted.
+// The method guarded asks one question, and continues only if it is accepted.
 func (t turn) guarded(q question, goOn func(reply) string) step {
 	switch r, ok := t.replies[q.key]; {
 	case !ok:

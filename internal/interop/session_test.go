@@ -18,7 +18,7 @@ import (
 // A session is a client of 2025-11-25 that has an open session.
 type session interface {
 	peer
-	// doUntil does something, which it cancels when stop is closed.
+	// doUntil sends r, and cancels it when stop is closed.
 	doUntil(ctx context.Context, r request, stop <-chan struct{}) (string, error)
 	// end ends the session and closes the client.
 	end() error

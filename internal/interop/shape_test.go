@@ -44,7 +44,7 @@ func newSite() *site {
 	return &site{acts: map[string]int{}, ctx: ctx, end: end}
 }
 
-// act must not happen without an answer. Like a database statement, it fails after the end of ctx.
+// The effect act requires an answer. Like a database statement, it fails after the end of ctx.
 func (s *site) act(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *site) act(ctx context.Context, name string) error {
 	return nil
 }
 
-// enter counts a handler as running, until leave. The context ends with the site, because a legacy
-// session of the official Go SDK cannot be closed while one of its handlers waits for the user.
+// enter counts a handler as running, until leave is called. The context ends with the site, because
+// the official Go SDK cannot close a legacy session while a handler waits for the user.
 func (s *site) enter(ctx context.Context) (_ context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)

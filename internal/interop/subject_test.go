@@ -118,7 +118,7 @@ func addTools(srv *server.Server, s style) {
 		survey)
 }
 
-// slow makes every response an event stream if the client wants progress.
+// The tool slow makes every response an event stream if the client wants progress.
 func slow(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 	if err := call.Progress(ctx, 1, 2, "working"); err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ type recorded struct {
 func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message,
 	leaks string) (pushes int) {
 	t.Helper()
-	// methods has the methods of requests, by sender and id.
+	// The variable methods has the methods of requests, by sender and id.
 	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}}
 	opened := revision == modern || legs(messages, protocol.MethodInitialize) == 0
 	checked, leaked, exchange := 0, false, ""

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// maskCredentials masks what follows a word that announces a credential, as spelled in errors:
+// maskCredentials masks the text after a word that announces a credential, as spelled in errors:
 // "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of a handler's own calls,
 // which no list of secrets has.
 func maskCredentials(text string) string {

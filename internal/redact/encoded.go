@@ -11,7 +11,7 @@ import (
 // minBeginning is the shortest cut-off secret that is masked. Shorter texts may be ordinary words.
 const minBeginning = 12
 
-// beginnings maps the first minPart bytes of secrets to the sorted secrets.
+// The type beginnings maps the first minPart bytes of secrets to the sorted secrets.
 type beginnings map[string][]string
 
 func newBeginnings(secrets []string) beginnings {

@@ -44,7 +44,7 @@ func TestSecretNames(t *testing.T) {
 	}
 }
 
-// The same list masks the values that follow in a text.
+// The same list of names masks the value after a name in a text.
 func TestSecretNamesAreMaskedInTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"POST /?pin=4711&size=3":       "POST /?pin=[redacted]&size=3",

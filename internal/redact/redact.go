@@ -59,7 +59,7 @@ func hideAll(hidden []bool, text, secret string) {
 	}
 }
 
-// hideParts hides what text shares with a secret, by each minPart bytes of secrets.
+// hideParts hides the parts that text shares with a secret, by each minPart bytes of secrets.
 func hideParts(hidden []bool, text string, secrets []string) {
 	var starts []int // of the pieces
 	word := 0        // token bytes up to i

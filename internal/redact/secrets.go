@@ -92,7 +92,7 @@ func (s *Secrets) addPart(part string) {
 }
 
 // Redact returns text with the secrets masked, in every usual escaping, truncated, in base64 and in
-// hexadecimal. It also masks whatever looks like a credential.
+// hexadecimal. It also masks text that looks like a credential.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut

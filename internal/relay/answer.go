@@ -18,7 +18,7 @@ type State struct {
 	Asked []Asked `json:"asked,omitempty"`
 	// Peer is the unchanged requestState of a server that returned its questions, or nil.
 	Peer *[]byte `json:"upstream,omitempty"`
-	// Owner is the token of the replica with the call Parked; Round is the leg to answer.
+	// Owner is the token of the replica that holds the call Parked; Round is the leg to answer.
 	Owner  string `json:"owner,omitempty"`
 	Parked string `json:"parked,omitempty"`
 	Round  int    `json:"round,omitempty"`

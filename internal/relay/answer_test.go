@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Waiting flows outlive an upgrade: the names are those of release 0.1.0.
+// Waiting flows outlive an upgrade: the names are from release 0.1.0.
 func TestStatesOfEarlierReleasesAreRead(t *testing.T) {
 	peer := []byte("state of the peer")
 	want := relay.State{

@@ -23,7 +23,7 @@ func errGone() error {
 // UnknownEffect tells a model what to do before it calls a tool again.
 const UnknownEffect = "What the tool did is not known: check before calling it again"
 
-// Limits bound parked calls. In each number 0 means the default, and a negative value no limit.
+// Limits bound parked calls. For each number 0 means the default, and a negative value no limit.
 type Limits struct {
 	Calls, CallsPerPrincipal int           // 1,000, 64
 	Time                     time.Duration // of one call, including waits for users: 10 minutes
@@ -183,8 +183,8 @@ func (p *Park) keep(call *Parked, result protocol.Result) {
 
 // Run makes a call with reserved room, once, and waits for the first outcome. It calls run on
 // another goroutine, in a context with the values of life, which must outlive the request. A panic
-// of run ends the process. finish gets the result of run, or the cause of the cancelled context,
-// and returns the client's outcome. Neither should hold ctx or call, which hold an HTTP request.
+// of run ends the process. finish gets run's result, or the cause of the cancelled context, and
+// returns the client's outcome. Neither function should hold ctx or call and their HTTP request.
 func (p *Park) Run(ctx, life context.Context, call *server.Call,
 	run func(ctx context.Context, parked *Parked) (protocol.Result, error),
 	finish func(protocol.Result, error) (protocol.Result, error),

@@ -190,9 +190,9 @@ func (p *Parked) showQuestions() {
 // maxShown limits the questions of one leg: their state must fit into the client's state.
 const maxShown = 32
 
-// Ask sends a question to the client and waits for the answer until ctx ends, because the question
-// is withdrawn or the call is over; the error is then the cause of ctx. In a session the error may
-// be one of [server.Call.Push]. watch, which may be nil, is notified of the question; unless it has
+// Ask sends a question to the client and waits for the answer. If ctx ends, because the question is
+// withdrawn or the call is over, the error is the cause of ctx. In a session the error may be one
+// of [server.Call.Push]. watch, which may be nil, is notified of the question; unless it has
 // Extended, the server limits the question's time in a session.
 func (p *Parked) Ask(
 	ctx context.Context, request protocol.InputRequest, watch *waiting.Push,

@@ -13,8 +13,8 @@ import (
 
 const billTool = "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 
-// accepted are the licences compatible with Apache-2.0, all permissive. The tool takes the
-// BSD-3-Clause of golang.org/x for BSD-Source-Code.
+// The variable accepted has the licences compatible with Apache-2.0, all permissive. The tool takes
+// the BSD-3-Clause of golang.org/x for BSD-Source-Code.
 var accepted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-Source-Code",
 	"ISC", "MIT"}
 

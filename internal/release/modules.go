@@ -53,7 +53,7 @@ func readRelease(dir string) (*release, error) {
 
 func modulePath(folder string) string { return path.Join(rootModule, folder) }
 
-// tags returns the tags of the release. A module's tag begins with its folder.
+// The method tags returns the tags of the release. A module's tag begins with its folder.
 func (r *release) tags() (tags []string) {
 	for _, folder := range r.folders {
 		tags = append(tags, path.Join(folder, r.version))

@@ -52,7 +52,7 @@ type Typed struct {
 	Name string `json:"name" title:"Name of the table"`
 }
 
-// drop has the person type the name, three times at most.
+// The tool drop makes the person type the name, three times at most.
 func (a *app) drop(ctx context.Context, _ *server.ToolCall, in Table) (outcome, error) {
 	question := "Type " + in.Name + " to delete all of its rows."
 	for try := range 3 {
@@ -69,7 +69,7 @@ func (a *app) drop(ctx context.Context, _ *server.ToolCall, in Table) (outcome, 
 	return server.ErrorText("The name was wrong three times. Nothing was deleted."), nil
 }
 
-// transfer has the person choose among rows of the database.
+// The tool transfer makes the person choose among rows of the database.
 func (a *app) transfer(ctx context.Context, _ *server.ToolCall, _ struct{}) (outcome, error) {
 	accounts, err := roundtrip.Memo(ctx, "accounts", a.accounts)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *app) accounts(ctx context.Context) (names []string, err error) {
 	return names, rows.Err()
 }
 
-// explain has the client's model, if any, explain a plan.
+// The tool explain makes the client's model, if any, explain a plan.
 func (a *app) explain(ctx context.Context, _ *server.ToolCall, in Table) (outcome, error) {
 	plan := "SCAN " + in.Name // of the database
 	if !roundtrip.CanAsk(ctx, protocol.KindCreateMessage) {

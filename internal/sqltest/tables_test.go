@@ -212,7 +212,7 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	}
 }
 
-// testOutcomeBounds records only what fits into the share.
+// testOutcomeBounds records only outcomes that fit into the owner's share.
 func testOutcomeBounds(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxBytes: 4000})
 	for n, c := range []struct {

@@ -152,7 +152,7 @@ func (s *taskServer) await(id, status string) (text string) {
 }
 
 // testTaskGoesOn begins a task in one process and ends it in another with the same store and keys.
-// All personal data in the store is sealed, throughout. at reads the stored data.
+// All personal data in the store is sealed, throughout. The function at reads the stored data.
 func testTaskGoesOn(t *testing.T, a, b store.TaskStore, at func(t *testing.T) string) {
 	key, err := keys.NewKey("k", []byte(strings.Repeat("secret k", 8)))
 	if err != nil {

@@ -236,8 +236,8 @@ func TestInvalidAnswersAreMarked(t *testing.T) {
 	}
 }
 
-// TestVisitsAreRecorded, without what may be secret in their URL, and questions that no person sees
-// are not. Of two answers in one round the later one is invalid.
+// TestVisitsAreRecorded, without secrets in their URL. Questions that no person sees are not
+// recorded. Of two answers in one round the later one is invalid.
 func TestVisitsAreRecorded(t *testing.T) {
 	a := newArchive(t)
 	recorder, err := consent.NewRecorder(&consent.Options{Key: a.private,

@@ -88,7 +88,7 @@ func (r *Record) invalidate(consents []Consent) {
 	}
 }
 
-// openRecord verifies and decodes a record. digest is what the next record of a chain contains.
+// openRecord verifies and decodes a record. The next record of a chain has the digest.
 func openRecord(keys []ed25519.PublicKey, line []byte) (r *Record, digest string, err error) {
 	var e envelope
 	if err := json.Unmarshal(line, &e); err != nil {

@@ -55,7 +55,7 @@ func stateBuckets() []float64 {
 	return []float64{256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
 }
 
-// samples returns events of each series, and the HTTP refusals likely after a misconfiguration.
+// The function samples returns events of each series, and a misconfiguration's HTTP refusals.
 func samples() []Event {
 	list := []Event{StateRejected{}, AnswersDropped{Dropped: make([]Dropped, 1)}, Resumed{},
 		InputRequested{Kinds: make([]protocol.InputKind, 1), StateBytes: 1}, Answered{Way: words.WayForm},

@@ -36,7 +36,7 @@ func (w Where) whereOf() (Where, bool) { return w, true }
 func (Where) addFields(Fields)         {}
 func (Where) countMetrics(counter)     {}
 
-// nowhere is embedded in events without a request.
+// The type nowhere is embedded in events without a request.
 type nowhere struct{}
 
 func (nowhere) whereOf() (Where, bool) { return Where{}, false }
@@ -100,7 +100,7 @@ func (e InputRequested) addFields(f Fields) {
 	f.AddNonEmpty("way", string(e.Way))
 }
 
-// An asked event is a compact [InputRequested]: a call about to wait has little stack left.
+// The type asked is a small [InputRequested], because a call about to wait has little stack left.
 type asked struct {
 	nowhere
 	kinds                  []protocol.InputKind
@@ -520,7 +520,7 @@ func (e RequestForwarded) countMetrics(c counter) {
 		first: oneOf("outcome", e.Outcome, forwardOutcomes)}, 1)
 }
 
-// head is at debug level for refused clients, whose refusal is logged elsewhere.
+// head has debug level for refused requests, whose refusal is logged elsewhere.
 func (e RequestForwarded) head() head {
 	level := LevelInfo
 	if e.Outcome != words.ForwardAnswered {

@@ -226,7 +226,7 @@ type LegRunning struct{ Where }
 // waited.
 type CutOff struct {
 	Where
-	// Retriable: the request can be sent again. Else its outcome is unknown and its state spent.
+	// Retriable: the request can be sent again. If not, its outcome is unknown and its state spent.
 	Retriable bool
 }
 
@@ -267,7 +267,7 @@ type VisitServed struct {
 // MessageRepaired: a malformed but unambiguous request was served.
 type MessageRepaired struct {
 	Where
-	// Arguments names those that came as JSON text. If empty, bad Unicode was read as U+FFFD.
+	// Arguments names arguments that came as JSON text. If empty, bad Unicode was read as U+FFFD.
 	Arguments []string
 }
 

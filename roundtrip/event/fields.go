@@ -38,7 +38,7 @@ type Fields struct {
 	*FieldOptions
 }
 
-// FieldOptions reduce what [Fields] writes. The zero value writes everything.
+// FieldOptions reduce the output of [Fields]. The zero value writes everything.
 type FieldOptions struct {
 	// OmitMessages leaves out reasons of refusals and failed forwarding, OmitErrors the texts of
 	// handlers' errors and panics.

@@ -11,11 +11,11 @@ import (
 var (
 	// ErrMalformed: the text is not in the sealer's format. A Keyring returns more precise errors.
 	ErrMalformed = errors.New("keys: text is not a token")
-	// ErrVersion: the text has a version of the format that the sealer does not open.
+	// ErrVersion: the text has a format version that the sealer does not support.
 	ErrVersion = seal.ErrVersion
 	// ErrUnknownKey: the text names a key that is not enabled. Wrap it in a [KeyError].
 	ErrUnknownKey = seal.ErrUnknownKey
-	// ErrForeignEphemeral: the text names another process's ephemeral key. Wrap it likewise.
+	// ErrForeignEphemeral: the text names another process's ephemeral key. Use a [KeyError].
 	ErrForeignEphemeral = seal.ErrForeignEphemeral
 	// ErrTampered: the text was not sealed with the key that it names, or was changed since.
 	ErrTampered = seal.ErrAuthentication

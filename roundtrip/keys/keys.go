@@ -100,7 +100,7 @@ func EphemeralKeyring() *Keyring {
 }
 
 // Derive returns a keyring for another purpose, a constant of at most 255 bytes, with derived
-// secrets, the same on every replica. Neither keyring opens what the other seals.
+// secrets, the same on every replica. Neither keyring opens the other's states.
 func (k *Keyring) Derive(purpose string) *Keyring { return &Keyring{k.ring.Derive(purpose)} }
 
 // Seal implements [Sealer]. It never fails.

@@ -47,5 +47,5 @@
 // instead of five seconds.
 //
 // Do not let the client read from replicas (ReadOnly, RouteByLatency or RouteRandomly): they may
-// lack what was just stored.
+// lack the latest entries.
 package redisstore

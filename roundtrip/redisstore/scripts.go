@@ -7,7 +7,7 @@ import "github.com/redis/go-redis/v9"
 // A claim is a hash with the fields kind, print, holder, lease and outcome, and an expiry. Usage is
 // counted in one hash, KEYS[2], with the fields owner:e for entries and owner:b for bytes, and *
 // for all owners. KEYS[3] is a sorted set of counted entries by expiry: "key owner bytes". So the
-// count follows what Redis expires.
+// count follows expiry in Redis.
 const prelude = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

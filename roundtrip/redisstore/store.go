@@ -152,7 +152,7 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	return s.guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
-// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
+// Put implements [store.StateStore]. It returns when ctx ends, or after five seconds.
 func (s *Store) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()

@@ -84,7 +84,7 @@ func contract(t *testing.T) *storetest.Options {
 func TestGuard(t *testing.T)      { storetest.TestGuard(t, contract(t)) }
 func TestStateStore(t *testing.T) { storetest.TestStateStore(t, contract(t)) }
 
-// refuses wants a claim to be refused, but not as spent.
+// The function refuses wants a claim to be refused, but not as spent.
 func refuses(t *testing.T, s *redisstore.Store, id string, until time.Time, want string) {
 	t.Helper()
 	_, err := s.Claim(t.Context(), id, "", answers, until)

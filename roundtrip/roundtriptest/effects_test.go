@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// act is an external effect: a request to a bank.
+// The type act is an external effect: a request to a bank.
 type act func(ctx context.Context, card string) error
 
 // newActing's servers have a tool that looks up and acts before it asks, and one that acts after.

@@ -82,8 +82,8 @@ func Visit() Answer {
 	return newAnswer(json.RawMessage(`{"action":"accept"}`), nil, protocol.KindElicitURL)
 }
 
-// Decline declines a form or a URL, at once. A server outside the test's process takes that for
-// unseen, unless its [roundtrip.Options].MinHumanTime is -1.
+// Decline declines a form or a URL, at once. A server outside the test's process treats so fast an
+// answer as unseen, unless its [roundtrip.Options].MinHumanTime is -1.
 func Decline() Answer { return newRefusal(`{"action":"decline"}`) }
 
 // Cancel dismisses a form or a URL.

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// gullible is a naive server: it trusts what comes back, and decodes it leniently.
+// The type gullible is a naive server: it trusts the client's data, and decodes it leniently.
 type gullible struct{ effects *roundtriptest.Effects }
 
 func (g gullible) Handle(_ context.Context, req *protocol.Request,
@@ -173,7 +173,7 @@ func TestEffectThatNeverHappens(t *testing.T) {
 	}
 }
 
-// TestRefusalAtOnce: over a connection it counts as unseen; the finding names the option to set.
+// An instant refusal over a connection counts as unseen; the finding names the option to set.
 func TestRefusalAtOnce(t *testing.T) {
 	subject := roundtriptest.Subject{
 		Connect: overHTTP(t, newServer(t, &roundtriptest.Effects{}, roundtrip.Options{}))}

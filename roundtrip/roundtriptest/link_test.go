@@ -47,7 +47,7 @@ func move(ctx context.Context, _ *server.ToolCall, in transfer) (protocol.CallTo
 
 var sure = roundtrip.MustQuestion[reason]("sure")
 
-// closing answers a decline with a result and an effect.
+// The tool closing answers a decline with a result and an effect.
 func closing(effects *roundtriptest.Effects) func(context.Context, *server.ToolCall,
 	transfer) (protocol.CallToolOutcome, error) {
 	return func(ctx context.Context, _ *server.ToolCall, in transfer) (
@@ -176,7 +176,7 @@ func TestLoosePage(t *testing.T) {
 	}
 }
 
-// An eagerPage accepts what was declined.
+// An eagerPage accepts a declined question.
 type eagerPage struct{ roundtrip.QuestionPage }
 
 func (p eagerPage) AskOnPage(ctx context.Context, q *roundtrip.PageQuestion) (

@@ -136,7 +136,7 @@ func playTasks(target *attack.Target, flow attack.Flow, modern *attack.Played,
 // its own flow. No attack may complete the flow, or cause an effect of its completion.
 //
 // Before that it declines and cancels each form and link that the flow accepts, in both eras: the
-// tool must not complete as it does after an accept, nor have effects that it has then.
+// tool must not complete as after an accept, nor have its effects.
 //
 // The flow must complete, and its last round must not refuse everything. Attacks that need an unset
 // field of the subject are skipped, and name the field.

@@ -13,9 +13,9 @@ import (
 // A Subject is a server under test. [Server], [Handler], [Command] and [URL] return one; set
 // further fields as needed. Only Connect is required.
 type Subject struct {
-	// Connect connects to the server for a user: "" or, with TwoUsers, "other". It closes what it
-	// opens with t.Cleanup; the package closes the peer as well. For servers on lines use [Lines];
-	// over HTTP return the result of clienthttp.New. Arguments are not mirrored in headers
+	// Connect connects to the server for a user: "" or, with TwoUsers, "other". It closes its
+	// resources with t.Cleanup; the package closes the peer as well. For servers on lines use
+	// [Lines]; over HTTP return the result of clienthttp.New. Arguments are not mirrored in headers
 	// (x-mcp-header); test such tools over lines.
 	Connect func(t testing.TB, user string) protocol.Peer
 	// Eras are the served eras (nil: both). A legacy server's peer must be a [protocol.LegacyPeer].

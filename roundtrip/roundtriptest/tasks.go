@@ -78,7 +78,7 @@ func (k *Tasks) reset() {
 	}
 }
 
-// live waits for the end of the flow, then returns an error, if the process was killed.
+// The method live waits for the end of the flow and returns an error, if the process was killed.
 func (p *process) live() error {
 	if !p.dead.Load() {
 		return nil

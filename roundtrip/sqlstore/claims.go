@@ -10,8 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// claims is a [Store] as its guard's backend. Inserting a row with a unique key claims a state.
-// Rows are always locked in the order claim, owner's usage, total usage, to avoid deadlocks.
+// The type claims is a [Store] as its guard's backend. Inserting a row with a unique key claims a
+// state. Rows are always locked in the order claim, owner's usage, total usage, to avoid deadlocks.
 type claims Store
 
 // errDataType reports a row that this package cannot have written.

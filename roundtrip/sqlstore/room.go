@@ -26,7 +26,7 @@ type room struct {
 	sweepAt, sweepFullAt *atomic.Int64
 }
 
-// everybody owns the row of the total. No digest has this spelling.
+// The constant everybody owns the row of the total. No digest has this spelling.
 const everybody = "*"
 
 // newRoom returns the room of a table, given its columns of name, expiry, entries and bytes.
@@ -81,9 +81,9 @@ const (
 	sweepRows      = 500
 )
 
-// withRoom calls do, which stores an entry. If there is no room it deletes expired rows, at most
-// once a second, and calls do again. It also deletes expired rows about once a minute, in place of
-// a goroutine.
+// withRoom calls the function do, which stores an entry. If there is no room it deletes expired
+// rows, at most once a second, and calls do again. It also deletes expired rows about once a
+// minute, in place of a goroutine.
 func (r *room) withRoom(ctx context.Context, do func() error) error {
 	err := do()
 	_, full := errors.AsType[*store.QuotaError](err)

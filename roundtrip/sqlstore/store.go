@@ -101,7 +101,7 @@ func (s *Store) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 // calls it if callers can authenticate; otherwise the first such caller has this effect.
 func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 
-// Put implements [store.StateStore]. It ends with ctx, and after five seconds.
+// Put implements [store.StateStore]. It returns when ctx ends, or after five seconds.
 func (s *Store) Put(
 	ctx context.Context, id, owner string, state []byte, until time.Time,
 ) error {
@@ -127,8 +127,8 @@ func (s *Store) Put(
 	return nil
 }
 
-// expires is the time when a row may be deleted: ten minutes after the caller's time, by both its
-// clock and the database's. Parameters: how long to keep the row, and until when, in milliseconds.
+// The constant expires is the time when a row may be deleted: ten minutes after the caller's time,
+// by both its clock and the database's. Parameters: a row's lifetime and end, in milliseconds.
 const expires = `{max}({now} + cast($5 as bigint), cast($6 as bigint)) + 600000`
 
 const insertState = `insert into rondo_states (service, key, owner, state, expires)

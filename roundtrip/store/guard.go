@@ -74,7 +74,7 @@ const (
 // [protocol.LocalPrincipal] may use everything.
 type MemoryGuard struct {
 	mu sync.Mutex
-	// claims refuses when full: an evicted state could be used twice.
+	// When full, claims refuses new entries: an evicted state could be used twice.
 	claims *quota.Store[claim]
 }
 

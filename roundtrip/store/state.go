@@ -41,7 +41,7 @@ const (
 // refuses new states when full.
 type MemoryStateStore struct {
 	mu sync.Mutex
-	// states refuses when full: an evicted state ends its flow.
+	// When full, states refuses new entries: eviction would end a flow.
 	states *quota.Store[[]byte]
 }
 

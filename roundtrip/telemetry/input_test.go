@@ -163,7 +163,7 @@ func TestBaggageIsSentWhereWanted(t *testing.T) {
 	}
 }
 
-// A scripted server does what a test says, and may ask.
+// A scripted server follows a test's script, and may ask.
 type scripted struct {
 	handle func(*protocol.Request)
 	refuse func() *protocol.Error // nil: serves all

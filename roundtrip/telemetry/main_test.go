@@ -50,7 +50,7 @@ func (b *book) provider(process string, sampler sdk.Sampler) *sdk.TracerProvider
 	return sdk.NewTracerProvider(options...)
 }
 
-// named exports spans with their process's name.
+// The type named exports spans with their process's name.
 type named struct {
 	*tracetest.InMemoryExporter
 	process string
@@ -80,7 +80,7 @@ func (b *book) tel(process string, opts telemetry.Options) *telemetry.Telemetry 
 
 func everybody(*server.Request) bool { return true }
 
-// tree returns the spans of the traces that pick chooses, each below its parent, with their links.
+// tree returns the spans of traces for which pick is true, each below its parent, with their links.
 func (b *book) tree(pick func(tracetest.SpanStub) bool) string {
 	spans := b.exporter.GetSpans()
 	names, chosen := map[trace.SpanID]string{}, map[trace.TraceID]bool{}
@@ -140,7 +140,7 @@ func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
 	return ""
 }
 
-// rooted picks traces that begin with the caller's span.
+// The function rooted picks traces that begin with the caller's span.
 func rooted(s tracetest.SpanStub) bool { return s.Name == "caller" }
 
 func (b *book) find(name string) (found []tracetest.SpanStub) {
@@ -268,7 +268,7 @@ func (b *book) awaitTool(c *client.Client, name string) {
 	b.Fatalf("the tool %s is not published", name)
 }
 
-// wants compares trees, ignoring which replica served a request.
+// The method wants compares trees, ignoring which replica served a request.
 func (b *book) wants(got, want string) {
 	b.Helper()
 	got = regexp.MustCompile(`(server|upstream)-[ab] `).ReplaceAllString(got, "$1 ")

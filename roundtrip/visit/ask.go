@@ -53,7 +53,7 @@ func endCall(text string) error {
 }
 
 // Ask sends the user to the page and returns the answer that [Visit.Finish] got. It works in both
-// styles, all revisions and in tasks, which [Options].Wake wakes. Key and message are those of
+// styles, all revisions and in tasks, which [Options].Wake wakes. Key and message are as in
 // [roundtrip.AskURL], whose errors it returns. The page gets about, from the first round, as JSON.
 //
 // The visit is stored before its link is shown, under an id that is the same in all rounds. A store

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Database goes from handler to page, Secret back.
+// The handler passes Database to the page, which returns Secret.
 type Database struct {
 	Name string `json:"name"`
 }

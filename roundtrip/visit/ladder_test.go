@@ -273,7 +273,7 @@ func TestAnAuthorLimitsTheWays(t *testing.T) {
 	}
 }
 
-// limited asks in a style, by some ways.
+// The function limited asks in a style, by some ways.
 func limited(style string, ways []string) handler {
 	var only roundtrip.QuestionOption
 	switch len(ways) {

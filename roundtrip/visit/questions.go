@@ -38,8 +38,7 @@ const (
 
 // QuestionOptions configure [NewQuestions].
 type QuestionOptions struct {
-	// Options are those of all pages. TTL is the time to answer, and then the time to take the
-	// answer.
+	// Options apply to all pages. TTL is the time to answer, and then the time to take the answer.
 	Options
 	Server string // the server's name; empty: the host of the address
 	// ShowArguments shows, and stores sealed, the first 4 KiB of the call's arguments.
@@ -365,7 +364,7 @@ func (p *Questions) findPlace(ctx context.Context, c *chain) (place, error) {
 	if known {
 		return at, nil
 	}
-	// Rows of a question outlast its first period by less than two periods.
+	// The rows of a question are kept for less than two periods after its first period.
 	now := p.period()
 	for period := now; period > now-3; period-- {
 		t, err := p.findTurn(ctx, rowStart, c.startID(period))

@@ -378,7 +378,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	}
 }
 
-// TestThePageOfAnAuthor replaces the built-in one.
+// TestThePageOfAnAuthor: an author's page replaces the built-in page.
 func TestThePageOfAnAuthor(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<title>Ours</title><style nonce="{{.Nonce}}">` +
 		`</style>{{if .Done}}Bye: {{.Done}}{{else}}{{.Server}} {{.Message}}{{.Form}}{{end}}`))

@@ -64,7 +64,7 @@ func (b *budget) chargeLocked(source string, n time.Duration) {
 	}
 }
 
-// later adds a time to t, or to now if t has passed.
+// The function later adds a time to t, or to now if t has passed.
 func later(t time.Time, by time.Duration) time.Time {
 	if now := time.Now(); t.Before(now) {
 		t = now

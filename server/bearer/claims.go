@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// A claims has the claims of a JWT (RFC 9068, section 2.2) or introspection response (RFC 7662).
+// The type claims has the claims of a JWT (RFC 9068, section 2.2) or introspection (RFC 7662).
 type claims struct {
 	issuer, subject, clientID string
 	audience, scopes          []string
@@ -75,8 +75,8 @@ func (c *claims) isNotAccessToken() bool {
 		typ != "" && !strings.EqualFold(typ, "Bearer")
 }
 
-// marksAccess reports a claim that ID tokens lack: scopes or the client. ID tokens may have azp
-// (OpenID Connect Core, section 2), and in Entra ID roles, but only its access tokens have azpacr.
+// marksAccess reports whether a claim is one that ID tokens lack: scopes or client. ID tokens may
+// have azp (OpenID Connect Core, section 2), in Entra ID roles, but only access tokens have azpacr.
 func (c *claims) marksAccess() bool { return slices.ContainsFunc(accessClaims(), c.hasClaim) }
 
 func accessClaims() []string {

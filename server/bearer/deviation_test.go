@@ -269,7 +269,7 @@ type deviation struct {
 	change func(i *bearer.Issuer)
 }
 
-// deviations returns those of common identity providers, as servers see them.
+// deviations returns the deviations of common identity providers that servers see.
 func deviations() []deviation {
 	const client = "b1b2c3d4-0000-4000-8000-000000000001"
 	audience := func(name string) func(i *bearer.Issuer) {

@@ -138,7 +138,7 @@ func (m *mail) set(token string) {
 	m.token = token
 }
 
-// call calls the tool for alice. When she is asked, answered runs before the answer is sent.
+// call calls the tool for alice. When she is asked, answered() runs before the answer is sent.
 func (b *house) call(t *testing.T, era protocol.Era, m *mail, arguments any,
 	answered func()) (string, error) {
 	t.Helper()

@@ -244,7 +244,7 @@ func sendRequest(g protector, r *http.Request, scopes ...string) *http.Response 
 	return w.Result()
 }
 
-// A guarded is an issuer and a server that accepts its tokens only.
+// The type guarded is an issuer and a server that accepts its tokens only.
 type guarded struct {
 	*fakeIssuer
 	*bearer.ResourceServer

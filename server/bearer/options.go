@@ -78,7 +78,7 @@ type Issuer struct {
 	// than 15 seconds are 503. Audience must be the resources that the token is for; if the issuer
 	// has none, Audience is empty, and ClientID is the token's client. The server compares them
 	// with Options.Resource and Audiences: another client's valid token is refused. Expiry may be
-	// zero. Results are cached like those of introspection. Up to 64 calls may overlap.
+	// zero. Results are cached like introspection's results. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
 	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
@@ -94,7 +94,7 @@ type Issuer struct {
 	// token with the audience of another server is still refused.
 	NoAudience *NoAudience
 	// ScopesOf returns a verified token's scopes, for issuers with other claims or names. t.Scopes
-	// are those of the claim scope or scp. After an error, a panic, more than 1000 scopes or an
+	// come from the claim scope or scp. After an error, a panic, more than 1000 scopes or an
 	// invalid scope the token is refused with 401; after 15 seconds the request gets 503. Calls may
 	// overlap; the result is cached with the token. Nil: t.Scopes.
 	ScopesOf func(t *Token) ([]string, error)

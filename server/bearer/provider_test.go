@@ -465,7 +465,7 @@ func TestEntraID(t *testing.T) {
 	wantNoServer(t, withIssuer(func(i *bearer.Issuer) { *i = bearer.EntraIDAnyTenant("") }))
 }
 
-// This server is registered with Entra ID. Its tools name scopes as clients request them.
+// This server is registered with Entra ID. Its tools name scopes in the form that clients request.
 func ExampleEntraID() {
 	const clientID = "11112222-bbbb-3333-cccc-4444dddd5555"
 	guard, err := bearer.New(bearer.Options{

@@ -17,7 +17,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// asking is a hosted server with handlers that ask in every way.
+// The function asking returns a hosted server with handlers that ask in every way.
 func asking(effects *atomic.Int32) *fake {
 	return &fake{answers: map[string]handler{
 		"two": func(ctx context.Context, c *fakeCall) (string, error) {

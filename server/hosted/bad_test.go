@@ -75,7 +75,7 @@ func TestHostedServersThatMisbehave(t *testing.T) {
 		wantText(t, c, "asks late", "left")
 		released <- struct{}{}
 		<-released
-		// The rounds of a flow are limited; a session asks up to that limit.
+		// Rounds are limited in a flow; in a session the handler asks up to that limit.
 		got := hostedtest.CallTool(t, c, "asks often")
 		if era == protocol.Modern && !failed(got) {
 			t.Errorf("200 rounds: got %q", got)

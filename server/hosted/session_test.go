@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// whoami answers with what a handler sees of its caller.
+// whoami answers with a handler's view of its caller.
 func whoami() *fake {
 	return &fake{answers: map[string]handler{
 		"whoami": func(ctx context.Context, c *fakeCall) (string, error) {

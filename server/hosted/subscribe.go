@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A subscriptions counts the subscribers of resources on a session of the hosted server.
+// The type subscriptions counts the subscribers of resources on a session of the hosted server.
 type subscriptions struct {
 	mu    sync.Mutex
 	count map[string]int

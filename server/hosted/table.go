@@ -213,7 +213,7 @@ func (h *Server) openNamed(
 	return h.openSession(ctx, &named, front)
 }
 
-// giveBack releases a session. It is closed after idleTime, unless it ends with a client's session.
+// giveBack releases a session, which closes after idleTime, or with the client's session if any.
 func (t *sessionTable) giveBack(k *keptSession) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -234,7 +234,7 @@ func wantNone(t testing.TB, page string, texts ...string) {
 	}
 }
 
-// eventually polls a tab until it has all texts.
+// The method eventually polls a tab until it has all texts.
 func (s *site) eventually(t testing.TB, tab string, texts ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -38,7 +38,7 @@ type recorder struct {
 // A flow has the recorded data of one flow. The template reads copies.
 type flow struct {
 	ID, Method, Target, Version, State string
-	Who, Client, Keys                  string    // Keys are those of the last questions
+	Who, Client, Keys                  string    // Keys belong to the last questions
 	Asked                              time.Time // when these were put
 	Late                               bool      // these can no longer be answered
 	Began, Changed                     time.Time
@@ -182,7 +182,7 @@ func (r *recorder) flowLocked(added *entry, where *event.Where, e event.Event) *
 	return f
 }
 
-// flows returns copies of the flows, newest first: all, or the one with that id.
+// The method flows returns copies of the flows, newest first: all, or the one with that id.
 func (r *recorder) flows(id string) (list []*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,7 +59,7 @@ type side struct {
 	sideView
 }
 
-// A sideView is what the page shows of a side.
+// A sideView is the page's view of a side.
 type sideView struct {
 	Index         int
 	Era           string

@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
-// BenchmarkChain measures what each middleware adds to an empty call.
+// BenchmarkChain measures the cost that each middleware adds to an empty call.
 func BenchmarkChain(b *testing.B) {
 	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
 	logAt := func(level zapcore.Level) *middleware.Log {

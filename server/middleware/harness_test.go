@@ -153,7 +153,7 @@ func (r *rig) send(method string, members ...string) *protocol.Response {
 	return r.raw(context.Background(), method, params(allCapabilities, members...))
 }
 
-// raw returns no response if ctx has ended.
+// The method raw returns no response if ctx has ended.
 func (r *rig) raw(ctx context.Context, method string, params json.RawMessage) *protocol.Response {
 	r.Helper()
 	r.calls++

@@ -50,7 +50,7 @@ func (c *crowd) enter(method string, who protocol.Principal) error {
 	}
 }
 
-// empty lets all requests return.
+// The method empty lets all requests return.
 func (c *crowd) empty() {
 	close(c.leave)
 	c.wg.Wait()

@@ -13,7 +13,7 @@ import (
 // Recover returns a middleware that turns a panic into an internal error (-32603) and reports it to
 // observer, which may be nil, with [event.HandlerPanicked].
 //
-// Servers survive panics without it: the funnel recovers those of tool, prompt and resource
+// Servers survive panics without it: the funnel recovers panics of tool, prompt and resource
 // handlers, the server itself all others. Place it below [Log] and [Metrics], so that they see the
 // panics of other handlers and middleware as the error that the client gets.
 func Recover(observer event.Observer) server.Middleware {

@@ -22,7 +22,7 @@ import (
 
 const canary = "canary-7f3Kq9Lw2Zx8" // must not be recorded
 
-// leaky adds handlers that leak the canary in every way but their own protocol errors.
+// The function leaky adds handlers that leak the canary in every way but their own protocol errors.
 func leaky(s *server.Server) {
 	addTool(s, "url", func(ctx context.Context, in input) (toolOutcome, error) {
 		return roundtrip.InputRequired(

@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware"
 )
 
-// late returns a handler that waits for the end of its context and then returns.
+// The function late returns a handler that waits for the end of its context and then returns.
 func late(result protocol.Result, err error) server.Handler {
 	return func(ctx context.Context, _ *server.Request) (protocol.Result, error) {
 		<-ctx.Done()

@@ -59,7 +59,7 @@ func (s *transcript) scene(w *wire, title string, play func()) {
 	s.lines(w, title, before)
 }
 
-// lines records the log and, with before, the metrics that have grown.
+// The method lines records the log and, with before, the metrics that have grown.
 func (s *transcript) lines(w *wire, title string, before map[string]float64) {
 	fmt.Fprintf(s, "## %s\n\n```text\n", title)
 	lines := w.logs.TakeAll()

@@ -86,7 +86,7 @@ func TestTimeoutDoesNotCountPeople(t *testing.T) {
 	}
 }
 
-// answered waits for a user for d, and then for a slot.
+// The function answered waits for a user for d, and then for a slot.
 func answered(ctx context.Context, d time.Duration) error {
 	var w waiting.Wait
 	w.Begin(ctx, nil)

@@ -171,7 +171,7 @@ func (w *wire) do(ctx context.Context, body string, change ...string) (*http.Res
 	return w.Client().Do(r)
 }
 
-// mirrors are the headers that repeat a request of revision 2026-07-28.
+// The method mirrors returns the headers that repeat a request of revision 2026-07-28.
 func (w *wire) mirrors(method, target string) []string {
 	return []string{"MCP-Protocol-Version", string(w.version), "Mcp-Method", method,
 		"Mcp-Name", target}
@@ -254,8 +254,8 @@ func (w *wire) leg(method, target, retry string, answer func(string) string,
 	})
 }
 
-// read returns the response in a stream. answer returns the member that answers a question, or "",
-// and whether to read on.
+// read returns the response in a stream. The function answer returns the member that answers a
+// question, or "", and whether to read on.
 func (w *wire) read(response *http.Response,
 	answer func(question string) (member string, goOn bool)) message {
 	w.Helper()
@@ -298,7 +298,7 @@ func (w *wire) body(method, target, retry string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
 }
 
-// answering answers with each text in turn, then repeats the last.
+// The function answering answers with each text in turn, then repeats the last.
 func answering(texts ...string) func(string) string {
 	asked := 0
 	return func(string) string {

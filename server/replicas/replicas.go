@@ -5,7 +5,7 @@
 // caller and forwards the request once, and the owner authenticates the caller again. Requests of
 // revision 2026-07-28 have no session and are never forwarded.
 //
-// Options go into those of serverhttp. Middleware around serverhttp's handler must let through
+// Options go into serverhttp's options. Middleware around serverhttp's handler must let through
 // challenges of other replicas, which are POSTs without credentials: put the handler's
 // AnswerChallenges around that middleware.
 //

@@ -366,7 +366,7 @@ func TestAnAuthorityWithoutAChallengeGetsTheUsualOne(t *testing.T) {
 		})
 }
 
-// A silent is an authority without challenges.
+// The type silent is an authority without challenges.
 type silent struct{ *tokens }
 
 func (silent) Challenge(serverhttp.Identity, *server.ScopeError) *serverhttp.AuthError {

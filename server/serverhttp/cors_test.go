@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// page is the allowed origin.
+// The constant page is the allowed origin.
 const page = "https://app.example.com"
 
 // corsHeaders returns the CORS headers of a response.

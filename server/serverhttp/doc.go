@@ -15,8 +15,8 @@
 //
 // The Accept header restricts the form. With only application/json just the response is sent: in a
 // session, notifications and questions use the client's open GET stream; without one, notifications
-// are dropped, and a call that asks is refused before its question. What the form cannot carry
-// (subscriptions/listen as JSON) is refused with 406 before a handler runs.
+// are dropped, and a call that asks is refused before its question. Requests that the form cannot
+// answer (subscriptions/listen as JSON) get 406 before a handler runs.
 //
 // # Checks
 //

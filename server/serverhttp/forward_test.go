@@ -194,7 +194,7 @@ func (f *fleet) move(name, to string) {
 	f.urls[name] = to
 }
 
-// requests counts the received requests with a header.
+// The method requests counts the received requests with a header.
 func (m *member) requests(header string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,14 +206,14 @@ func (m *member) requests(header string) (n int) {
 	return n
 }
 
-// through makes a client use another replica.
+// The method through makes a client use another replica.
 func (c *legacyClient) through(m *member) *legacyClient {
 	other := *c
 	other.ts, other.client = m.ts, m.ts.Client()
 	return &other
 }
 
-// forwards returns a replica's reports of forwarded requests once idle: they follow responses.
+// The function forwards waits for a replica and returns its reports of forwarded requests.
 func forwards(m *member) []event.RequestForwarded {
 	m.running.Wait()
 	return eventsOf[event.RequestForwarded](m.events)
@@ -274,7 +274,7 @@ func (s *steps) enter() {
 	s.allow <- struct{}{}
 }
 
-// startCall sends a call and ignores its response. end ends the call and returns its error.
+// startCall sends a call and ignores its response. end() ends the call and returns its error.
 func (c *legacyClient) startCall(id int, tool string) (end func() error) {
 	ctx, cancel := context.WithCancel(c.Context())
 	done := make(chan error, 1)

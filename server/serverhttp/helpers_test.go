@@ -135,7 +135,7 @@ func (r *reply) code() int64 {
 	return r.Error.Code
 }
 
-// do sends a request; the Host header is taken from h.
+// The function do sends a request; the Host header is taken from h.
 func do(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *reply {
 	t.Helper()
 	return send(t, ts, newRequest(t, ts, method, h, body))
@@ -313,7 +313,7 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// before returns a middleware that calls look first; its error refuses the request.
+// The function before returns a middleware that calls look first; an error refuses the request.
 func before(look func(ctx context.Context, r *server.Request) error) []server.Middleware {
 	return []server.Middleware{func(next server.Handler) server.Handler {
 		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {

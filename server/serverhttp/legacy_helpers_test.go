@@ -93,7 +93,7 @@ func (c *legacyClient) header(change ...string) http.Header {
 	return h
 }
 
-// do sends a request; the caller may read the response.
+// The method do sends a request; the caller may read the response.
 func (c *legacyClient) do(ctx context.Context, method, body string,
 	change ...string) *http.Response {
 	c.Helper()
@@ -206,7 +206,7 @@ func (c *legacyClient) answer(id json.RawMessage, result string) {
 	wantStatus(c, "answer", got, 202)
 }
 
-// steps is a tool that needs the test's permission for each step.
+// The type steps is a tool that needs the test's permission for each step.
 type steps struct {
 	entered chan context.Context
 	allow   chan struct{}
@@ -273,7 +273,7 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	return srv, s
 }
 
-// pushForm pushes a question for a name. It passes an error to failed.
+// pushForm pushes a question for a name. It passes an error to the function failed.
 func pushForm(failed func(error)) rawTool {
 	return func(ctx context.Context, call *server.ToolCall) (toolOutcome, error) {
 		raw, err := call.Push(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(

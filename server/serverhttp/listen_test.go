@@ -122,7 +122,7 @@ func TestListenIsRefused(t *testing.T) {
 	}
 }
 
-// ends returns a middleware that reports the end of a subscription and its error.
+// The function ends returns a middleware that reports the end of a subscription and its error.
 func ends() (server.Middleware, <-chan error) {
 	ended := make(chan error, 1)
 	return func(next server.Handler) server.Handler {

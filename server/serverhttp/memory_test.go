@@ -55,7 +55,7 @@ func (c *crowd) read(t *testing.T, conn net.Conn, suffix string) string {
 	return text.String()
 }
 
-// each reads for every client until suffix, which must contain part.
+// The method each reads for every client until suffix, which must contain part.
 func (c *crowd) each(t *testing.T, suffix, part string) {
 	t.Helper()
 	for i, conn := range c.conns {
@@ -134,7 +134,7 @@ func TestListenKeepsNoBody(t *testing.T) {
 	}
 }
 
-// load calls change, and a tool over HTTP, on several goroutines until stop is called.
+// load calls the function change, and a tool over HTTP, on several goroutines until stop is called.
 func load(t *testing.T, url string, change func(i int)) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

@@ -79,8 +79,8 @@ type Options struct {
 	Replicas *replicas.Options
 	// OwnerOf returns the token of the only replica that can serve a request of revision 2026-07-28
 	// with a requestState, such as a gateway's, whose calls live in one process; or "" if any can.
-	// [Handler.OwnerToken] makes tokens. The serving replica checks the state. The principal is
-	// that of Authenticate. Calls overlap. If nil, any replica serves such requests.
+	// [Handler.OwnerToken] makes tokens. The serving replica checks the state. The principal comes
+	// from Authenticate. Calls overlap. If nil, any replica serves such requests.
 	OwnerOf func(ctx context.Context, p protocol.Principal, requestState string) string
 
 	// StatelessLegacy serves legacy clients without sessions, so that any replica can serve any

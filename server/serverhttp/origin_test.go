@@ -108,7 +108,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// elsewhere is a listener whose connections report another local address.
+// The type elsewhere is a listener whose connections report another local address.
 type elsewhere struct {
 	net.Listener
 	local net.Addr

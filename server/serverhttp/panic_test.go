@@ -37,7 +37,7 @@ func (l *errorLog) String() string {
 	return l.text.String()
 }
 
-// logged is serveHandler with its own log.
+// The function logged is serveHandler with its own log.
 func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	t.Helper()
 	text := &errorLog{}
@@ -48,7 +48,7 @@ func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
 	return ts, text
 }
 
-// fallible returns places outside handlers that panic with value, and requests that reach them.
+// The function fallible returns cases of code outside of handlers that panics with value.
 func fallible(value any) []panicCase {
 	observer := observerFunc(func(event.Event) { panic(value) })
 	fall := before(func(_ context.Context, r *server.Request) error {

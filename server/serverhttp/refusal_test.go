@@ -51,7 +51,7 @@ func (o *refusals) take() []event.RequestRefused {
 // errRevoked is an error of an authentication hook.
 var errRevoked = errors.New("the key is revoked")
 
-// observed returns an endpoint with small limits, its observer, and the requests in middleware.
+// The function observed returns an endpoint with small limits, its observer, and a request count.
 func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.Handler) {
 	seen := &refusals{}
 	var passed atomic.Int32

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// kept holds what handlers keep after they return.
+// The type kept holds the data that handlers keep after they return.
 type kept struct {
 	mu     sync.Mutex
 	ctx    []context.Context
@@ -38,8 +38,8 @@ func (k *kept) keep(ctx context.Context, values ...json.RawMessage) {
 	}
 }
 
-// lending returns a server whose tool ends a loan in every way: with results of any size, a result
-// that cannot be encoded, an error, a panic, and notifications during the write.
+// The function lending returns a server whose tool ends a loan in every way: with results of any
+// size, a result that cannot be encoded, an error, a panic, and notifications during the write.
 func lending(t *testing.T, k *kept, background *sync.WaitGroup) *server.Server {
 	srv, err := server.New(nil)
 	noError(t, err)

@@ -42,7 +42,7 @@ const (
 	able     = `"io.modelcontextprotocol/clientCapabilities":` + allCapabilities
 )
 
-// with returns a valid message with further members of params.
+// The function with returns a valid message with further members of params.
 func with(members string) string {
 	return strings.Replace(sound, `"_meta"`, members+`,"_meta"`, 1)
 }
@@ -66,7 +66,7 @@ func repeated(n int, entry string) string {
 	return strings.Join(entries, ",")
 }
 
-// each returns a body for each value, named by it.
+// The function each returns a body for each value, named by it.
 func each(build func(string) string, values ...string) map[string]string {
 	bodies := map[string]string{}
 	for _, value := range values {

@@ -331,7 +331,7 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 	}
 }
 
-// bodies are the bodies of requests as sent and as read.
+// The type bodies holds request bodies as sent and as read.
 type bodies struct {
 	mu   sync.Mutex
 	list []weak.Pointer[byte]
@@ -343,8 +343,8 @@ func (b *bodies) add(body []byte) {
 	b.list = append(b.list, weak.Make(&body[0]))
 }
 
-// held returns the number of reachable bodies after one collection. Interrupted goroutines may have
-// stale pointers on their stacks.
+// The method held returns the number of reachable bodies after one collection. Interrupted
+// goroutines may have stale pointers on their stacks.
 func (b *bodies) held() (n int) {
 	for range 20 {
 		runtime.GC()

@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 		read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"uri":"`+uri+`"}}`))
 	}
 	const both = `"notifications":{"resourceSubscriptions":["test://a","test://x","test://hidden"]}`
-	// wants checks the calls made before a response, or at the end.
+	// The function wants checks the calls made before a response, or at the end.
 	wants := func(want string) {
 		t.Helper()
 		wantEqual(t, "called", <-calls, want)

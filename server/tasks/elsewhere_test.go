@@ -58,7 +58,7 @@ func restore(t *testing.T, task store.Task) *copyingStore {
 	return s
 }
 
-// An effects has the effects of the tool "work", by idempotency key, and its memos.
+// The type effects has the effects of the tool "work", by idempotency key, and its memos.
 type effects struct {
 	byKey map[string]int
 	memos map[string]bool

@@ -392,7 +392,7 @@ func canceled() context.Context {
 }
 
 // A run survives a short failure of the store. A lost run is stopped at once in the process that
-// takes over, and one cancelled elsewhere within a second.
+// takes over, a run cancelled elsewhere within a second.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, now atomic.Int64
@@ -559,8 +559,8 @@ func TestUpdatesAtOnce(t *testing.T) {
 	}
 }
 
-// Cancellations here and elsewhere around the end of the handler keep the first final status, and a
-// completed handler is not cancelled after its commits.
+// If a cancellation on any replica meets the end of the handler, the first final status stays, and
+// a completed handler is not cancelled after its commits.
 func TestCancelAgainstCompletion(t *testing.T) {
 	for _, at := range []time.Duration{0, 4900, 4999, 5000, 5001, 6000, 20_000} {
 		for _, deaf := range []bool{false, true} {

@@ -101,7 +101,7 @@ func (r *record) isOver() bool {
 	return r.Status == statusCompleted || r.Status == statusFailed || r.Status == statusCancelled
 }
 
-// expires returns when an unfinished task fails, or the result of a finished one may be dropped.
+// The method expires returns when an unfinished task fails, or a finished one may be dropped.
 func (r *record) expires() time.Time { return r.Created.Add(r.TTL) }
 
 func (r *record) hasExpired(now time.Time) bool { return !r.isOver() && !now.Before(r.expires()) }

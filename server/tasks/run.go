@@ -608,7 +608,7 @@ func (r *run) save(ctx context.Context, journal []byte) error {
 	return r.store(ctx, func(rec *record) { rec.keepJournal(journal) }, true, 0)
 }
 
-// fits reports whether the final record has room for a result.
+// The method fits reports whether the final record has room for a result.
 func (r *run) fits(result []byte) bool {
 	r.mu.Lock()
 	rec := *r.rec

@@ -40,7 +40,7 @@ const (
 	maxRecord    = 1 << 20
 	maxQuestions = 256         // questions of a task in all
 	cancelPoll   = time.Second // between checks for a cancellation on another replica
-	maxLook      = time.Minute // between two checks of what a task waits for
+	maxLook      = time.Minute // between two checks of a waiting task
 	maxPolls     = 10          // requests for one task in a second
 	sweepBatch   = 100         // tasks taken over in one sweep
 	queued       = 2           // times Options.Runs: tasks held by one process

@@ -43,7 +43,7 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *server
 		return nil, nil, err
 	}
 	// The connection is older than the calls, so it declares all that any client may support. The
-	// router refuses what a call's client does not support.
+	// router refuses questions that a call's client does not support.
 	both := &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
 	g.upstream = client.NewClient(&questionTransport{over, g},
 		client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: both}))

@@ -34,7 +34,7 @@ func New(ctx context.Context, router *elicitation.Router, url string) (_ *mcp.Se
 	err error) {
 	g := &gateway{router: router, sessions: map[*mcp.ServerSession]*elicitation.Session{}}
 	// The connection is older than the calls, so it declares all that any client may support. The
-	// router refuses what a call's client does not support.
+	// router refuses questions that a call's client does not support.
 	client := mcp.NewClient(info, &mcp.ClientOptions{
 		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
 			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}},

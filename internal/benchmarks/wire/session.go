@@ -121,7 +121,7 @@ type stream struct {
 	ended   chan struct{} // has room for one value
 }
 
-// reset makes the stream ready for another call. Only what net/http makes per request is new.
+// reset makes the stream ready for another call. Only net/http's data per request is new.
 func (w *stream) reset() {
 	if w.asked == nil {
 		w.asked, w.ended = make(chan struct{}, 1), make(chan struct{}, 1)

@@ -1,4 +1,4 @@
-// Package wire has what the peers of a comparison share: the tools, the messages, the code that
+// Package wire has the shared parts of a comparison's peers: the tools, the messages, the code that
 // reads and checks answers, and the state that handlers seal if their library does not.
 package wire
 

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 	return scenario(ctx, c, more)
 }
 
-// options answer every kind of question without a user, so they declare all capabilities.
+// The options answer every kind of question without a user, and so declare all capabilities.
 func options() *client.Options {
 	return &client.Options{
 		Info:          protocol.Implementation{Name: "everything-client", Version: "1.0.0"},
@@ -80,7 +80,7 @@ func options() *client.Options {
 	}
 }
 
-// say stands in for a model.
+// The function say stands in for a model.
 func say(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 	return &protocol.CreateMessageResult{
 		Role: protocol.Assistant, Model: "none", StopReason: "endTurn",

@@ -1,6 +1,6 @@
 // Everything is a server with one of each: every kind of content, progress and log messages, every
 // kind of question, prompts, resources, completion, and lists that change while it runs. Names and
-// texts are those of the protocol's conformance suite, which run.sh starts.
+// texts come from the protocol's conformance suite, which run.sh starts.
 //
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp

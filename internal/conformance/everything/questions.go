@@ -218,7 +218,7 @@ func confirmed(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, err
 	return server.Text(fmt.Sprintf("confirmed: %t", answer.OK)), nil
 }
 
-// several asks three questions in one round, and then again those that the client skipped.
+// The handler several asks three questions in one round, and repeats those that the client skipped.
 func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	var missing []roundtrip.Item
 	who, ok := askName.AcceptedContent(ctx)
@@ -241,7 +241,7 @@ func several(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error
 		greeting.Model), greeting), nil
 }
 
-// steps asks a question that depends on an earlier answer, which round three still has.
+// The handler steps asks a question that depends on an earlier answer, which round three still has.
 func steps(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
 	who, ok := step1.AcceptedContent(ctx)
 	if !ok {

@@ -130,7 +130,7 @@ func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (outcom
 	return server.Text(fmt.Sprintf("Took %d seconds.", seconds)), nil
 }
 
-// logs returns a handler that logs texts with pauses between them, and then returns done.
+// The function logs returns a handler that logs texts with pauses, and then returns done.
 func logs(done string, pause time.Duration,
 	texts ...string) func(context.Context, *server.ToolCall, nothing) (outcome, error) {
 	return func(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, error) {

@@ -91,7 +91,7 @@ func newChallengeFailure(ctx context.Context, connected bool, err error) *failur
 		return &failure{outcome: words.ForwardGone, silent: true,
 			err: fmt.Errorf("%w: %w", errSilent, err)}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
-		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks what it takes
+		errors.Is(err, syscall.EADDRNOTAVAIL): // this process lacks descriptors or ports
 		return newFailure(words.ForwardUnreachable, err)
 	}
 	return newConnectFailure(err)

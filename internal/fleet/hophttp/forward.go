@@ -20,7 +20,7 @@ import (
 // response to w. If the event has no status, nothing was written to w. broken means that the client
 // has a partial response: the handler must panic with [http.ErrAbortHandler] to make that visible.
 //
-// The URL is the owner's with the query of r. Headers and Host are those of r, because the owner
+// The URL is the owner's with the query of r. Headers and Host are copied from r, because the owner
 // authenticates by them; HeaderSession must be among them, once. Forward ends with the context of
 // r, or if nothing comes from the owner for half a minute. A patience above 0, for repeatable
 // requests, ends Forward if the owner shows no sign of life for that long at the start.
@@ -164,7 +164,7 @@ const (
 	streamBuffer = 2 << 10  // for event streams, which stay open with short pieces
 )
 
-// copyResponse copies a response. The owner's headers replace those of w.
+// copyResponse copies a response. The owner's headers replace w's headers.
 func copyResponse(w http.ResponseWriter, response *http.Response) error {
 	for _, key := range headersOfConnection {
 		delete(response.Header, key)

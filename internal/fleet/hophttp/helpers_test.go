@@ -72,7 +72,7 @@ func startPair(t testing.TB, next http.HandlerFunc) *pair {
 	})
 }
 
-// startPairBehind is startPair with front around the owner's handler.
+// startPairBehind is startPair with the handler front around the owner's.
 func startPairBehind(t testing.TB, next http.HandlerFunc,
 	front func(*hophttp.Forwarder, http.Handler) http.Handler) *pair {
 	t.Helper()

@@ -26,7 +26,7 @@ const (
 	addressLife = time.Minute // how long an owner's address is used after a sign of life
 )
 
-// A peer is what a forwarder knows of one owner. Forwarder.mu guards it.
+// A peer has a forwarder's knowledge of one owner. Forwarder.mu guards it.
 type peer struct {
 	owner   Owner
 	last    *proof        // the last success, or nil

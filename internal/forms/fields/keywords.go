@@ -22,8 +22,8 @@ var formats = [...]string{
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
-// foreign maps JSON Schema keywords and short forms, which an author may mistake for our tags, to
-// replacements. The package documentation explains the selection.
+// The variable foreign maps JSON Schema keywords and short forms, which an author may mistake for
+// our tags, to replacements. The package documentation explains the selection.
 var foreign = [...]struct{ keys, instead string }{
 	{"min", "write minimum, minLength or minItems"},
 	{"max", "write maximum, maxLength or maxItems"},
@@ -112,7 +112,7 @@ func mentionsKeyword(s string) bool {
 	return false
 }
 
-// mistaken returns the advice for a key that looks like one of ours, or "".
+// The function mistaken returns the advice for a key that looks like one of ours, or "".
 func mistaken(key string) string {
 	if slices.Contains(keywords[:], key) {
 		return ""

@@ -25,7 +25,7 @@ const (
 	RuleOther    = "other"
 )
 
-// A Fault is an [Error] for metrics and for the person who is asked again, without the input.
+// A Fault is an [Error] without the input, for metrics and for the person who is asked again.
 type Fault struct {
 	Field string // the property; empty for the whole answer
 	Rule  string // one of the rules above

@@ -45,8 +45,8 @@ type field struct {
 
 	fallback json.RawMessage // the default; may be nil
 
-	// target is the answer's Go type, if it has limits that a schema cannot express, such as the
-	// range of an integer or, for time.Time, no leap seconds. It may be nil.
+	// The field target is the answer's Go type, if it has limits that a schema cannot express, such
+	// as the range of an integer or, for time.Time, no leap seconds. It may be nil.
 	target reflect.Type
 }
 

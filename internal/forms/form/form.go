@@ -34,7 +34,7 @@ type Form struct {
 	byName map[string]int // nil for a short form
 	schema json.RawMessage
 	digest [32]byte
-	// extra is a peer's whole schema if it has restricting keywords outside the grammar, or nil.
+	// The field extra, if not nil, is a peer's schema with rules outside the grammar.
 	extra *schema.Schema
 }
 

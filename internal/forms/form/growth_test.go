@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
-// fields makes a form of about size bytes.
+// The function fields makes a form of about size bytes.
 func fields(property, tail string) func(size int) []byte {
 	return func(size int) []byte {
 		var b strings.Builder
@@ -104,7 +104,7 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 		Make: func(size int) []byte { return contents[size] }})
 }
 
-// wrapped are values of all shapes for an unknown member. Recipients refuse invalid values.
+// The function wrapped returns values of all shapes for an unknown member, invalid ones too.
 func wrapped(head, tail string) (inputs []testkit.GrowthInput) {
 	for _, in := range testkit.GrowthValues(head, tail) {
 		if !in.Refused {

@@ -140,7 +140,7 @@ func partOf(raw []byte, step string) []byte {
 	return nil
 }
 
-// combining are the keywords with further schemas for the same value.
+// The variable combining has the keywords with further schemas for the same value.
 var combining = [...]string{"$ref", "allOf", "anyOf", "oneOf"}
 
 // flattenSchema returns the keywords of a schema and of those it refers to, with at most one type.

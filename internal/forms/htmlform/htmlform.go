@@ -139,7 +139,7 @@ func (f *Field) fill(given url.Values) {
 	f.Help = Text(strings.TrimSpace(f.Description+" "+f.hint()), maxLabel)
 }
 
-// sent returns a field's submitted values. Browsers send line ends as CRLF.
+// The method sent returns a field's submitted values. Browsers send line ends as CRLF.
 func (f *Field) sent(given url.Values) (values []string, present bool) {
 	if values, present = given[f.Name]; !present {
 		values, present = given[strings.ReplaceAll(toLF(f.Name), "\n", "\r\n")]

@@ -128,7 +128,7 @@ func explain(err error) error {
 	return errors.New(errtext.Mark(local(err.Error()), 200))
 }
 
-// local removes this package's base from a URL or message.
+// The function local removes this package's base from a URL or message.
 func local(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, location, ""), base, "")
 }

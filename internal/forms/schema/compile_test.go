@@ -113,7 +113,7 @@ func fanOut(n int, keyword string) string {
 	return b.String()
 }
 
-// within fails if f is slow. The bound is generous: failures take hours.
+// The function within fails if f is slow. The bound is generous: failures take hours.
 func within(t *testing.T, limit time.Duration, f func()) {
 	t.Helper()
 	start := time.Now()

@@ -160,7 +160,7 @@ func TestCompileGrowth(t *testing.T) {
 	)
 }
 
-// alike makes an enumeration of arrays with the same hash.
+// The function alike makes an enumeration of arrays with the same hash.
 func alike(size int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < size-150; i++ {

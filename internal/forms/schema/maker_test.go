@@ -32,7 +32,7 @@ func makers(seed uint64) []maker {
 
 func (m maker) pick(from ...string) string { return from[m.IntN(len(from))] }
 
-// set joins one to three distinct texts.
+// The method set joins one to three distinct texts.
 func (m maker) set(text func() string) string {
 	texts := map[string]bool{}
 	for range m.IntN(3) + 1 {
@@ -77,7 +77,7 @@ func (m maker) doc(depth int) string {
 		"true", "false", "null", "1e401")
 }
 
-// value is doc without values not allowed in a schema.
+// The method value returns doc without values not allowed in a schema.
 func (m maker) value(depth int) string { return strings.ReplaceAll(m.doc(depth), "1e401", "1e300") }
 
 func (m maker) subschema(depth int) string {
@@ -133,7 +133,7 @@ func (m maker) adder() (keywords *[]string, add func(chance int, keyword, value 
 	}
 }
 
-// plain makes keywords without schemas.
+// The method plain makes keywords without schemas.
 func (m maker) plain() []string {
 	keywords, add := m.adder()
 	add(3, "type", m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`,
@@ -174,7 +174,7 @@ func (m maker) plain() []string {
 	return *keywords
 }
 
-// nested makes keywords with schemas.
+// The method nested makes keywords with schemas.
 func (m maker) nested(depth int) []string {
 	keywords, add := m.adder()
 	sub := func() string { return m.subschema(depth) }

@@ -21,14 +21,14 @@ const (
 
 const maxSmall = 18 // bytes that always fit an int64
 
-// A number is one of a document. Most are small integers; others need big arithmetic.
+// A number is a JSON number from a document. Most are small integers; others need big arithmetic.
 type number struct {
 	text    json.Number
 	isSmall bool
 	small   int64
 }
 
-// smallInt returns text if it is a small integer spelled as one.
+// smallInt returns the value of text if it spells a small integer without fraction and exponent.
 func smallInt(text json.Number) (n int64, ok bool) {
 	if len(text) > maxSmall || strings.ContainsAny(string(text), ".eE") {
 		return 0, false
@@ -70,7 +70,7 @@ func (w *walker) compare(n number, bound *big.Rat) int {
 	return 0
 }
 
-// exact returns n for arithmetic with other, nil when the budget is used up.
+// The method exact returns n for arithmetic with other, nil when the budget is used up.
 func (w *walker) exact(n number, other *big.Rat) *big.Rat {
 	size := other.Num().BitLen() + other.Denom().BitLen() + bitsPerDigit*len(n.text)
 	if strings.ContainsAny(string(n.text), "eE") {

@@ -63,7 +63,7 @@ func (w *walker) evaluateChild(s *jsonschema.Schema, v any, in step) *fault {
 	return f
 }
 
-// matches reports whether v has no fault; it keeps the notes only in that case.
+// The method matches reports whether v has no fault; it keeps the notes only in that case.
 func (w *walker) matches(s *jsonschema.Schema, v any, noted bool) bool {
 	before := len(w.notes)
 	w.left--

@@ -96,8 +96,8 @@ func TestAcceptsUsualSchemas(t *testing.T) {
 	}
 }
 
-// agreed checks that the check on bytes, the walk and the compiler's validator agree on a JSON
-// document, and returns the error. The walk's fault must be among the validator's.
+// The function agreed checks that the check on bytes, the walk and the compiler's validator agree
+// on a JSON document, and returns the error. The walk's fault must be among the validator's.
 func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	t.Helper()
 	onBytes, decoded := s.Validate(doc), s.ValidateDecoded(doc)

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// refused are URLs with a word of the reason.
+// The variable refused has URLs, each with a word of the reason for its refusal.
 var refused = [...]struct{ url, why string }{
 	{"", "absolute"}, {"/relative", "absolute"}, {"relative", "absolute"},
 	{"//host.example/", "absolute"}, {"?a=b", "absolute"},

@@ -63,8 +63,8 @@ type Queue[T any] struct {
 	stopped bool
 }
 
-// NewQueue returns a queue that evicts values after that time (never, if negative), calling evict
-// on its own goroutine.
+// NewQueue returns a queue that evicts values after the time after (never, if negative). It calls
+// evict on its own goroutine.
 func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 	return &Queue[T]{after: after, evict: evict}
 }

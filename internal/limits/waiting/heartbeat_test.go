@@ -157,7 +157,7 @@ func TestStopOfNoTimer(t *testing.T) {
 	none.Stop()
 }
 
-// touched counts checks of a context's end.
+// The type touched counts checks of a context's end.
 type touched struct {
 	context.Context
 	times atomic.Int32

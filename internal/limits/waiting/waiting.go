@@ -119,7 +119,7 @@ func from(ctx context.Context) *Watch {
 	return w
 }
 
-// Begin reports that ctx's call waits for a person until end, which may be called repeatedly.
+// Begin reports that ctx's call waits for a person until end is called, perhaps repeatedly.
 func Begin(ctx context.Context) (end func()) {
 	w := &Wait{}
 	w.Begin(ctx, nil)

@@ -202,7 +202,7 @@ func (c *Claims) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark: one of these, and in the upper half the consecutive invalid answers.
+// Values of the lower half of a mark's first byte; the upper half counts invalid answers in a row.
 const (
 	markNone = iota
 	markOnce

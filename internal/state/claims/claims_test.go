@@ -60,7 +60,7 @@ func reencode(data []byte) ([]byte, error) {
 	return c.AppendTo(nil), nil
 }
 
-// at returns a time of the vectors.
+// The function at returns the vectors' base time plus hours.
 func at(hours int) time.Time {
 	return time.Date(2000, 1, 1, hours, 0, 0, 0, time.UTC)
 }

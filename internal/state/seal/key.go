@@ -64,7 +64,7 @@ func (k Key) ID() string { return k.id }
 // Ephemeral reports whether the key came from [NewEphemeralKey].
 func (k Key) Ephemeral() bool { return k.ephemeral }
 
-// checkID and checkSecret never quote what they refuse: halves may have been swapped.
+// checkID and checkSecret never quote refused texts: halves may have been swapped.
 
 func checkID(id string) error {
 	switch {

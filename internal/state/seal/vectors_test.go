@@ -107,7 +107,7 @@ func (v vector) check(t *testing.T) {
 	}
 }
 
-// sealed returns a token under the first of keys, with counting bytes in place of random ones.
+// The function sealed returns a token under the first key, with counting bytes, not random ones.
 func sealed(t testing.TB, keys string, plaintext []byte) string {
 	t.Helper()
 	ring, err := seal.ParseKeyring(keys)
@@ -139,7 +139,7 @@ func refusedVectors(t testing.TB) []vector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// with sets the byte at offset i to b.
+	// The function with sets the byte at offset i to b.
 	with := func(i int, b byte) string {
 		changed := bytes.Clone(raw)
 		changed[i] = b

@@ -138,7 +138,7 @@ func (g *Guard) storeClaim(ctx context.Context, c *Claim) (found *Found, err err
 	return found, err
 }
 
-// spentError returns a claimed state's error, with the outcome recorded for the same answers.
+// spentError returns the error for a claimed state. For equal answers it has the recorded outcome.
 func (g *Guard) spentError(id string, c *Claim, found *Found) error {
 	if !equal(found.Print, c.Print[:]) {
 		return &store.SpentError{}
@@ -169,9 +169,9 @@ const (
 	refusedTime   = time.Second           // while a store refuses connections: nothing has run
 )
 
-// retry calls do until it succeeds, fails for good, or ctx ends. An attempt gets half of the time,
-// because one connection may hang where another answers. A store that refuses connections is
-// retried for at most the time refused.
+// retry calls the function do until it succeeds, fails for good, or ctx ends. An attempt gets half
+// of the time, because one connection may hang where another answers. A store that refuses
+// connections is retried for at most the time refused.
 func (g *Guard) retry(ctx context.Context, refused time.Duration,
 	do func(ctx context.Context) error) error {
 	began := time.Now()

@@ -66,5 +66,5 @@ func cipherOf(id string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// equal compares in constant time.
+// The function equal compares in constant time.
 func equal(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

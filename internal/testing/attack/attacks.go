@@ -138,7 +138,7 @@ func (v *Victim) listAttacks() []attack {
 	return attacks
 }
 
-// edit returns a forge that only changes the leg.
+// edit returns a forge function that only changes the last leg.
 func edit(change func(*leg)) func(context.Context, *attempt) error {
 	return func(_ context.Context, s *attempt) error {
 		change(&s.last)
@@ -320,7 +320,7 @@ func forgeAnswers(responses protocol.InputResponses,
 	return responses
 }
 
-// gives reports whether this package's answer is an accept, a model's answer, or folders.
+// The function gives reports whether an answer is an accept, a model's answer, or folders.
 func gives(result json.RawMessage) bool {
 	return accepts(result) || kindOf(result) == protocol.KindCreateMessage ||
 		kindOf(result) == protocol.KindListRoots
@@ -340,7 +340,7 @@ func kindOf(result json.RawMessage) protocol.InputKind {
 	return ""
 }
 
-// accepts reports whether an answer of this package is an acceptance.
+// The function accepts reports whether an answer of this package is an acceptance.
 func accepts(result json.RawMessage) bool {
 	answer, err := protocol.DecodeElicitResult(result)
 	return err == nil && answer.Action == protocol.ActionAccept

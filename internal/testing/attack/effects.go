@@ -163,7 +163,7 @@ func (e *Effects) findRepeated() (found []string) {
 	return found
 }
 
-// Cost describes what each round repeats. It is empty if only one round had effects.
+// Cost describes the effects that each round repeats. It is empty if only one round had effects.
 func (e *Effects) Cost() string {
 	var b strings.Builder
 	busy := 0

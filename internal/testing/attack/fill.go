@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// filling fills strings. No honest result contains it by accident.
+// The constant filling fills strings. No honest result contains it by accident.
 const filling = "mcpattack"
 
 // fillAnswer returns an answer that gives the server what it asks for.

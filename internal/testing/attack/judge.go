@@ -30,7 +30,7 @@ type judge struct {
 	era     protocol.Era
 	request Request
 	verdict Verdict
-	// filled has accepted answers' texts, texts the results of two calls with only such answers.
+	// The field filled has accepted answers' texts, texts the results with only these answers.
 	filled []string
 	texts  [2]string
 }

@@ -38,7 +38,7 @@ var (
 	linkLine    = regexp.MustCompile(`(?m)^https?://\S+$`)
 )
 
-// links returns the links in a result that asks for a repetition of the call.
+// The method links returns the links in a result that asks for a repetition of the call.
 func (o outcome) links() (links []pageLink) {
 	text := o.resultText()
 	for _, at := range linkLine.FindAllStringIndex(text, -1) {
@@ -182,14 +182,14 @@ func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]An
 	}
 }
 
-// attackLink calls forge with the last link's tab. The next call must not complete.
+// attackLink calls the function forge with the last link's tab. The next call must not complete.
 func attackLink(what string, forge func(context.Context, *attempt, *tab) error) step {
 	return step{what, func(ctx context.Context, s *attempt) error {
 		nothing := *s.conn
 		nothing.caps = &protocol.ClientCapabilities{}
 		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
 		last := s.honest.asked[len(s.honest.asked)-1]
-		for range maxLegs { // the first legs take what the previous attack left
+		for range maxLegs { // the first legs take the previous attack's leftovers
 			out, err := s.conn.sendLeg(ctx, s.last)
 			if err != nil {
 				return err

@@ -26,8 +26,8 @@ type refusal struct {
 	thinks bool // answers as late as a person would
 }
 
-// A refusing refuses the number-th question and answers the others like the flow, up to limit. A
-// further question must be a rewording of the refused one, so accepting it circumvents nothing.
+// The type refusing refuses the number-th question and answers the others like the flow, up to
+// limit. A further question must be a rewording of the refused one, so accepting is harmless.
 type refusing struct {
 	refusal
 	number, limit int

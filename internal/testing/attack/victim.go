@@ -50,7 +50,7 @@ func (s *Target) AttackNames() (names []string) {
 }
 
 // Attack plays the flow anew up to the leg that would complete it, sends that leg as the named
-// attack forges it, and returns the target's faults. If the target lacks what the attack needs, it
+// attack forges it, and returns the target's faults. If the target lacks a needed field, the attack
 // sends nothing, and skipped names the missing field. target may be NewVictim's with a new Connect.
 func (v *Victim) Attack(target *Target, name string) (problems []error, skipped string) {
 	known := &v.goesOn

@@ -137,7 +137,7 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
-// makeTrouble runs the functions that next returns (if nil, it kills a replica) until stop closes.
+// makeTrouble runs the functions that next() returns (nil kills a replica) until stop is closed.
 // Call it on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
 	next func(number int) func()) (failures int) {

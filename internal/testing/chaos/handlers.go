@@ -153,7 +153,7 @@ func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOu
 // takeTime takes a good part of a replica's life.
 func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
 
-// effect happens once per key, like an insert with a unique column: it creates a file.
+// The function effect acts once per key, like an insert with a unique column: it creates a file.
 func effect(n int, key string) error {
 	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -31,7 +31,7 @@ const (
 	pageHost  = "127.0.0.1:9" // where the page is for browsers, which are led to a replica
 )
 
-// A LinkStore is what replicas with a page share.
+// A LinkStore is shared by replicas with a page.
 type LinkStore interface {
 	store.Guard
 	store.StateStore
@@ -109,8 +109,8 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 	return mux, nil
 }
 
-// act does what a flow is for. lookAt sees whether that is done, also where the replica was killed
-// and the database has not come to the end of it: until then the row of the flow is locked.
+// The function act commits a flow's effect. lookAt sees the commit even if the replica was killed
+// and the database has not finished the transaction: until then the flow's row is locked.
 func act(ctx context.Context, db *sql.DB, flow, answers string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -126,7 +126,7 @@ func act(ctx context.Context, db *sql.DB, flow, answers string) error {
 	return tx.Commit()
 }
 
-// lookAt returns how often what a flow is for was done.
+// lookAt returns how many effects a flow has had, and counts the look.
 func (f *linkFleet) lookAt(flow string) (done int) {
 	if _, err := f.plan.DB.ExecContext(f.t.Context(), fmt.Sprintf(
 		"update flows set looks = looks + 1 where flow = '%s'", flow)); err != nil {
@@ -203,7 +203,7 @@ func RunLinks(t *testing.T, plan LinkPlan) {
 		len(f.accepted)-used, f.declined, effects, time.Since(began).Round(time.Second))
 }
 
-// A linkRound is what calls at once came to.
+// A linkRound has the results of concurrent calls.
 type linkRound struct {
 	over   bool // done, or declined
 	failed int
@@ -339,7 +339,7 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 	}
 }
 
-// decide returns what the person enters: a text of its own, or that they decline what was done.
+// decide returns the person's input: an accepting, unique text, or a decline if the effect is done.
 func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
 	done := f.lookAt(flow)
 	f.mu.Lock()
@@ -353,7 +353,7 @@ func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
 	return url.Values{"action": {"accept"}, "field.text": {text}}, true
 }
 
-// countEffects holds what was done against the answers, and returns how many of those were used.
+// countEffects compares effects with the answers, and returns how many answers were used.
 func (f *linkFleet) countEffects() (effects, used int) {
 	f.t.Helper()
 	rows, err := f.plan.DB.QueryContext(f.t.Context(), "select flow, answers from effects")

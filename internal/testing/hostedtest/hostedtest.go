@@ -22,7 +22,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A Back records what a hosted server sends, in order, and answers its questions.
+// A Back records a hosted server's messages, in order, and answers its questions.
 type Back struct {
 	Answer   func(ctx context.Context, req *protocol.Request) (string, error) // nil: refuses all
 	Notified func()                                                           // may be nil

@@ -12,7 +12,7 @@ import (
 
 type Endpoint string
 
-// The first endpoints are those of a [Server]; from ResourceMetadata on they are a [Resource]'s.
+// The first endpoints belong to a [Server], those from ResourceMetadata on to a [Resource].
 const (
 	Metadata  Endpoint = "metadata" // any well-known address, even one without metadata
 	Authorize Endpoint = "authorize"
@@ -111,7 +111,7 @@ func (l *recorder) Hold(e Endpoint) *Gate {
 	return g
 }
 
-// listen answers requests until the test ends. Before the first one begin gets the origin.
+// listen answers requests until the test ends. Before the first one it calls begin with the origin.
 func listen(t testing.TB, l *recorder, endpointOf func(*Request) Endpoint,
 	answer func(*Request) *Answer, begin func(origin string)) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(

@@ -20,7 +20,7 @@ import (
 // childVar makes the test binary a process. Its value names the behaviour.
 const childVar = "RONDO_PROCTEST_CHILD"
 
-// brief is how long tests wait for something that must not come.
+// The constant brief is how long tests wait for something that must not come.
 const brief = 50 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(child(mode))
 }
 
-// as returns the command for a mode. It disables the race detector's pause of a second at exit.
+// The function as returns the command for a mode, without the race detector's pause at exit.
 func as(t testing.TB, mode string) *exec.Cmd {
 	t.Helper()
 	return servertest.Self(t, childVar+"="+mode, "GORACE=atexit_sleep_ms=0")

@@ -37,9 +37,9 @@ func numberFields(options reflect.Type, prefix string) (names []string) {
 	return names
 }
 
-// CheckNumberFields checks that the table refused has each number field of an options struct T, and
-// that build accepts 0 and negative values. If the table says that a field's negative values are
-// refused, the error must name the field.
+// CheckNumberFields checks that refused has a key for each number field of the options struct T,
+// and that build accepts 0 and negative values. If refused is true for a field, build must refuse
+// its negative values with an error that names the field.
 func CheckNumberFields[T any](t *testing.T, refused map[string]bool, build func(*T) error) {
 	names := numberFields(reflect.TypeFor[T](), "")
 	if len(names) != len(refused) {

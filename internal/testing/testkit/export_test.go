@@ -8,7 +8,7 @@ import (
 // CheckWithin runs check with a short grace period.
 func CheckWithin(t testing.TB, limit time.Duration) { check(t, limit) }
 
-// MainWithin does what Main does, with a short limit.
+// MainWithin is Main with a short limit.
 func MainWithin(m *testing.M, limit time.Duration) { run(m, limit) }
 
 // WaitUntilIdle exports waitUntilIdle.

@@ -26,7 +26,7 @@ const (
 	shortest     = 200 * time.Microsecond // shorter runs count as this long: the runtime dominates
 	tries        = 5                      // repetitions of a run that exceeds its bounds
 	slack        = 64 << 10               // bytes allocated for any input size
-	// maxBytesRatio is for ten times the input. Doubling buffers are at most twice too large.
+	// maxBytesRatio limits the growth for ten times the input: buffers that double waste half.
 	maxBytesRatio   = 22
 	maxObjectsRatio = 15
 )

@@ -51,7 +51,7 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	}
 }
 
-// waitUntilIdle returns true when used, the process's CPU time, has hardly grown for limit, and
+// waitUntilIdle returns true when used(), the process's CPU time, has hardly grown for limit, and
 // false when stop is closed. Only its ticker allocates, because tests count allocations.
 func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	tick := limit / 10

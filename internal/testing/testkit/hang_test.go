@@ -33,7 +33,7 @@ func childLimit() time.Duration {
 	return time.Second
 }
 
-// hangs are tests that never end, with required parts of the waiting stacks.
+// The variable hangs has tests that never end, with required parts of the waiting stacks.
 var hangs = []struct {
 	name string
 	run  func(t *testing.T)

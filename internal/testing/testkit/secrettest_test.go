@@ -18,7 +18,7 @@ func (f *fakeSecret) Helper()               {}
 func (f *fakeSecret) Error(...any)          { f.failed = true }
 func (f *fakeSecret) Errorf(string, ...any) { f.failed = true }
 
-// A hidden keeps the secret in a closure, which printers cannot read.
+// The type hidden keeps the secret in a closure, which printers cannot read.
 type hidden struct{ reveal func() []byte }
 
 // A stringer hides the secret only from verbs that call String.
@@ -26,7 +26,7 @@ type stringer struct{ secret []byte }
 
 func (stringer) String() string { return "redacted" }
 
-// An encoded shows the secret in base64, with a prefix.
+// The type encoded shows the secret in base64, with a prefix.
 type encoded struct{ secret []byte }
 
 func (e encoded) String() string { return "key:" + base64.RawURLEncoding.EncodeToString(e.secret) }

@@ -22,7 +22,7 @@ func (f From) other() From {
 	return Client
 }
 
-// A Message is a JSON-RPC message, with the head of the HTTP request or response that it began.
+// A Message is a JSON-RPC message. The first one in an HTTP request or response has its head.
 type Message struct {
 	From From
 	// HTTP is "POST /mcp" or "200 OK". It is empty outside HTTP and after a stream's first event.

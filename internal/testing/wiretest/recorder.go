@@ -109,7 +109,7 @@ func (t *tee) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// kept returns the protocol's header lines, without credentials and lines that vary by run.
+// The function kept returns the protocol's header lines, without credentials and varying lines.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {

@@ -12,10 +12,10 @@ import (
 // The published schemas leave objects open. This file refuses unnamed members, which may be another
 // era's or misspelled, and what only the specification's text forbids.
 
-// modern reports whether the revision is one without sessions.
+// The method modern reports whether the revision is one without sessions.
 func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
 
-// closed refuses members that neither the definition nor foreign names.
+// The method closed refuses members that neither the definition nor foreign names.
 func (s *Schema) closed(what string, object map[string]any, def definition,
 	foreign ...string) error {
 	known := append(s.properties(def), "_meta")

@@ -87,9 +87,9 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// mend restores what the published files have lost from the normative TypeScript schema: a union of
-// string, number and boolean became integer, and JSONValue lacks null. Otherwise a form's answer
-// 1.5 would fail.
+// mend restores parts of the normative TypeScript schema that the published files have lost: a
+// union of string, number and boolean became integer, and JSONValue lacks null. Otherwise a form's
+// answer 1.5 would fail.
 func mend(node any) any {
 	switch node := node.(type) {
 	case []any:

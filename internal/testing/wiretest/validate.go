@@ -183,7 +183,7 @@ func head(raw []byte) (method, id string) {
 	return method, string(object["id"])
 }
 
-// foreign reports whether the HTTP body has a type that the protocol does not use.
+// The method foreign reports whether the HTTP body has a type that the protocol does not use.
 func (m Message) foreign() bool {
 	for _, line := range m.Header {
 		if value, ok := strings.CutPrefix(line, "Content-Type: "); ok {

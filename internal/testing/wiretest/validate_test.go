@@ -112,7 +112,7 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// leaks are mistakes that only closed lists of members and methods find.
+// The variable leaks has mistakes that only closed lists of members and methods find.
 var leaks = []messageTest{
 	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
 	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call",

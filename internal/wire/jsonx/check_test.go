@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// nested returns n levels of alternating arrays and objects.
+// The function nested returns n levels of alternating arrays and objects.
 func nested(n int) string {
 	var open, closing strings.Builder
 	for i := range n {

@@ -23,7 +23,7 @@ func NewDecoder[T any]() *Decoder[T] {
 }
 
 // Decode decodes data, which must have passed [Check] or be part of checked JSON. The value does
-// not alias data. Errors are those of [Unmarshal].
+// not alias data. Errors are as in [Unmarshal].
 func (d *Decoder[T]) Decode(data []byte) (T, error) {
 	if d.set != nil {
 		v := new(T)

@@ -71,7 +71,7 @@ type withEmbedded struct {
 	S string
 }
 
-// same decodes doc both ways.
+// The function same decodes doc both ways.
 func same[T any](t *testing.T, doc string) {
 	t.Helper()
 	if jsonx.Check([]byte(doc)) != nil {

@@ -188,7 +188,7 @@ func decode(t *testing.T, doc []byte) (v any) {
 	return v
 }
 
-// equal compares decoded values, with exact numbers.
+// The function equal compares decoded values, with exact numbers.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case stdjson.Number:

@@ -13,12 +13,12 @@ const (
 	highs = 0x8080808080808080
 )
 
-// stops marks quotes, backslashes, control characters and bytes beyond ASCII.
+// The function stops marks quotes, backslashes, control characters and bytes beyond ASCII.
 func stops(w uint64) uint64 {
 	return ((w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones) | w) & highs
 }
 
-// quotes marks quotes and backslashes, but not bytes beyond ASCII, whose top bit is set too.
+// The function quotes marks quotes and backslashes, but not non-ASCII bytes with their top bit.
 func quotes(w uint64) uint64 {
 	q, b := w^'"'*ones, w^'\\'*ones
 	return ((q - ones) | (b - ones)) &^ w & highs
@@ -104,7 +104,7 @@ func checkEscape(b []byte) (n int, reason string) {
 	return n, ""
 }
 
-// unescaped returns the character for the short escape \c, 0 if there is none.
+// The function unescaped returns the character for the short escape \c, 0 if there is none.
 func unescaped(c byte) byte {
 	switch c {
 	case '"', '\\', '/':

@@ -139,7 +139,7 @@ func Numbers(data []byte, f func(number []byte) error) error {
 	return nil
 }
 
-// next reads a comma and returns the position after it, or the closing bracket and the end.
+// The function next returns the position after a comma, or checks that a closing bracket is last.
 func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
 	i = skipSpace(data, i)
 	switch {

@@ -24,7 +24,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// Members of small objects are recorded by the check; those of others are searched for.
+// The check records the members of small objects; members of other objects are searched for.
 func TestCheckMembers(t *testing.T) {
 	for _, doc := range []string{
 		`{}`, `{"a":1}`, " { \"a\" : [ 1 , {\"b\":2} ] , \"c\" : {} , \"d\":\"}\\\"\",\"e\":[]\n} ", `{"a":{"b":{"c":1},"d":2},"e":3}`,

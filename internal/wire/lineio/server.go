@@ -78,10 +78,10 @@ func NewServer(in io.Reader, out io.Writer, opts ServerOptions) *Server {
 	return &Server{opts: opts, in: in, out: out, lines: NewStream()}
 }
 
-// Serve serves the client with peer, and finally closes peer. It returns nil when in ends, and an
-// error when in or out fails or ctx ends. After it returns, nothing is written and no request runs,
-// unless a handler ignores its cancelled context: Serve waits a second for it, then returns an
-// error. It does not wait for a blocked read of in or write to out.
+// Serve serves the client with peer, and finally closes peer. It returns nil at the end of input,
+// and an error when a read or write fails or ctx ends. After it returns, nothing is written and no
+// request runs, unless a handler ignores its cancelled context: Serve waits a second for it, then
+// returns an error. It does not wait for a blocked read of in or write to out.
 func (s *Server) Serve(ctx context.Context, peer Peer) error {
 	s.peer = peer
 	defer peer.Close()

@@ -37,8 +37,8 @@ func NewStream() *Stream {
 		written: make(chan struct{})}
 }
 
-// Read passes each line of r to receive, or nil for a line of more than max bytes. It returns nil
-// at the end of r, otherwise the error of r or receive.
+// Read passes each line of r to the function receive, or nil for a line of more than max bytes. It
+// returns nil at the end of r, otherwise the error of r or receive.
 func (s *Stream) Read(r io.Reader, max int, receive func(line []byte) error) error {
 	for lines := NewReader(r, max); ; {
 		line, err := lines.Next()

@@ -160,7 +160,7 @@ func (l *Log) removeLocked(s *Stream) {
 	s.removed = true
 }
 
-// applyChange runs change with mu held, then enforces the bounds. Evicting for the total bound
+// applyChange calls change with mu held, then enforces the bounds. Evicting for the total bound
 // affects other logs and runs without the lock. Use it to add events and to detach a reader.
 func (l *Log) applyChange(change func() error) error {
 	exceeded, err := l.updateOnce(change)
@@ -187,8 +187,8 @@ func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
 	return l.account.FindExceeded() != quota.None, err
 }
 
-// evictWhileLocked evicts events that were sent or whose stream has no reader, and streams that are
-// empty and have ended, while exceeded reports true. Unsent events of a reader stay.
+// While exceeded() is true, evictWhileLocked evicts events that were sent or whose stream has no
+// reader, and empty streams that have ended. Unsent events of a reader stay.
 func (l *Log) evictWhileLocked(exceeded func() bool) {
 	for i := 0; i < len(l.streams) && exceeded(); {
 		s := l.streams[i]

@@ -64,7 +64,7 @@ func (r *Reader) BeginEvents() {
 type Batch struct {
 	// Events are JSON texts: of events, or of the responses in a JSON body.
 	Events [][]byte
-	// IsStream reports whether they are events.
+	// IsStream reports whether Events are events.
 	IsStream bool
 	// Over reports that this is the last batch of the response.
 	Over bool
@@ -79,7 +79,7 @@ type Batch struct {
 	retry     time.Duration
 }
 
-// Next returns what to send now, possibly nothing. Events are valid until the next call.
+// Next returns the batch to send now, possibly empty. Events are valid until the next call.
 func (r *Reader) Next() Batch {
 	s := r.stream
 	l := s.log

@@ -27,7 +27,7 @@ func NewShared(maxLogBytes int64, endedStreamLife time.Duration) *Shared {
 func (s *Shared) Stop() { s.ended.Stop() }
 
 // evictEnded evicts ended streams until the total of all logs is within its bound, or no ended
-// stream is left; then the log that grew evicts (see Log.applyChange). No lock may be held.
+// stream is left; then the log that grew evicts events (see Log.applyChange). Hold no lock.
 func (s *Shared) evictEnded(account Account) {
 	for account.FindExceeded() == quota.Total {
 		oldest, ok := s.ended.RemoveOldest()

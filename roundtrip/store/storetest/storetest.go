@@ -96,7 +96,7 @@ func answerOf(err error) answer {
 	return "spent, running and unknown"
 }
 
-// A claimant claims at one guard.
+// A claimant makes claims at one guard.
 type claimant struct {
 	t     *testing.T
 	guard store.Guard
@@ -151,7 +151,7 @@ func (c claimant) release(claim store.Claim) {
 	}
 }
 
-// atOnce calls do n times at once, on three stores, and counts successes; check gets other errors.
+// atOnce calls do() n times at once, on three stores, and counts successes; check gets the errors.
 func atOnce[S any](t *testing.T, n int, open func(*testing.T) S, do func(n int, s S) error,
 	check func(n int, err error)) int {
 	t.Helper()
@@ -187,7 +187,7 @@ func fill(t *testing.T, most int, take func(n int) error) (int, *store.QuotaErro
 	return 0, nil
 }
 
-// checkBounds checks owners' shares. put stores one more entry.
+// checkBounds checks owners' shares. The function put stores one more entry.
 func (s *Store) checkBounds(t *testing.T, resource string, put func(id, owner string) error) {
 	t.Helper()
 	got, full := fill(t, s.Entries, func(n int) error {

@@ -75,7 +75,7 @@ func expect(t *testing.T, what string, err, want error) {
 	}
 }
 
-// testTasks compares what comes back, even after the caller changed its values.
+// testTasks compares returned tasks, even after the caller changed its values.
 func testTasks(t *testing.T, s *Store) {
 	a, b, ctx := s.Tasks(t), s.Tasks(t), t.Context()
 	task := taskOf("task")
@@ -133,8 +133,8 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// tasksAtOnce calls do twelve times at once and counts successes. Other calls must fail with want,
-// if set.
+// tasksAtOnce calls the function do twelve times at once and counts successes. Other calls must
+// fail with want, if set.
 func (s *Store) tasksAtOnce(t *testing.T, want error,
 	do func(n int, s store.TaskStore) error) int {
 	t.Helper()

@@ -29,7 +29,7 @@ func visit(id string) *mcp.ElicitParams {
 		ElicitationID: id}
 }
 
-// asks has the ways to push a question, with results as text.
+// The variable asks has the ways to push a question, with results as text.
 var asks = map[string]func(context.Context, *mcp.ServerSession) (string, error){
 	"form": func(ctx context.Context, s *mcp.ServerSession) (string, error) {
 		a, err := s.Elicit(ctx, form("Why?"))

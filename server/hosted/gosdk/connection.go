@@ -51,7 +51,7 @@ func (c *connection) Close() error {
 	return nil
 }
 
-// shut ends the SDK's session. The channel is closed when its handlers have returned.
+// The method shut ends the SDK's session. The channel is closed when its handlers have returned.
 func (c *connection) shut() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

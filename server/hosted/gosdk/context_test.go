@@ -20,7 +20,7 @@ import (
 
 type key string
 
-// seen describes what a handler sees of its call.
+// The function seen describes a handler's view of its call.
 func seen(ctx context.Context, session *mcp.ServerSession, extra *mcp.RequestExtra) string {
 	user := "nobody"
 	if extra.TokenInfo != nil {

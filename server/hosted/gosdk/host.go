@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A host has what is shared by the peers that one function of this package made.
+// A host has the shared data of the peers that one function of this package made.
 type host struct {
 	opts *Options
 	runs sync.Map // *run by the *mcp.RequestExtra of its request

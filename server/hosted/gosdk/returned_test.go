@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted/gosdk"
 )
 
-// returning is a server whose tool, prompt and resource return two dependent questions. runs counts
-// the handlers' runs.
+// The function returning makes a server whose tool, prompt and resource return two dependent
+// questions. runs counts the handlers' runs.
 func returning(runs *int) *mcp.Server {
 	next := func(answers mcp.InputResponseMap, state string) (
 		asks mcp.InputRequestMap, nextState, said string) {

@@ -31,7 +31,7 @@ type run struct {
 	left     chan struct{}           // closed when the handler has returned
 	leave    func()
 
-	// notifying is held for reading while a notification is sent: no notification follows the end.
+	// The lock notifying is read-held while a notification is sent, so that none follows the end.
 	notifying sync.RWMutex
 	over      bool
 
@@ -84,7 +84,7 @@ func (r *run) closeStream(args mcp.CloseSSEStreamArgs) {
 	}
 }
 
-// begin registers the run for the middleware. end ends it: later messages do not belong to it.
+// begin registers the run for the middleware. end() ends it: later messages do not belong to it.
 func (r *run) begin() (end func()) {
 	runs := &r.session.host.runs
 	runs.Store(r.extra, r)

@@ -268,6 +268,6 @@ func describeRequest(req *protocol.Request) (name string, retried bool) {
 		Given json.RawMessage `json:"inputResponses"`
 		State *string         `json:"requestState"`
 	}
-	_ = json.Unmarshal(req.Params, &p) // the SDK refuses what cannot be read
+	_ = json.Unmarshal(req.Params, &p) // the SDK refuses unreadable messages
 	return req.Method + " " + p.Name + p.URI, p.Given != nil || p.State != nil
 }

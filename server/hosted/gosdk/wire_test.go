@@ -63,7 +63,7 @@ func wide() *mcp.Server {
 	return s
 }
 
-// A plain is a client connected to a server over the SDK's in-memory transport.
+// The type plain is a client connected to a server over the SDK's in-memory transport.
 type plain struct {
 	t    testing.TB
 	conn mcp.Connection

@@ -9,7 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// A features has session data for mcp-go, from server.SessionWithTools to
+// The type features has session data for mcp-go, from server.SessionWithTools to
 // SessionWithResourceSubscriptions. The embedded in-process session may ask in any revision.
 type features struct {
 	*server.InProcessSession

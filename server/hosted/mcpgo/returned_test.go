@@ -14,7 +14,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
 
-// asking asks the questions of both eras.
+// The function asking asks the questions of both eras.
 func asking(state string) *mcpserver.InputRequestBuilder {
 	return mcpserver.NewInputRequestBuilder(state).Elicit("why", form("Why?").Params).Roots("dirs")
 }

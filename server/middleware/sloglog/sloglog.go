@@ -24,7 +24,7 @@ type sink struct {
 	encoders sync.Pool // of *encoder
 }
 
-// levelOf returns slog's level: slog's levels are four apart.
+// levelOf converts a level to slog's, whose levels are four apart.
 func levelOf(level event.Level) slog.Level { return slog.Level(level) * 4 }
 
 func (s *sink) Enabled(ctx context.Context, level event.Level) bool {

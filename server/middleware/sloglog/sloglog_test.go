@@ -38,7 +38,7 @@ func newJSON(level slog.Level) (viaSlog, viaZap event.LogSink, slogged, zapped *
 	return sloglog.New(slog.New(handler)), zaplog.New(zap.New(core)), slogged, zapped
 }
 
-// happen logs events and requests of all kinds.
+// The function happen logs events and requests of all kinds.
 func happen(t *testing.T, sink event.LogSink) {
 	log := middleware.NewLog(sink, nil)
 	where := event.Where{Version: protocol.Latest, Method: protocol.MethodCallTool,
