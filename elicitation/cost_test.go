@@ -72,7 +72,7 @@ func TestPendingCosts(t *testing.T) {
 			})
 			left := int64(testkit.HeapInUse()) - before
 			for range 100 { // the last goroutines may still be ending
-				if left <= n*most/20 {
+				if left <= n*most/10 {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -83,7 +83,7 @@ func TestPendingCosts(t *testing.T) {
 			if each > most {
 				t.Errorf("a question that waits takes %d bytes, want at most %d", each, most)
 			}
-			if left > n*most/20 {
+			if left > n*most/10 {
 				t.Errorf("%d bytes are left", left)
 			}
 		})
