@@ -1,4 +1,10 @@
 // Package event defines what funnels, servers and transports report to an [Observer].
+//
+//	func (o *audit) Observe(ctx context.Context, e event.Event) {
+//		if answered, ok := e.(event.Answered); ok {
+//			o.store(answered.Where.Flow, answered.Key, answered.Decision)
+//		}
+//	}
 package event
 
 import (

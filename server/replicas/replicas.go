@@ -1,5 +1,10 @@
 // Package replicas runs an endpoint in several processes behind a balancer without sticky sessions.
 //
+//	locate, err := replicas.LocateByPattern("https://{name}.deploys.svc.cluster.local/mcp")
+//	// …
+//	handler, err := serverhttp.New(srv, &serverhttp.Options{
+//		Replicas: &replicas.Options{Name: os.Getenv("POD_NAME"), Keys: ring, Locate: locate}})
+//
 // A session of revision 2025-11-25 or older lives in one process. With [Options] its id names that
 // process, its owner, sealed. A replica that gets a request for another's session authenticates the
 // caller and forwards the request once, and the owner authenticates the caller again. Requests of

@@ -1,4 +1,6 @@
 // Package prom exports server and router metrics to Prometheus.
+//
+//	metrics, err := middleware.NewMetrics(prom.New(prometheus.DefaultRegisterer), nil)
 package prom
 
 import (

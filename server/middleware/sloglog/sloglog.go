@@ -1,4 +1,6 @@
 // Package sloglog writes the log entries of servers and routers with log/slog.
+//
+//	log := middleware.NewLog(sloglog.New(slog.Default()), nil)
 package sloglog
 
 import (

@@ -1,4 +1,6 @@
 // Package zaplog writes the log entries of servers and routers with zap.
+//
+//	log := middleware.NewLog(zaplog.New(logger), nil)
 package zaplog
 
 import (
