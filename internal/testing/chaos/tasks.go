@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -72,9 +73,7 @@ func RunDeaths(t *testing.T, store string, talks bool) {
 	raw, err := f.send(ctx, protocol.MethodCallTool, "die",
 		fmt.Sprintf(`"name":"die","arguments":{"talks":%t}`, talks))
 	var handle struct{ TaskID string }
-	if err = errors.Join(err, json.Unmarshal(raw, &handle)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(err, json.Unmarshal(raw, &handle)))
 	for failed := 0; failed < 3*replicas; time.Sleep(100 * time.Millisecond) {
 		f.replaceDead()
 		raw, err := f.send(ctx, protocol.MethodGetTask, handle.TaskID,
@@ -86,9 +85,7 @@ func RunDeaths(t *testing.T, store string, talks bool) {
 			continue // the replica is dead
 		}
 		task, err := protocol.DecodeTask(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		state, over := task.State.(protocol.TaskFailed)
 		switch {
 		case over && strings.Contains(state.Error.Message, "ended 5 times"):
