@@ -405,9 +405,7 @@ func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientCapabilities":` + g.caps +
 			`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}}`)}, g)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, err)
 	return resp
 }
 

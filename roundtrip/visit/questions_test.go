@@ -67,9 +67,7 @@ func questionOf(taker string) *roundtrip.PageQuestion {
 func (d *desk) ask(replica int, q *roundtrip.PageQuestion) *roundtrip.PageReply {
 	d.t.Helper()
 	reply, err := d.pages[replica].AskOnPage(d.t.Context(), q)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	noError(d.t, err)
 	return reply
 }
 
@@ -120,9 +118,7 @@ func TestAnAnswerIsTakenOnce(t *testing.T) {
 	if second.Answer != nil || second.Link == first.Link || second.Link == "" {
 		t.Fatalf("got %+v", second)
 	}
-	if err := d.pages[1].ReturnAnswer(t.Context(), questionOf("b")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.pages[1].ReturnAnswer(t.Context(), questionOf("b")))
 	if key := <-woken; key != second.Key {
 		t.Errorf("woken with %q, want %q", key, second.Key)
 	}
@@ -333,9 +329,7 @@ func want(t *testing.T, page string, texts ...string) {
 func TestHostileTextsStayText(t *testing.T) {
 	const hostile = "\"'><script>alert(1)</script>\u202e\x1b]0;x\u0007{{.}}</style><img src=x>"
 	encoded, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw := string(encoded)
 	q := questionOf("a")
 	q.Method, q.Target, q.Message = hostile, hostile, hostile
