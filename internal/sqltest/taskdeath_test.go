@@ -49,9 +49,7 @@ func newTaskFile(t *testing.T) (address string) {
 	address = "file:" + filepath.Join(t.TempDir(), "tasks.db") +
 		"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
 	db, err := sql.Open("sqlite", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	createTables(t, db, sqlstore.SQLite)
 	return address
