@@ -38,22 +38,16 @@ func TestMustInSession(t *testing.T) {
 	w := newWorld(t, nil)
 	server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askName))
 	handler, err := serverhttp.New(w.srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	web := httptest.NewServer(handler)
 	defer web.Close()
 	peer, err := clienthttp.New(web.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(peer, &client.Options{Era: protocol.Legacy, Tasks: true,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(name{"Ada"})
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = w.srv.Close() }() // before web, which waits for the session
 	defer func() { _ = c.Close() }()
 	listed := 0
@@ -113,9 +107,7 @@ func TestOneHandlerInAllWays(t *testing.T) {
 				return client.Accept(name{fmt.Sprint("answer ", len(asked))})
 			}
 			c, err := client.New(way.dial(t, w.srv), &opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			var result *protocol.CallToolResult
 			var handle *client.Task
@@ -177,9 +169,7 @@ func migrate(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 	return func(t *testing.T, srv *server.Server) protocol.Peer {
 		handler, err := serverhttp.New(srv, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		web := httptest.NewServer(handler)
 		t.Cleanup(web.Close)
 		t.Cleanup(func() { _ = srv.Close() }) // before web, which waits for the session
@@ -192,9 +182,7 @@ func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 				}
 				return resp, err
 			})}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return peer
 	}
 }
