@@ -31,7 +31,7 @@ const (
 	pageHost  = "127.0.0.1:9" // where the page is for browsers, which are led to a replica
 )
 
-// A LinkStore is what replicas with a page share.
+// A LinkStore is shared by replicas with a page.
 type LinkStore interface {
 	store.Guard
 	store.StateStore
@@ -130,7 +130,7 @@ func RunLinks(t *testing.T, plan Plan) {
 		len(f.accepted)-used, f.declined, effects, time.Since(began).Round(time.Second))
 }
 
-// A linkRound is what calls at once came to.
+// A linkRound has the results of concurrent calls.
 type linkRound struct {
 	over   bool // done, or declined
 	failed int
@@ -261,7 +261,7 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 	}
 }
 
-// decide returns what the person enters: a text of its own, or that they decline what was done.
+// decide returns the person's input: an accepting, unique text, or a decline if the effect is done.
 func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
 	done := false
 	f.eachNote(func(_, which, _ string) { done = done || which == flow })
@@ -276,7 +276,7 @@ func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
 	return url.Values{"action": {"accept"}, "field.text": {text}}, true
 }
 
-// countEffects holds what was done against the answers, and returns how many of those were used.
+// countEffects compares effects with the answers, and returns how many answers were used.
 func (f *linkFleet) countEffects() (effects, used int) {
 	f.t.Helper()
 	done := map[string]int{}
