@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -186,12 +187,7 @@ func addTool(s *server.Server, name string) {
 	})
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

@@ -49,9 +49,7 @@ func TestDecodeElicitResult(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if r.Action != test.action || string(r.Content) != test.content ||
 				(r.Content == nil) != (test.content == "") {
 				t.Errorf("got %s with content %s, want %s with %s", r.Action, r.Content,
@@ -183,9 +181,7 @@ func TestAnswersRoundTrip(t *testing.T) {
 	for name, list := range answers() {
 		for _, answer := range list {
 			raw, err := answer.MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			again, err := decodeAnswer(name, raw)
 			if err != nil {
 				t.Fatalf("%s: %v", raw, err)
@@ -211,9 +207,7 @@ func decodeAnswer(definition string, raw []byte) (json.Marshaler, error) {
 
 func TestResponsesGet(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(`{"name":"t","inputResponses":{"b":null,"a":{"x":1.0},"":5}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	responses := p.(*protocol.CallToolParams).InputResponses
 	want := protocol.InputResponses{{"b", json.RawMessage("null")},
 		{"a", json.RawMessage(`{"x":1.0}`)}, {"", json.RawMessage("5")}}

@@ -22,9 +22,7 @@ func BenchmarkDecodeRequest(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
 				m, err := protocol.DecodeMessage(raw)
-				if err != nil {
-					b.Fatal(err)
-				}
+				noError(b, err)
 				if _, err := protocol.DecodeParams(m.(*protocol.Request).Method,
 					m.(*protocol.Request).Params); err != nil {
 					b.Fatal(err)

@@ -19,9 +19,7 @@ func capabilities(t testing.TB, raw string) protocol.ClientCapabilities {
 func spelled(t testing.TB, c protocol.ClientCapabilities) string {
 	t.Helper()
 	raw, err := c.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(raw)
 }
 

@@ -20,9 +20,7 @@ func FuzzDecodeMessage(f *testing.F) {
 	n := 0
 	add := func(m protocol.Message) {
 		raw, err := protocol.AppendMessage(nil, m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		noError(f, err)
 		f.Add(raw)
 		n++
 	}
@@ -128,9 +126,7 @@ func FuzzDecodeParams(f *testing.F) {
 	for method, list := range requests() {
 		for _, p := range list {
 			raw, err := protocol.EncodeParams(p)
-			if err != nil {
-				f.Fatal(err)
-			}
+			noError(f, err)
 			f.Add(method, []byte(raw))
 			n++
 		}
@@ -171,9 +167,7 @@ func FuzzAnswers(f *testing.F) {
 	for _, list := range answers() {
 		for _, answer := range list {
 			raw, err := answer.MarshalJSON()
-			if err != nil {
-				f.Fatal(err)
-			}
+			noError(f, err)
 			f.Add(raw)
 			n++
 		}

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+var noError = testkit.NoError
 
 // value decodes raw with encoding/json alone, numbers as text.
 func value(t testing.TB, raw []byte) any {

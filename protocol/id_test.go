@@ -42,9 +42,7 @@ func TestParseID(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if id.String() != test.want {
 				t.Errorf("got %s, want %s", id, test.want)
 			}
@@ -82,9 +80,7 @@ func TestIDsHaveValues(t *testing.T) {
 	for _, raw := range []string{"100", "1e2", "100.0", "1.00E+2", "0", "-0", "0.0", `"100"`,
 		"9007199254740993", "9007199254740993.0", "9007199254740992.0", "9007199254740992"} {
 		id, err := protocol.ParseID([]byte(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		values[id.Value()] = append(values[id.Value()], raw)
 	}
 	want := map[protocol.ID][]string{

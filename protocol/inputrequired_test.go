@@ -147,16 +147,12 @@ func TestRequestStatePresence(t *testing.T) {
 		`{"name":"t","requestState":" x"}`: protocol.StateText(" x"),
 	} {
 		p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := p.(*protocol.CallToolParams).RequestState; got != want {
 			t.Errorf("%s: got %v, want %v", raw, got, want)
 		}
 		again, err := protocol.EncodeParams(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		sameJSON(t, again, []byte(raw))
 	}
 }

@@ -31,9 +31,7 @@ func TestDecodeMessage(t *testing.T) {
 	} {
 		t.Run(test.raw, func(t *testing.T) {
 			got, err := protocol.DecodeMessage([]byte(test.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %#v, want %#v", got, test.want)
 			}
@@ -230,9 +228,7 @@ func TestDeepEntries(t *testing.T) {
 	refused(t, err, "nests too deep")
 	relayed, err := protocol.RelayResult(protocol.Latest, protocol.MethodCallTool, []byte(
 		`{"content":[{"type":"text","text":"x"},`+jsonx.TooDeep+`]}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw, err := protocol.EncodeResult(protocol.Latest, protocol.MethodCallTool, relayed)
 	if err != nil || strings.Contains(string(raw), "too deep") {
 		t.Errorf("it is relayed as %s, %v", raw, err)
@@ -313,9 +309,7 @@ func TestAppendMessageIsOneLine(t *testing.T) {
 	raw := "{\n \"jsonrpc\": \"2.0\",\n \"id\": 1, \"method\": \"a\\nb\", \"params\": {\r\n " +
 		"\"t\": \" a\\n \" } }"
 	m, err := protocol.DecodeMessage([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	got, err := protocol.AppendMessage(nil, m)
 	if want := `{"jsonrpc":"2.0","id":1,"method":"a\nb","params":{"t":" a\n "}}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)

@@ -93,9 +93,7 @@ func TestParamsOfUnknownMethods(t *testing.T) {
 func TestParamsMatchExactNames(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(
 		`{"name":"t","Name":"u","RequestState":"forged","InputResponses":{"a":{}},"Arguments":{"x":1},"_Meta":5}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	call := p.(*protocol.CallToolParams)
 	if _, present := call.RequestState.Text(); call.Name != "t" || present ||
 		call.InputResponses != nil || call.Arguments != nil {
@@ -119,13 +117,9 @@ func TestParamsRoundTrip(t *testing.T) {
 		for i, p := range list {
 			t.Run(fmt.Sprintf("%s/%d", method, i), func(t *testing.T) {
 				want, err := protocol.EncodeParams(p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				again, err := protocol.DecodeParams(method, want)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				got, err := protocol.EncodeParams(again)
 				if err != nil || string(got) != string(want) {
 					t.Errorf("got  %s, %v\nwant %s", got, err, want)
@@ -166,9 +160,7 @@ func TestEncodeParamsRefuses(t *testing.T) {
 func TestFieldsReplaceExtraMeta(t *testing.T) {
 	p, err := protocol.DecodeParams(protocol.MethodDiscover, json.RawMessage(
 		`{"_meta":{"a":"\u00e9","io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":1,"b":[1.0, 2]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	meta := p.RequestMetadata()
 	meta.Version, meta.ProgressToken = "2031-01-01", protocol.ID{}
 	got, err := protocol.EncodeParams(p)

@@ -152,13 +152,9 @@ func TestPublishedExamples(t *testing.T) {
 				t.Fatalf("no way to check a %s: add one, or a reason not to", example.Type)
 			}
 			got, err := again(example.JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			var want bytes.Buffer
-			if err := json.Compact(&want, example.JSON); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Compact(&want, example.JSON))
 			text := want.String()
 			if edit, ok := respelled[name]; ok {
 				if strings.Count(text, edit.old) != 1 {

@@ -35,9 +35,7 @@ func TestExamplesInOtherSpellings(t *testing.T) {
 		r := respeller{definitions, func(object map[string]any, member, spelling string) {
 			spelled++
 			text, err := json.Marshal(message)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			strict := spelling == "null" && slices.Contains(strictNulls, member) &&
 				object["resultType"] != "complete" // asks nothing and is read without them
 			if _, err := read(text); strict != (err != nil) {
@@ -58,9 +56,7 @@ func decodeExactly(t *testing.T, raw []byte) (v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, d.Decode(&v))
 	return v
 }
 

@@ -419,9 +419,7 @@ func TestResultsAreCompact(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			spreadInto += spread(reflect.ValueOf(s.result))
 			got, err := protocol.EncodeResult(protocol.Latest, s.method, s.result)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if want := jsonx.AppendCompact(nil, got); !bytes.Equal(got, want) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}

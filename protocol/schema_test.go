@@ -24,13 +24,9 @@ func definitionsOf(t testing.TB, v protocol.Version) definitions {
 		t.Fatalf("no schema for revision %s", v)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("mcp.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.AddResource("mcp.json", doc))
 	prefix := "mcp.json#/$defs/"
 	if _, ok := doc.(map[string]any)["$defs"]; !ok {
 		prefix = "mcp.json#/definitions/"
@@ -111,9 +107,7 @@ func TestQuestionsSatisfySchema(t *testing.T) {
 		for _, q := range questions() {
 			t.Run(fmt.Sprintf("%s/%s", v, q.Key), func(t *testing.T) {
 				raw, err := protocol.AppendInputRequest(nil, v, q.Request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				if v.Era() == protocol.Legacy { // a request of its own there
 					raw = append([]byte(`{"jsonrpc":"2.0","id":1,`), raw[1:]...)
 				}
@@ -153,14 +147,10 @@ func TestRequestsSatisfySchema(t *testing.T) {
 func requestOf(t testing.TB, method string, p protocol.Params) []byte {
 	t.Helper()
 	raw, err := protocol.EncodeParams(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m, err := protocol.AppendMessage(nil,
 		&protocol.Request{ID: protocol.IntID(1), Method: method, Params: raw})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return m
 }
 
@@ -170,9 +160,7 @@ func TestAnswersSatisfySchema(t *testing.T) {
 		for i, answer := range list {
 			t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
 				raw, err := answer.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				d.check(t, name, raw)
 				d.check(t, "InputResponse", raw)
 			})
@@ -185,9 +173,7 @@ func TestErrorsSatisfySchema(t *testing.T) {
 	for name, e := range refusals() {
 		for _, id := range []protocol.ID{{}, protocol.IntID(1), protocol.StringID("a")} {
 			raw, err := protocol.AppendMessage(nil, &protocol.Response{ID: id, Error: e})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			d.check(t, name, raw)
 			d.check(t, "JSONRPCErrorResponse", raw)
 		}

@@ -46,17 +46,13 @@ func BenchmarkDo(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			funnel, err := roundtrip.NewFunnel(nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			noError(b, err)
 			call := toolCall()
 			call.Arguments = json.RawMessage(
 				`{"env":"prod","service":"billing","version":"1.22.3","dryRun":false}`)
 			if bench.answers {
 				first, err := funnel.Do(b.Context(), call, bench.handler)
-				if err != nil {
-					b.Fatal(err)
-				}
+				noError(b, err)
 				call.State = first.(*protocol.InputRequiredResult).RequestState
 				call.Responses = answers("deploy",
 					`{"action":"accept","content":{"region":"us","reason":"now"}}`)
@@ -111,9 +107,7 @@ func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, unti
 
 func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 	funnel, err := roundtrip.NewFunnel(&opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		var missing []roundtrip.Item
 		for _, essay := range essays[:n] {
@@ -129,9 +123,7 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 	}
 	call := toolCall()
 	result, err := funnel.Do(b.Context(), call, handler)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	call.State = result.(*protocol.InputRequiredResult).RequestState
 	for i := range n {
 		call.Responses = append(call.Responses, protocol.KeyedResponse{Key: essays[i].Key(),
@@ -139,9 +131,7 @@ func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
 	}
 	// One more leg, so that the answers come from the state.
 	result, err = funnel.Do(b.Context(), call, handler)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState, nil
 	text, _ := call.State.Text()
 	b.ReportAllocs()

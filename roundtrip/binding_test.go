@@ -91,9 +91,7 @@ func TestCredentialsOnReplicas(t *testing.T) {
 	ring := func(text string) *keys.Keyring {
 		t.Helper()
 		k, err := keys.KeyringFromEnv(func(string) (string, bool) { return text, true }, "KEYS")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return k
 	}
 	states, guard := store.NewMemoryStateStore(0), store.NewMemoryGuard(0)

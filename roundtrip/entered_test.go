@@ -42,9 +42,7 @@ func encodeEntry(e Entry) string {
 // goes through the state.
 func entryStyles(t *testing.T) map[string]roundtrip.Handler {
 	schema, err := roundtrip.Form[Entry]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	raw := func(got json.RawMessage) string {
 		var e Entry
 		if err := json.Unmarshal(got, &e); err != nil {
@@ -137,9 +135,7 @@ func TestEmptiedFieldsOfUnsolicitedAnswers(t *testing.T) {
 
 func TestEmptiedFieldsOfPushedQuestions(t *testing.T) {
 	schema, err := roundtrip.Form[Entry]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, h := serveLive(t, nil)
 	h.answer = says(entered)
 	got, err := c.push(t.Context(), &protocol.ElicitForm{Message: "?", Schema: schema})
@@ -154,9 +150,7 @@ func TestFingerprintsAreOfAnswersAsTheyCame(t *testing.T) {
 	plain, err := keys.KeyringFromEnv(func(string) (string, bool) {
 		return "k:" + base64.RawStdEncoding.EncodeToString(make([]byte, 32)), true
 	}, "KEYS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var seen [][32]byte
 	guard := newSpy()
 	guard.claim = func(print [32]byte) error { seen = append(seen, print); return nil }

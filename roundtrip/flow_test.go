@@ -145,9 +145,7 @@ func TestContextOfAPendingRound(t *testing.T) {
 		}
 		for leg := range 2 {
 			result, err := c.funnel.Do(context.WithValue(t.Context(), key{}, "v"), c.call, handler)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if asked, ok := result.(*protocol.InputRequiredResult); ok {
 				c.call.State = asked.RequestState
 				c.answer("k", accepted)

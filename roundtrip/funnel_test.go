@@ -433,9 +433,7 @@ func TestGate(t *testing.T) {
 			}}
 			c := newClient(t, roundtrip.Options{Sealer: sealer}, asks(tc.items...))
 			declared, err := protocol.DecodeClientCapabilities([]byte(tc.declared))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			c.call.Capabilities = declared
 			if tc.missing == "" {
 				if _, err := c.send(); err != nil || !sealed {
@@ -517,9 +515,7 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 	question := roundtrip.MustQuestion[Confirmation]("k")
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Guard: store.NewMemoryGuard(0),
 		Observer: &events{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var wg sync.WaitGroup
 	for n := range 100 {
 		wg.Go(func() {

@@ -52,13 +52,9 @@ func FuzzClaims(f *testing.F) {
 func FuzzState(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(&roundtrip.Options{Sealer: ring(f, "k1", "k2"),
 		Audience: honest().Audience})
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	first, err := funnel.Do(f.Context(), toolCall(), consent)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	fresh, _ := first.(*protocol.InputRequiredResult).RequestState.Text()
 	seeds := 0
 	for _, v := range stored(f) { // all expired
@@ -99,13 +95,9 @@ func FuzzState(f *testing.F) {
 // where the funnel does.
 func FuzzAnswers(f *testing.F) {
 	funnel, err := roundtrip.NewFunnel(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	first, err := funnel.Do(f.Context(), toolCall(), reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	state := first.(*protocol.InputRequiredResult).RequestState
 	seedsOrFail(f, []string{accepted, declined, cancelled, sampled, rooted, `null`, `[]`, `{}`,
 		`{"ACTION":"accept"}`,

@@ -436,9 +436,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		}
 	}
 	close(leave)
-	if err := <-over; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-over)
 	c.call = call
 	c.says("done")
 	one[event.LegRunning](t, c.events)

@@ -18,6 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // Confirmation is the form of most tests.
@@ -101,9 +103,7 @@ func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) 
 		opts.MinHumanTime = -1
 	}
 	funnel, err := roundtrip.NewFunnel(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c.funnel = funnel
 	c.handler = func(ctx context.Context) (protocol.Result, error) {
 		c.runs++
@@ -155,9 +155,7 @@ func (c *client) conforms(response *protocol.Response) {
 	c.t.Helper()
 	response.ID = protocol.IntID(1)
 	raw, err := protocol.AppendMessage(nil, response)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, err)
 	wiretest.Validate(c.t, string(c.call.Version), wiretest.Server, raw, c.call.Method)
 }
 

@@ -60,9 +60,7 @@ func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, 
 	for {
 		result, err := j.send()
 		asked, more := result.(*protocol.InputRequiredResult)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if !more {
 			return show(result), j.events
 		}
@@ -159,9 +157,7 @@ func TestGaveUpNamesTheRule(t *testing.T) {
 			j.call.Responses = answersTo(asked, s.next)
 			result, err = j.send()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		contains(t, show(result), "error: gave up after 1 rounds", `the last answer to "pay" broke the rule "minimum": Amount must be at least 0.01`)
 	}
 }

@@ -186,9 +186,7 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 		c.ask("raw")
 		text, _ := c.call.State.Text()
 		plaintext, err := keys.Open(t.Context(), text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if strings.Contains(string(plaintext), `"properties"`) == flowing {
 			t.Errorf("flow style %v: the state is %q", flowing, plaintext)
 		}

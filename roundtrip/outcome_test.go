@@ -85,9 +85,7 @@ func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler
 	t.Helper()
 	opts.MinHumanTime = -1
 	funnel, err := roundtrip.NewFunnel(&opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for range 20 {
 		result, err := funnel.Do(t.Context(), call, handler)
 		if err != nil {

@@ -458,9 +458,7 @@ func TestLegacyOldestRevisions(t *testing.T) {
 // TestLegacyURLError pins the published form of -32042.
 func TestLegacyURLError(t *testing.T) {
 	want, err := os.ReadFile("testdata/legacy/urlrequired.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	const id = "550e8400-e29b-41d4-a716-446655440000"
 	published := &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{{
 		ElicitationID: id, URL: "https://mcp.example.com/connect?elicitationId=" + id,

@@ -334,9 +334,7 @@ func TestUnseenIsDecidedByTime(t *testing.T) {
 						handler: handler}}
 					funnel, err := roundtrip.NewFunnel(&roundtrip.Options{
 						MinHumanTime: tc.min, Observer: j.events})
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					j.funnel, j.call.Version = funnel, m.version
 					j.human = &human{t: t, version: m.version}
 					if m.version.Era() == protocol.Legacy {

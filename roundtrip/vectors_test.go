@@ -54,24 +54,18 @@ func ring(t testing.TB, ids ...string) *keys.Keyring {
 	for i, id := range ids {
 		// An obviously fake secret, made of the id.
 		key, err := keys.NewKey(id, bytes.Repeat([]byte(id), 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		names[i] = key
 	}
 	r, err := keys.NewKeyring(names[0], names[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return r
 }
 
 func seal(t testing.TB, sealer keys.Sealer, plaintext []byte) string {
 	t.Helper()
 	text, err := sealer.Seal(t.Context(), plaintext)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return text
 }
 
@@ -87,13 +81,9 @@ var extraSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"i
 func appended(t testing.TB, v roundtrip.VectorClaims) []byte {
 	t.Helper()
 	confirm, err := roundtrip.Form[Confirmation]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	data, err := v.Append(confirm, extraSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return data
 }
 
@@ -266,17 +256,11 @@ func shorter(token string) string {
 func stored(t testing.TB) []vector {
 	t.Helper()
 	if updating() {
-		if err := os.MkdirAll(filepath.Dir(vectorFile), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(vectorFile, formatVectors(vectors(t)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(vectorFile), 0o755))
+		noError(t, os.WriteFile(vectorFile, formatVectors(vectors(t)), 0o644))
 	}
 	text, err := os.ReadFile(vectorFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	list := parseVectors(t, text)
 	if len(list) < 40 {
 		t.Fatalf("%s holds %d vectors, want all of them", vectorFile, len(list))
@@ -347,14 +331,10 @@ func reencoded(t *testing.T, data []byte) []byte {
 func holdLayout(t *testing.T, path, text string) {
 	t.Helper()
 	if updating() {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if text != string(want) {
 		t.Errorf("the layout has changed: give it a new number, and see "+
 			"internal/design/state.md\n got %s\nwant %s", text, want)
@@ -443,22 +423,16 @@ const flowVectorFile = "../internal/state/claims/testdata/flow.txt"
 func flowClaims(t testing.TB) []byte {
 	t.Helper()
 	schema, err := roundtrip.Form[Confirmation]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	data, err := honest().AppendFlow(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return data
 }
 
 func hexVectors(t testing.TB, path string) map[string][]byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out := map[string][]byte{}
 	for _, block := range strings.Split(string(text), "\n\n") {
 		head, dump, named := strings.Cut(strings.TrimSpace(block), "\n")

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server"
@@ -250,12 +251,7 @@ func wantPanic(t *testing.T, word string, f func()) {
 
 type none struct{}
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

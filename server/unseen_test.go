@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
@@ -77,20 +78,11 @@ func callAfter(t *testing.T, peer protocol.Peer, era protocol.Era, tool string,
 func serveLines(t *testing.T, srv *server.Server,
 	out func(io.WriteCloser) io.WriteCloser) protocol.Peer {
 	t.Helper()
-	fromServer, toClient := io.Pipe()
-	fromClient, toServer := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = srv.ServeStream(context.Background(), fromClient, out(toClient), nil)
-		_ = toClient.Close()
-	}()
-	stream := client.NewStream(fromServer, toServer, nil)
-	t.Cleanup(func() {
-		_ = stream.Close()
-		_ = toServer.Close()
-		<-ended
+	r, w := servertest.ServeLines(t, func(ctx context.Context, in io.Reader, to io.Writer) {
+		_ = srv.ServeStream(ctx, in, out(to.(io.WriteCloser)), nil)
 	})
+	stream := client.NewStream(r, w, nil)
+	t.Cleanup(func() { _ = stream.Close() })
 	return stream
 }
 

@@ -583,12 +583,7 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.ts.Client().Transport.RoundTrip(req)
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

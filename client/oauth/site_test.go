@@ -331,12 +331,7 @@ func (w wantedError) check(t testing.TB, err error) {
 	}
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = testkit.NoError
 
 // errGaveUp ends the login of a user whose page leads nowhere.
 var errGaveUp = errors.New("the person gave up")

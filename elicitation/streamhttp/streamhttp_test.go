@@ -60,12 +60,7 @@ func read(t *testing.T, ctx context.Context, u upstream) string {
 	return string(data)
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 const events = "text/event-stream; charset=utf-8"
 

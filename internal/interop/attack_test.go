@@ -69,9 +69,7 @@ func judgeTool(t *testing.T, era protocol.Era, tool string, arguments json.RawMe
 	target := &attack.Target{Timeout: patience, Connect: connect}
 	v, err := target.Judge(era, attack.Request{Method: protocol.MethodCallTool, Target: tool,
 		Arguments: arguments})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Logf("%s %s: %+v", era, tool, v)
 	return v
 }

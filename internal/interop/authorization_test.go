@@ -45,26 +45,20 @@ func dialAuthorized(t *testing.T, endpoint, revision string, browser *oauthtest.
 func dialWithLogin(t *testing.T, endpoint, revision string, opts *oauth.Options) caller {
 	t.Helper()
 	login, err := oauth.New(endpoint, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return dialAs(t, endpoint, revision, login)
 }
 
 func dialAs(t *testing.T, endpoint, revision string, login *oauth.Source) caller {
 	t.Helper()
 	over, err := clienthttp.New(endpoint, &clienthttp.Options{Authorizer: login})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	era := protocol.Modern
 	if revision != modern {
 		era = protocol.Legacy
 	}
 	c, err := client.New(over, &client.Options{Era: era, Extensions: login.Extensions()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return func(ctx context.Context, tool string) (string, error) {
 		result, err := c.CallTool(ctx, tool, map[string]any{})
@@ -99,17 +93,13 @@ func dialAuthorizedGoSDK(t *testing.T, endpoint, revision string,
 				Iss: q.Get("iss")}, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1.0.0"}, nil)
 	session, err := c.Connect(within(t, patience),
 		&mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: newHTTPClient(t),
 			OAuthHandler: handler, MaxRetries: -1},
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return func(ctx context.Context, tool string) (string, error) {
 		result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool})
@@ -144,13 +134,9 @@ func protectedRondoAt(t *testing.T, path string, issuer bearer.Issuer) (endpoint
 func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Options) {
 	t.Helper()
 	guard, err := bearer.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { srv.Close() })
 	says := func(text string) func(context.Context, *server.ToolCall, struct{}) (
 		protocol.CallToolOutcome, error) {
@@ -162,9 +148,7 @@ func protectRondo(t *testing.T, mux *http.ServeMux, path string, opts bearer.Opt
 	server.AddTool(srv, server.Tool{Name: "read"}, says("read"))
 	server.AddTool(srv, server.Tool{Name: "write", Scopes: []string{"write"}}, says("written"))
 	h, err := serverhttp.New(srv, &serverhttp.Options{Authority: guard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle(path, h)
 	mux.Handle(guard.Metadata())
 }
@@ -184,19 +168,23 @@ func TestClientsLogInToOurServer(t *testing.T) {
 	}
 }
 
-// logInAndStepUp calls a tool, one that needs another scope, and the first again.
-func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
+// readAndWrite calls a tool, one that needs another scope, and the first again.
+func readAndWrite(t *testing.T, call caller) {
 	t.Helper()
 	ctx := within(t, patience)
 	for _, step := range []struct{ tool, want string }{
-		{"read", "read for alice"}, {"write", "written for alice"},
-		{"read", "read for alice"},
+		{"read", "read for alice"}, {"write", "written for alice"}, {"read", "read for alice"},
 	} {
 		got, err := call(ctx, step.tool)
 		if err != nil || got != step.want {
 			t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
 		}
 	}
+}
+
+func logInAndStepUp(t *testing.T, as *oauthtest.Server, call caller) {
+	t.Helper()
+	readAndWrite(t, call)
 	t.Logf("%d logins, %d registrations, %d token requests",
 		as.Count(oauthtest.Authorize), as.Count(oauthtest.Register),
 		as.Count(oauthtest.Token))

@@ -41,9 +41,7 @@ func startAuthServer(t *testing.T) *authServer {
 	as.metadataURL = documents.URL + "/client.json"
 	trusted := filepath.Join(t.TempDir(), "trusted.pem")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: documents.Certificate().Raw}
-	if err := os.WriteFile(trusted, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(trusted, pem.EncodeToMemory(block), 0o600))
 	as.process = startNodeWith(t, []string{"NODE_EXTRA_CA_CERTS=" + trusted}, "authserver.mjs")
 	as.url = as.process.Line()
 	return as
@@ -76,9 +74,7 @@ func (as *authServer) command(t *testing.T, name string) {
 func newLoopback(t *testing.T) *oauth.Loopback {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	browser := oauthtest.NewBrowser(t)
 	browser.Client = &http.Client{Jar: jar}
 	return &oauth.Loopback{Browse: func(ctx context.Context, address string) error {
@@ -126,17 +122,7 @@ func TestIndependentAuthorizationServer(t *testing.T) {
 				opts.Interaction = newLoopback(t)
 				opts.Observe = events.observe
 				as.publish(&opts)
-				ctx := within(t, patience)
-				call := dialWithLogin(t, endpoint, revision, &opts)
-				for _, step := range []struct{ tool, want string }{
-					{"read", "read for alice"}, {"write", "written for alice"},
-					{"read", "read for alice"},
-				} {
-					got, err := call(ctx, step.tool)
-					if err != nil || got != step.want {
-						t.Errorf("%s: got %q, %v, want %q", step.tool, got, err, step.want)
-					}
-				}
+				readAndWrite(t, dialWithLogin(t, endpoint, revision, &opts))
 				logins, made := events.count(oauth.LoginEnded), events.count(oauth.ClientCreated)
 				if logins != 2 || made != way.registrations || len(events.errs) > 0 {
 					t.Errorf("%d logins, %d registrations, errors %v; want 2, %d and none",

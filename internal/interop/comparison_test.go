@@ -102,9 +102,7 @@ func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 		opts.Sealer = among.Keys
 	}
 	srv, err := server.New(&server.Options{Info: servertest.Info(), Roundtrip: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	server.AddRawTool(srv, server.Tool{Name: "wizard"}, wizard)
 	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall,
@@ -123,9 +121,7 @@ func serveSubjectOverHTTP(t *testing.T, among *replicas.Options) http.Handler {
 func serveInPlace(t *testing.T) http.Handler {
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	for name, needsAccept := range map[string]bool{"open": false, "strict": true} {
 		server.AddRawTool(srv, server.Tool{Name: name}, func(ctx context.Context,
@@ -232,14 +228,10 @@ func (a *table) add(row string, cells []bool) {
 func (a *table) check(t *testing.T, file string) {
 	t.Helper()
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(a.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(a.String()), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if string(want) != a.String() {
 		t.Errorf("%s is another table now:\n%s", file, a)
 	}
@@ -248,9 +240,7 @@ func (a *table) check(t *testing.T, file string) {
 func required(t *testing.T, module string) string {
 	t.Helper()
 	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, rest, found := bytes.Cut(text, []byte(module+" v"))
 	if !found {
 		t.Fatalf("go.mod does not require %s", module)
@@ -385,9 +375,7 @@ func sendRound(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams)
 func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) protocol.Result {
 	t.Helper()
 	encoded, err := protocol.EncodeParams(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	resp, err := raw.Handle(within(t, patience), &protocol.Request{ID: protocol.IntID(1),
 		Method: protocol.MethodCallTool, Params: encoded,
 		Mirror: protocol.Mirror{Version: protocol.V20260728, Name: params.Name}}, nil)
@@ -396,9 +384,7 @@ func callRaw(t *testing.T, raw protocol.Peer, params *protocol.CallToolParams) p
 		return nil
 	}
 	result, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool, resp.Result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return result
 }
 
@@ -414,9 +400,7 @@ func answerActsOnce(t *testing.T, l library) bool {
 		t.Logf("%q, %v", text, err)
 	}
 	effects, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return bytes.Count(effects, []byte("\n")) == 1
 }
 
@@ -486,8 +470,6 @@ func dialMCPGo(t *testing.T, endpoint string, who *person) peer {
 	streamable, err := transport.NewStreamableHTTP(endpoint,
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
 		transport.WithHTTPBasicClient(newHTTPClient(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return connectMCPGo(t, who, false, v20251125, streamable)
 }

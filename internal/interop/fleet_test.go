@@ -130,12 +130,8 @@ func freeAddress(t *testing.T) string {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, listener.Close())
 		return address
 	}
 	t.Fatal("no port is free")

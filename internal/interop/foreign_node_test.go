@@ -43,9 +43,7 @@ func TestNodeAuthorizationServers(t *testing.T) {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return key
 }
 
@@ -58,9 +56,7 @@ func startOIDCProvider(t *testing.T, key *ecdsa.PrivateKey) foreignTrust {
 		settings["key"] = jose.JSONWebKey{Key: key.Public(), Algorithm: "ES256", Use: "sig"}
 	}
 	raw, err := json.Marshal(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	as := &authServer{process: startNode(t, "authserver.mjs", string(raw))}
 	as.url = as.process.Line()
 	as.command(t, "brief")

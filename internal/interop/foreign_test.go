@@ -116,9 +116,7 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 	}
 	endpoint := trust.server.Resource
 	login, err := oauth.New(endpoint, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	call, calls := dialAs(t, endpoint, revision, login), 0
 	use := func(tool, want string, logins int) {
 		t.Helper()
@@ -175,14 +173,10 @@ func (s *foreignServer) try(t *testing.T, trust foreignTrust, revision string) [
 func refuseToken(ctx context.Context, t *testing.T, login *oauth.Source, endpoint string) {
 	t.Helper()
 	at, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out := clienthttp.Outgoing{Method: http.MethodPost, URL: at, RPC: "tools/call"}
 	sent, err := login.Credentials(ctx, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	again, err := login.Refused(ctx, clienthttp.Refusal{Outgoing: out, Sent: sent, Attempt: 1,
 		Status: http.StatusUnauthorized, Header: http.Header{"Www-Authenticate": {"Bearer"}}})
 	if err != nil || !again {
@@ -196,9 +190,7 @@ func checkRefreshRefused(t *testing.T, endpoint, revision string, opts oauth.Opt
 	events, ctx := &loginEvents{}, within(t, patience)
 	opts.Observe, opts.Interaction = events.observe, nil
 	login, err := oauth.New(endpoint, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	call := dialAs(t, endpoint, revision, login)
 	for events.count(oauth.TokenRefresh) == 0 && ctx.Err() == nil {
 		_, _ = call(ctx, "read") // the access token may still be valid after the logout
@@ -262,9 +254,7 @@ func (s *copiedStore) clone(ctx context.Context, t *testing.T) oauth.TokenStore 
 	s.mu.Unlock()
 	other := oauth.NewMemoryStore()
 	for k, record := range records {
-		if err := other.Save(ctx, k, record); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, other.Save(ctx, k, record))
 	}
 	return other
 }
@@ -275,9 +265,7 @@ type formBrowser struct{ client *http.Client }
 func newFormBrowser(t *testing.T) *formBrowser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &formBrowser{&http.Client{Jar: jar, CheckRedirect: func(*http.Request,
 		[]*http.Request) error {
 		return http.ErrUseLastResponse

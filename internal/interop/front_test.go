@@ -197,9 +197,7 @@ func send(t *testing.T, method, endpoint, session, lastEventID, body string) (in
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t, patience), method, endpoint,
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Content-Type", "application/json")
 	if session != "" {
@@ -212,13 +210,9 @@ func send(t *testing.T, method, endpoint, session, lastEventID, body string) (in
 	}
 	direct := &http.Transport{DisableKeepAlives: true}
 	resp, err := direct.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return resp.StatusCode, string(answer)
 }

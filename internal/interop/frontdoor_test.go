@@ -50,9 +50,7 @@ func frontDoorUpstreams(t *testing.T) map[string]gateway.Upstream {
 			mcpgoserver.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler)))
 	}
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	process := func(as string, era protocol.Era) gateway.Upstream {
 		return gateway.Upstream{Name: "up", Era: era, Unprefixed: frontDoorTools,
 			Connect: gateway.Command("env", as, effectsFile+"="+os.Getenv(effectsFile), program)}
@@ -83,13 +81,9 @@ func startFrontDoor(t *testing.T, upstream gateway.Upstream) (endpoint string) {
 		Server:    server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}},
 		Upstreams: []gateway.Upstream{upstream}, Log: zaplog.New(zap.New(core)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	handler, err := g.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv := httptest.NewServer(handler)
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
@@ -121,9 +115,7 @@ func frontDoorClients() map[string]guest {
 			over, err := transport.NewStreamableHTTP(endpoint,
 				transport.WithHTTPBasicClient(newHTTPClient(t)),
 				transport.WithHTTPLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return connectMCPGo(t, who, false, revision, over)
 		}
 	}

@@ -143,9 +143,7 @@ func behindDoors(t *testing.T) map[string]behindDoor {
 func serveNodeEverything(t *testing.T, dir nodeDir, script string) (endpoint string) {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
 	cmd := exec.Command(dir.node(), script, "streamableHttp")

@@ -73,9 +73,7 @@ func connectGoSDK(t *testing.T, who *person, mute bool, revision string,
 	}
 	session, err := c.Connect(within(t, patience), transport,
 		&mcp.ClientSessionOptions{ProtocolVersion: revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return goSDK{session}
 }

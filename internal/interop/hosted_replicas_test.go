@@ -108,9 +108,7 @@ func TestHostedReplicas(t *testing.T) {
 			way := &alternating{hosts: []string{steady.addr, victim.addr}}
 			over, err := clienthttp.New("http://localhost/mcp",
 				&clienthttp.Options{HTTPClient: &http.Client{Transport: way}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			c, err := client.New(over, &client.Options{Era: protocol.Modern, ElicitForm: func(
 				_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 				if strings.HasPrefix(q.Message, "Which") {
@@ -118,9 +116,7 @@ func TestHostedReplicas(t *testing.T) {
 				}
 				return client.Accept(map[string]string{"reason": "it is tested"})
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			var done atomic.Int64
 			var calls sync.WaitGroup
@@ -163,16 +159,10 @@ func startReplica(t *testing.T, sdk string) *replicaProcess {
 	cmd := servertest.Self(t, asReplica+"="+sdk)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, cmd.Start())
 	kill := sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -85,18 +85,14 @@ func (h hostedServer) defects(revision string) map[string]defect {
 func (h hostedServer) start(t *testing.T) *hosted.Server {
 	t.Helper()
 	front, err := h.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = front.Close() })
 	return front
 }
 
 func (h hostedServer) listen(t *testing.T) (endpoint string, _ said) {
 	handler, err := h.start(t).Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = handler.Shutdown(within(t, patience)) })
 	return listen(t, handler)
 }
@@ -117,9 +113,7 @@ func (h hostedServer) routes(revision string) []route {
 			over, err := transport.NewStreamableHTTP(endpoint,
 				transport.WithHTTPBasicClient(newHTTPClient(t)),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return connectMCPGo(t, who, mute, revision, over), said
 		}},
 		{"mcp-go-stream", func(t *testing.T, who *person, mute bool) (peer, said) {

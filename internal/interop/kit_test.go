@@ -40,26 +40,20 @@ func TestKit(t *testing.T) {
 						Guard: store.NewMemoryGuard(0), RoundTTL: ttl,
 						MinHumanTime: -1, // a test answers at once
 					}}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				t.Cleanup(func() { _ = front.Close() })
 				handler, err := front.Handler(&serverhttp.Options{
 					Authenticate: func(r *http.Request) (protocol.Principal, error) {
 						return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
 					}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				endpoint, _ := listen(t, handler)
 				subject := roundtriptest.Subject{Effects: effects, SingleUse: true, TwoUsers: true,
 					Later: func(time.Duration) { <-time.After(ttl + ttl/10) },
 					Connect: func(t testing.TB, user string) protocol.Peer {
 						over, err := clienthttp.New(endpoint, &clienthttp.Options{
 							Header: http.Header{"X-User": {"u" + user}}})
-						if err != nil {
-							t.Fatal(err)
-						}
+						noError(t, err)
 						return over
 					}}
 				flows := kitFlows(keys)

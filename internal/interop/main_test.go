@@ -24,6 +24,8 @@ const (
 	asSurveyed = "RONDO_INTEROP_SURVEYED" // name of a server, see serveSurveyed
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) {
 	// A server in a test must not write to its standard error.
 	slog.SetDefault(slog.New(slog.DiscardHandler))

@@ -50,9 +50,7 @@ func mcpGoRoutes(revision string) []route {
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
 			over, err := transport.NewStreamableHTTP(endpoint, quiet,
 				transport.WithHTTPBasicClient(newHTTPClient(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return connectMCPGo(t, who, mute, revision, over), said
 		}},
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -79,9 +77,7 @@ func connectMCPGo(t *testing.T, who *person, mute bool, revision string,
 		)
 	}
 	c := client.NewClient(over, opts...)
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Start(t.Context()))
 	t.Cleanup(func() { _ = c.Close() })
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		switch n.Method {

@@ -58,9 +58,7 @@ func (d nodeDir) file(parts ...string) string {
 func installed(t *testing.T) nodeDir {
 	t.Helper()
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-tasks-" + tsTasksVersion +
 		"-server-" + tsServerVersion + "-sdk-" + tsSDKVersion + "-inspector-" +
 		inspectorVersion + "-everything-" + everythingVersion + "-oidc-" + authServerVersion +
@@ -98,13 +96,9 @@ func fetch(t *testing.T, dir nodeDir, packages ...string) {
 		return
 	}
 	cache := filepath.Dir(string(dir))
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(cache, 0o755))
 	fresh, err := os.MkdirTemp(cache, "fresh-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer os.RemoveAll(fresh)
 	// npm would take half a minute to resolve better-auth's peers, which are not needed.
 	args := append([]string{"install", "--prefix", fresh, "--legacy-peer-deps", "--no-audit",

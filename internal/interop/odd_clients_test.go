@@ -36,9 +36,7 @@ var threeServers = []struct {
 }{
 	{"rondo", func(t *testing.T) (http.Handler, func(context.Context, line)) {
 		srv, err := server.New(&server.Options{Info: servertest.Info()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { _ = srv.Close() })
 		server.AddTool(srv, server.Tool{Name: "any"}, func(context.Context, *server.ToolCall,
 			anyInput) (protocol.CallToolOutcome, error) {
@@ -181,9 +179,7 @@ func postOdd(t *testing.T, h http.Handler, messages string, header http.Header) 
 	post := func(message string, more http.Header) {
 		r, err := http.NewRequestWithContext(within(t, patience), http.MethodPost, endpoint,
 			strings.NewReader(message))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		r.Header = http.Header{"Content-Type": {"application/json"},
 			"Accept": {"application/json, text/event-stream"}}
 		if session != "" {

@@ -259,9 +259,7 @@ var oddReaders = []struct {
 		streamable, err := transport.NewStreamableHTTP(endpoint,
 			transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
 			transport.WithHTTPBasicClient(newHTTPClient(t)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return connectMCPGo(t, who, false, revision, streamable)
 	}},
 }

@@ -75,14 +75,10 @@ func compareOutcomes(t *testing.T, program string) {
 	})
 	if flag.Lookup("update").Value.String() == "true" {
 		err := os.WriteFile(outcomesFile, []byte(tables["nginx"]), 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	want, err := os.ReadFile(outcomesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, table := range tables {
 		if table != string(want) {
 			t.Errorf("behind %s the table is another:\n%s", name, table)
@@ -113,14 +109,10 @@ func outcome(t *testing.T, c sessionClient, e event, fleet *fleet, address strin
 	who := newPerson(t, answers{"What is your name?": `{"name":"Ada"}`})
 	f := newFront(t, address)
 	s, err := c.open(t, f.url, who)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ctx := within(t, time.Minute)
 	name, err := s.do(ctx, tool("test_replica", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	owner := fleet.named(t, name)
 	target, happened := "test_simple_text", make(chan struct{})
 	if e.question {

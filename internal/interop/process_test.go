@@ -17,9 +17,7 @@ import (
 func processAs(t *testing.T, as string) (command string) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return as + " " + quote(program)
 }
 
@@ -29,20 +27,14 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	t.Helper()
 	dir := t.TempDir()
 	recording, running := filepath.Join(dir, "recorded"), filepath.Join(dir, "running")
-	if err := syscall.Mkfifo(running, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Mkfifo(running, 0o600))
 	// This is opened before the others, without waiting for them.
 	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = parts.Close() })
 	script := "#!/bin/sh\ncd " + quote(dir) + "\nexec 3> running\ntee client | " + command +
 		" | tee server\n"
-	if err := os.WriteFile(recording, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(recording, []byte(script), 0o755))
 	return recording, func() []wiretest.Message {
 		// The read ends when the other end is closed everywhere.
 		if _, err := io.Copy(io.Discard, parts); err != nil {
@@ -51,9 +43,7 @@ func recordProcess(t *testing.T, command string) (recording string, _ said) {
 		var lines wiretest.Log
 		for _, from := range []wiretest.From{wiretest.Client, wiretest.Server} {
 			data, err := os.ReadFile(filepath.Join(dir, string(from)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if _, err := lines.Lines(from, io.Discard).Write(data); err != nil {
 				t.Fatal(err)
 			}

@@ -149,9 +149,7 @@ const paid = "Paid."
 func (d *deployment) payments(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.data, "payment-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return len(files)
 }
 
@@ -290,9 +288,7 @@ func (d *deployment) settle(ctx context.Context, t *testing.T) {
 			}
 		}
 		_ = c.Close()
-		if err := ctx.Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, ctx.Err())
 	}
 }
 

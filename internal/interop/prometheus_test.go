@@ -25,9 +25,7 @@ import (
 func (d *deployment) checkMetrics(t *testing.T) {
 	bin := filepath.Join(servertest.UnpackDebs(t, "prometheus", "prometheus"), "usr/bin")
 	rules, err := filepath.Abs(filepath.Join(production, "alerts.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Logf("%s", runIn(t, ".", filepath.Join(bin, "promtool"), "check", "rules", rules))
 	for i, r := range d.replicas {
 		check := exec.CommandContext(t.Context(), filepath.Join(bin, "promtool"), "check",
@@ -174,13 +172,9 @@ func (p *prometheus) states() map[string]string {
 func (p *prometheus) checkDashboard() {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(production, "dashboard.json"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, err)
 	var dashboard any
-	if err := json.Unmarshal(data, &dashboard); err != nil {
-		p.t.Fatal(err)
-	}
+	noError(p.t, json.Unmarshal(data, &dashboard))
 	expressions := findExpressions(dashboard)
 	if len(expressions) < 10 {
 		p.t.Errorf("the dashboard has %d expressions", len(expressions))

@@ -49,14 +49,10 @@ func (p proxy) serveURL(t *testing.T, start func(address string) (replicas []str
 	root := installedProxies(t)
 	// The proxy inherits the socket: its port stays reserved, and connections wait for it.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer listener.Close()
 	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer file.Close()
 	address := listener.Addr().String()
 	p.start(t, p, root, file, p.configure(t, address, start(address)))
@@ -68,9 +64,7 @@ func (p proxy) configure(t *testing.T, address string, replicas []string) string
 	t.Helper()
 	name := p.file
 	data, err := os.ReadFile(filepath.Join(production, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := string(data)
 	replace := func(from, to string) {
 		if strings.Count(text, from) != 1 {
@@ -122,9 +116,7 @@ func startHAProxy(t *testing.T, _ proxy, root string, listener *os.File, configu
 
 func writeText(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // guard is a script that runs a program and first prints its id. When standard input ends, which

@@ -66,9 +66,7 @@ func walkAll(t *testing.T, address string, servers []string, named bool) {
 			})
 			f := newFront(t, address)
 			s, err := c.open(t, f.url, who)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			w := &walk{t: t, c: c, ctx: within(t, 20*time.Second), f: f, s: s, who: who}
 			w.askAndNotify()
 			if named {

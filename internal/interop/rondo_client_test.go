@@ -31,9 +31,7 @@ func dialRondoLegacy(t *testing.T, endpoint string, who *person, mute bool) peer
 func over(t *testing.T, endpoint string) protocol.Peer {
 	t.Helper()
 	transport, err := clienthttp.New(endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return transport
 }
 
@@ -78,9 +76,7 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool,
 		}
 	}
 	c, err := client.New(transport, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return rondo{c, who}
 }

@@ -146,9 +146,7 @@ func (p *recordedPeer) add(from wiretest.From, m protocol.Message) {
 // openReplicas sends each request to another of three servers, which share only a key.
 func openReplicas(t *testing.T, who *person, mute bool) (peer, said) {
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) { return replicaKey, true }, "K")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var replicas []http.Handler
 	for range 3 {
 		srv := newSubjectWith(t, guarded,

@@ -42,9 +42,7 @@ func TestHundredsOfTools(t *testing.T) {
 func newSchemaServer(t *testing.T) *server.Server {
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: servertest.Info()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	return srv
 }
@@ -130,13 +128,9 @@ func readTools(t *testing.T, client peer) map[string]definition {
 		text, err = c.do(ctx, request{Method: protocol.MethodListTools, Target: "whole"})
 		list = map[string]json.RawMessage{"tools": json.RawMessage(text)}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	encoded, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return definitionsOf(t, encoded)
 }
 

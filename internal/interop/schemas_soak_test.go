@@ -61,9 +61,7 @@ func TestRealSchemas(t *testing.T) {
 		packages = append(packages, s.name+"@"+s.version)
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	dir := nodeDir(filepath.Join(cache, "rondo-interop", "servers-1")) // raise with the versions
 	fetch(t, dir, packages...)
 
@@ -129,9 +127,7 @@ func compactly(t *testing.T, raw json.RawMessage) []byte {
 		return nil
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Compact(&compact, raw))
 	return compact.Bytes()
 }
 
@@ -146,16 +142,10 @@ func listTools(t *testing.T, dir nodeDir, program string, args, env []string) js
 	cmd.Env = append([]string{"PATH=" + filepath.Dir(node.node()) + ":/usr/bin:/bin",
 		"HOME=" + cmd.Dir}, env...)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, cmd.Start())
 	defer func() {
 		cancel()
 		_ = cmd.Wait()

@@ -33,17 +33,13 @@ func shapeClients() map[string]dialerOf {
 			over, err := transport.NewStreamableHTTP(endpoint,
 				transport.WithHTTPBasicClient(v.client()),
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return connectMCPGo(t, who, mute, revision, over)
 		},
 		"rondo": func(t *testing.T, endpoint, revision string, v *visit, who *person,
 			mute bool) peer {
 			over, err := clienthttp.New(endpoint, &clienthttp.Options{HTTPClient: v.client()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if revision == modern {
 				return connectRondo(t, over, who, mute)
 			}

@@ -247,14 +247,10 @@ func serveMCPGo(t *testing.T, s *site) http.Handler {
 
 func (s *site) handler(t *testing.T, front *hosted.Server, err error) http.Handler {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.onHangUp(func() { _ = front.Close() })
 	h, err := front.Handler(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return h
 }
 

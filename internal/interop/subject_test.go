@@ -42,9 +42,7 @@ func newSubject(t testing.TB) *server.Server {
 func newSubjectWith(t testing.TB, s style, opts server.Options) *server.Server {
 	t.Helper()
 	srv, err := newServer(s, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	return srv
 }

@@ -77,9 +77,7 @@ func newTasks() (*server.Server, error) {
 func listenTasks(t *testing.T) (endpoint string) {
 	t.Helper()
 	srv, err := newTasks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	endpoint, _ = listen(t, servertest.NewHandler(t, srv, nil))
 	return endpoint
@@ -109,9 +107,7 @@ func TestClientsThatDoNotKnowTasks(t *testing.T) {
 			over, err := transport.NewStreamableHTTP(endpoint,
 				transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
 				transport.WithHTTPBasicClient(newHTTPClient(t)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			return connectMCPGo(t, who, false, revision, over)
 		},
 	}

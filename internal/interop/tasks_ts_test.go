@@ -14,9 +14,7 @@ func TestTSTasksClient(t *testing.T) {
 	t.Run("http", func(t *testing.T) { tellTSTasks(t, nil, listenTasks(t)) })
 	t.Run("process", func(t *testing.T) {
 		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		tellTSTasks(t, []string{asTasks + "=yes"}, "stdio", program)
 	})
 }
@@ -26,9 +24,7 @@ func tellTSTasks(t *testing.T, env []string, where ...string) {
 	t.Helper()
 	p := startNodeWith(t, env, "tasks.mjs", where...)
 	var got map[string]any
-	if err := json.Unmarshal([]byte(p.Line()), &got); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(p.Line()), &got))
 	want := map[string]any{
 		"greet":           "task completed hello Ada",
 		"plain":           "immediate completed plain",

@@ -30,15 +30,11 @@ func TestClientsWithoutElicitationReachTheirPerson(t *testing.T) {
 			Visitor: func(http.ResponseWriter, *http.Request) (protocol.Principal, bool) {
 				return ann, true
 			}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/page", page)
 	srv, err := server.New(&server.Options{Info: servertest.Info(),
 		Roundtrip: roundtrip.Options{Page: page}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context,
 		_ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {

@@ -52,9 +52,7 @@ func newHTTPClient(t testing.TB) *http.Client {
 func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Helper()
 	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.Proxy = nil
 	t.Cleanup(own.CloseIdleConnections)

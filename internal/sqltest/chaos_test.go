@@ -25,7 +25,7 @@ func TestChaos(t *testing.T) {
 	db, name := c.withTables(t)
 	link := servertest.NewLink(t)
 	link.Open(c.socket())
-	report := chaos.RunFlows(t, chaos.FlowPlan{
+	report := chaos.RunFlows(t, chaos.Plan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Every: time.Second,
 		Store: fmt.Sprintf("postgres://rondo@%s/%s?sslmode=disable", link.Address(), name),
 		Trouble: []func(){
@@ -47,10 +47,10 @@ func TestTasksOutliveReplicasAndDatabase(t *testing.T) {
 	c := startPostgres(t)
 	_, name := c.withTables(t)
 	die := func() { c.kill(); c.start() }
-	plan := chaos.TaskPlan{Tasks: 30, Questions: 2, Store: c.url(name), Every: time.Second,
+	plan := chaos.Plan{Flows: 30, Questions: 2, Store: c.url(name), Every: time.Second,
 		Length: 12 * time.Second, Trouble: []func(){die}}
 	if testkit.Soak {
-		plan.Tasks, plan.Questions, plan.Length = 200, 3, 2*time.Minute
+		plan.Flows, plan.Questions, plan.Length = 200, 3, 2*time.Minute
 		plan.Trouble = []func(){die, die}
 	}
 	chaos.RunTasks(t, plan)

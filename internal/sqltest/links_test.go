@@ -13,12 +13,7 @@ import (
 func TestLinksOutliveReplicas(t *testing.T) { runLinks(t, newTaskFile(t)) }
 
 func runLinks(t *testing.T, address string) {
-	_, db, err := openShared(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	plan := chaos.LinkPlan{Flows: 60, Store: address, DB: db, Every: 300 * time.Millisecond,
+	plan := chaos.Plan{Flows: 60, Store: address, Every: 300 * time.Millisecond,
 		Length: 6 * time.Second}
 	if testkit.Soak {
 		plan.Flows, plan.Length = 1000, time.Minute

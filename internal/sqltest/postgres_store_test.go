@@ -138,9 +138,7 @@ func testReadOnly(t *testing.T, db *sql.DB) {
 	db.SetMaxOpenConns(1)
 	s := newStore(t, db, sqlstore.Options{})
 	claim, err := s.Claim(t.Context(), "before", "", answers, inAnHour())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mustExec(t, db, "set default_transaction_read_only = on")
 	began := time.Now()
 	for _, id := range []string{"before", "free"} {

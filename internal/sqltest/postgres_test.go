@@ -44,9 +44,7 @@ func startPostgres(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, env: "LC_ALL=C"}
 	dir, err := os.MkdirTemp("", "postgres") // socket names must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	c.dir = dir
 	c.findPrograms()
@@ -82,9 +80,7 @@ func (c *cluster) findPrograms() {
 // becomeNobody runs copies of the programs as another user, who owns the data.
 func (c *cluster) becomeNobody() {
 	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, err)
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
 	c.user = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -201,9 +197,7 @@ func (c *cluster) connect(t *testing.T, database string) *sql.DB {
 func open(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

@@ -285,36 +285,26 @@ func TestRecipeImportsOnce(t *testing.T) {
 			Info: protocol.Implementation{Name: "people", Version: "1.0.0"},
 			Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("recipes"),
 				MinHumanTime: -1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		server.AddTool(srv, server.Tool{Name: "import"}, a.importFile)
 		t.Cleanup(func() { _ = srv.Close() })
 		c, err := client.New(srv, &client.Options{Manual: &protocol.ClientCapabilities{
 			Elicitation: &protocol.ElicitationCapability{Form: true}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		replicas = append(replicas, c)
 	}
 	begin := func() *client.Pending {
 		_, pending, err := replicas[0].Begin(t.Context(), &protocol.CallToolParams{Name: "import",
 			Arguments: json.RawMessage(`{"name":"a.txt","lines":["Ada","","Bob"]}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		yes := &protocol.ElicitResult{Action: protocol.ActionAccept}
-		if err := pending.Answer("broken", yes); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pending.Answer("broken", yes))
 		return pending
 	}
 	resume := func(c *client.Client, pending *client.Pending) *protocol.CallToolResult {
 		result, _, err := c.Resume(t.Context(), pending)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return result.(*protocol.CallToolResult)
 	}
 	pending := begin()

@@ -23,9 +23,7 @@ func newSQLite(t *testing.T) (db *sql.DB, reopen func(t *testing.T, more string)
 	reopen = func(t *testing.T, more string) *sql.DB {
 		db, err := sql.Open("sqlite", "file:"+file+
 			"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)"+more)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
@@ -37,9 +35,7 @@ func newSQLite(t *testing.T) (db *sql.DB, reopen func(t *testing.T, more string)
 func createTables(t *testing.T, db *sql.DB, d sqlstore.Dialect) {
 	t.Helper()
 	for range 2 { // the second changes nothing
-		if err := sqlstore.CreateTables(t.Context(), db, d); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, sqlstore.CreateTables(t.Context(), db, d))
 	}
 }
 
@@ -53,9 +49,7 @@ func mustExec(t *testing.T, db *sql.DB, statement string) {
 func newStore(t *testing.T, db *sql.DB, opts sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.New(t.Context(), db, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 
@@ -88,6 +82,8 @@ func onSQLite() *storetest.Options {
 		return db, func(t *testing.T) *sql.DB { return reopen(t, "") }
 	})
 }
+
+var noError = testkit.NoError
 
 func TestMain(m *testing.M) {
 	if chaos.ServeReplica(chaos.Stores{Guard: openGuard, Tasks: openTasks, Links: openLinks}) {

@@ -84,9 +84,7 @@ func testNarrowerRoom(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d, MaxEntries: 40})
 	for _, outcome := range []string{"", "outcome"} {
 		c, err := s.Claim(t.Context(), "id"+outcome, "ann", answers, inAnHour())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		mustExec(t, db, "update rondo_usage set entries = 30 where owner <> '*'")
 		if err := c.Commit(t.Context(), []byte(outcome)); err != nil {
 			t.Errorf("the claim cannot be ended: %v", err)
@@ -121,9 +119,7 @@ func dump(t *testing.T, db *sql.DB) (all string, rows int) {
 	t.Helper()
 	found, err := db.QueryContext(t.Context(),
 		"select service, key, owner, print, holder, outcome from rondo_claims")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer found.Close()
 	for ; found.Next(); rows++ {
 		var columns [6][]byte
@@ -133,9 +129,7 @@ func dump(t *testing.T, db *sql.DB) (all string, rows int) {
 		}
 		all += string(bytes.Join(columns[:], []byte(" ")))
 	}
-	if err := found.Err(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, found.Err())
 	return all, rows
 }
 
@@ -145,12 +139,8 @@ func testSecrets(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 	s := newStore(t, db, sqlstore.Options{Dialect: d})
 	print := [32]byte(bytes.Repeat([]byte("f"), 32))
 	claim, err := s.Claim(t.Context(), id, owner, print, inAnHour())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := claim.Commit(t.Context(), []byte("it is "+secret)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, claim.Commit(t.Context(), []byte("it is "+secret)))
 	all, rows := dump(t, db)
 	if rows != 1 || len(all) < 200 {
 		t.Fatalf("%d rows: %q", rows, all)
@@ -179,9 +169,7 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 			t.Errorf("%s: got %v, want that there is no room", what, err)
 		}
 	}
-	if err := errors.Join(claim("first", -9*time.Minute), claim("second", time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(claim("first", -9*time.Minute), claim("second", time.Hour)))
 	full("nine minutes after its time")
 	mustExec(t, db, "update rondo_claims set expires = expires - 120000") // two minutes later
 	full("a moment after the last refusal, which looked for what has expired")
@@ -203,9 +191,7 @@ func testExpiry(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 		mustExec(t, db, "update rondo_claims set expires = 0")
 	}
 	id := strings.Repeat("1", 64)
-	if err := s.Put(t.Context(), id, "ann", []byte("x"), inAnHour()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Put(t.Context(), id, "ann", []byte("x"), inAnHour()))
 	mustExec(t, db, "update rondo_states set expires = 0")
 	if _, err := s.Get(t.Context(), id); !errors.Is(err, store.ErrStateGone) {
 		t.Errorf("an expired state: %v", err)
@@ -223,9 +209,7 @@ func testOutcomeBounds(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 		{"bob", 900, true}, {"", 1800, true}, {"cid", 900, false}} {
 		id := fmt.Sprint("id ", n)
 		claim, err := s.Claim(t.Context(), id, c.owner, answers, inAnHour())
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if err := claim.Commit(t.Context(), make([]byte, c.size)); err != nil {
 			t.Errorf("outcome %d: %v", n, err)
 		}
@@ -248,12 +232,8 @@ func testForgeries(t *testing.T, d sqlstore.Dialect, db *sql.DB) {
 		"outcome = null", "kind = 7", "holder = " + bytesOf, "print = " + bytesOf} {
 		t.Run(forged, func(t *testing.T) {
 			claim, err := s.Claim(t.Context(), forged, "", answers, inAnHour())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := claim.Commit(t.Context(), []byte("outcome")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			noError(t, claim.Commit(t.Context(), []byte("outcome")))
 			mustExec(t, db, "update rondo_claims set "+forged)
 			_, err = s.Claim(t.Context(), forged, "", answers, inAnHour())
 			if _, spent := errors.AsType[*store.SpentError](err); err == nil || spent {

@@ -15,39 +15,32 @@ import (
 )
 
 func openGuard(ctx context.Context, url string) (store.Guard, error) {
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(20) // for three replicas, of PostgreSQL's 100
-	return sqlstore.New(ctx, db, nil)
+	return openShared(ctx, url)
 }
 
 func openTasks(ctx context.Context, address string) (store.TaskStore, error) {
-	s, _, err := openShared(ctx, address)
-	return s, err
-}
-
-func openLinks(ctx context.Context, address string) (chaos.LinkStore, *sql.DB, error) {
 	return openShared(ctx, address)
 }
 
-func openShared(ctx context.Context, address string) (*sqlstore.Store, *sql.DB, error) {
+func openLinks(ctx context.Context, address string) (chaos.LinkStore, error) {
+	return openShared(ctx, address)
+}
+
+func openShared(ctx context.Context, address string) (*sqlstore.Store, error) {
 	driver, opts := "sqlite", &sqlstore.Options{Dialect: sqlstore.SQLite}
 	if strings.HasPrefix(address, "postgres:") {
 		driver, opts = "pgx", nil
 	}
 	db, err := sql.Open(driver, address)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	db.SetMaxOpenConns(20) // for three replicas, of PostgreSQL's 100
 	s, err := sqlstore.New(ctx, db, opts)
 	if err != nil {
 		_ = db.Close()
-		return nil, nil, err
 	}
-	return s, db, nil
+	return s, err
 }
 
 // newTaskFile returns the address of an SQLite file with the tables, for several processes.
@@ -56,9 +49,7 @@ func newTaskFile(t *testing.T) (address string) {
 	address = "file:" + filepath.Join(t.TempDir(), "tasks.db") +
 		"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_txlock=immediate"
 	db, err := sql.Open("sqlite", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	createTables(t, db, sqlstore.SQLite)
 	return address
@@ -66,7 +57,7 @@ func newTaskFile(t *testing.T) (address string) {
 
 // TestTasksOutliveReplicas kills the processes that run tasks on one SQLite file.
 func TestTasksOutliveReplicas(t *testing.T) {
-	chaos.RunTasks(t, chaos.TaskPlan{Tasks: 20, Questions: 2, Store: newTaskFile(t),
+	chaos.RunTasks(t, chaos.Plan{Flows: 20, Questions: 2, Store: newTaskFile(t),
 		Every: 700 * time.Millisecond, Length: 12 * time.Second})
 }
 

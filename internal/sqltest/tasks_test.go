@@ -72,9 +72,7 @@ func startTaskServer(t *testing.T, s store.TaskStore, ring *keys.Keyring) *taskS
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "x", Version: "1"},
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddRawTool(srv, server.Tool{Name: "work", Task: server.TaskMust},
 		func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 			if err := roundtrip.BeginTask(ctx); err != nil {
@@ -98,9 +96,7 @@ func startTaskServer(t *testing.T, s store.TaskStore, ring *keys.Keyring) *taskS
 			return server.Text("result-marker " + memo), nil
 		})
 	added, err := tasks.New(srv, &tasks.Options{Store: s, Keys: ring})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -155,13 +151,9 @@ func (s *taskServer) await(id, status string) (text string) {
 // All personal data in the store is sealed, throughout. The function at reads the stored data.
 func testTaskGoesOn(t *testing.T, a, b store.TaskStore, at func(t *testing.T) string) {
 	key, err := keys.NewKey("k", []byte(strings.Repeat("secret k", 8)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ring, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ra, rb := &recorder{TaskStore: a}, &recorder{TaskStore: b}
 	check := func(r *recorder) {
 		t.Helper()
@@ -215,14 +207,10 @@ func readFiles(t *testing.T, db *sql.DB) (all string) {
 	var file string
 	err := db.QueryRowContext(t.Context(),
 		"select file from pragma_database_list where name = 'main'").Scan(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, name := range []string{file, file + "-wal"} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		all += string(text)
 	}
 	return all

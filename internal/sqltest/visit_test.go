@@ -46,17 +46,13 @@ func testVisit(t *testing.T, a, b store.StateStore, at func(t *testing.T) string
 				http.Error(w, err.Error(), http.StatusConflict)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return p
 	}
 	page := newPage(a)
 	mux.Handle("/page", newPage(b))
 	srv, err := server.New(&server.Options{Info: servertest.Info()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	server.AddTool(srv, server.Tool{Name: "unlock"}, func(ctx context.Context, _ *server.ToolCall,
 		_ struct{}) (protocol.CallToolOutcome, error) {
@@ -83,23 +79,17 @@ func testVisit(t *testing.T, a, b store.StateStore, at func(t *testing.T) string
 func callByVisit(t *testing.T, endpoint string, era protocol.Era) {
 	t.Helper()
 	peer, err := clienthttp.New(endpoint, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ended := make(chan string, 2)
 	c, err := client.New(peer, &client.Options{Era: era, ElicitURL: func(_ context.Context,
 		q *client.URLQuestion) (*protocol.ElicitResult, error) {
 		time.AfterFunc(time.Second/2, func() { ended <- enter(q.URL); ended <- enter(q.URL) })
 		return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), "unlock", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if got := result.Content[0].(*protocol.TextContent).Text; got != "password-marker true" {
 		t.Errorf("%v: the call ended with %q", era, got)
 	}

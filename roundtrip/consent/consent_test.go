@@ -23,6 +23,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 const (
@@ -64,9 +66,7 @@ type archive struct {
 
 func newArchive(t *testing.T) *archive {
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &archive{T: t, public: public, private: private}
 }
 
@@ -84,18 +84,14 @@ func (a *archive) call(era protocol.Era, style string, opts consent.Options, ans
 		a.records = append(a.records, record)
 	}
 	recorder, err := consent.NewRecorder(&opts)
-	if err != nil {
-		a.Fatal(err)
-	}
+	noError(a, err)
 	o := &server.Options{Info: servertest.Info(), Observer: event.Observers(a, recorder),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}}
 	if a.page != nil {
 		o.Roundtrip.Page = a.page
 	}
 	srv, err := server.New(o)
-	if err != nil {
-		a.Fatal(err)
-	}
+	noError(a, err)
 	defer srv.Close()
 	server.AddTool(srv, server.Tool{Name: "delete"}, func(ctx context.Context, _ *server.ToolCall,
 		_ struct{}) (protocol.CallToolOutcome, error) {
@@ -126,9 +122,7 @@ func (a *archive) call(era protocol.Era, style string, opts consent.Options, ans
 		}
 	}
 	c, err := client.New(client.NewStream(r, w, nil), options)
-	if err != nil {
-		a.Fatal(err)
-	}
+	noError(a, err)
 	defer c.Close()
 	if _, err := c.CallTool(a.Context(), "delete", struct{}{}); err != nil {
 		a.Log(err)
@@ -242,9 +236,7 @@ func TestVisitsAreRecorded(t *testing.T) {
 	a := newArchive(t)
 	recorder, err := consent.NewRecorder(&consent.Options{Key: a.private,
 		Sink: func(_ context.Context, record []byte) { a.records = append(a.records, record) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	visit := &protocol.ElicitURL{Message: message, URL: "https://pay.example/" + secret}
 	recorder.Observe(t.Context(), event.InputRequested{Questions: []event.AskedQuestion{
 		{Key: "say", Kind: protocol.KindCreateMessage, Request: &protocol.CreateMessage{}},
@@ -299,9 +291,7 @@ func TestWrongRecordsAreNamed(t *testing.T) {
 		a.call(protocol.Modern, "flow", consent.Options{}, accepted)
 	}
 	var jws map[string]string
-	if err := json.Unmarshal(a.records[3], &jws); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(a.records[3], &jws))
 	change := func(member, value string) []byte {
 		changed, _ := json.Marshal(map[string]string{"protected": jws["protected"],
 			"payload": jws["payload"], "signature": jws["signature"], member: value})

@@ -30,8 +30,8 @@ func openReplica(ctx context.Context, address string) (store.Guard, error) {
 
 func runAsReplica() bool { return chaos.ServeReplica(chaos.Stores{Guard: openReplica}) }
 
-func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.FlowPlan {
-	return chaos.FlowPlan{
+func planOf(t *testing.T, link *servertest.Link, client *redis.Client) chaos.Plan {
+	return chaos.Plan{
 		Flows: chaosFlows(), Copies: 5, Retries: 60, Store: link.Address(), Every: time.Second,
 		Length: 5 * time.Second, // Redis would end before the first failure
 		ExpireLeases: func() {

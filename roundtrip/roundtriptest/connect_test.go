@@ -11,16 +11,18 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // asServer in the environment makes the test binary a stdio server.
 const asServer = "ROUNDTRIPTEST_TEST_SERVER"
+
+var noError = testkit.NoError
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) == "" {
@@ -73,32 +75,30 @@ func newConnected() (*server.Server, error) {
 	return srv, nil
 }
 
+func newConnectedHandler() (http.Handler, error) {
+	srv, err := newConnected()
+	if err != nil {
+		return nil, err
+	}
+	return serverhttp.New(srv, nil)
+}
+
 func connectedFlow(tool string) roundtriptest.Flow {
 	return roundtriptest.Flow{Name: tool, Request: roundtriptest.Tool(tool, nil),
 		Answers: roundtriptest.Answers{"confirm": because("tested")}, Want: "done: tested"}
 }
 
 func TestSubjectsOfOneLine(t *testing.T) {
-	newHandler := func() (http.Handler, error) {
-		srv, err := newConnected()
-		if err != nil {
-			return nil, err
-		}
-		return servertest.NewHandler(t, srv, nil), nil
-	}
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := newHandler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	handler, err := newConnectedHandler()
+	noError(t, err)
 	web := httptest.NewServer(handler)
 	t.Cleanup(web.Close)
 	t.Setenv(asServer, "1")
 	for name, subject := range map[string]roundtriptest.Subject{
-		"server": roundtriptest.Server(newConnected), "handler": roundtriptest.Handler(newHandler),
+		"server":  roundtriptest.Server(newConnected),
+		"handler": roundtriptest.Handler(newConnectedHandler),
 		"command": roundtriptest.Command(program), "url": roundtriptest.URL(web.URL),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,15 +132,9 @@ func TestNonceIsNoDifferenceOfEras(t *testing.T) {
 }
 
 func TestReasonOfInternalErrorIsPrinted(t *testing.T) {
-	newHandler := func() (http.Handler, error) {
-		srv, err := newConnected()
-		if err != nil {
-			return nil, err
-		}
-		return servertest.NewHandler(t, srv, nil), nil
-	}
 	for name, subject := range map[string]roundtriptest.Subject{
-		"server": roundtriptest.Server(newConnected), "handler": roundtriptest.Handler(newHandler),
+		"server":  roundtriptest.Server(newConnected),
+		"handler": roundtriptest.Handler(newConnectedHandler),
 	} {
 		t.Run(name, func(t *testing.T) {
 			flow := roundtriptest.Flow{Name: "mistaken",

@@ -99,9 +99,7 @@ func TestTransportPassesOn(t *testing.T) {
 	effects := &roundtriptest.Effects{}
 	doer := &http.Client{Transport: effects.Transport(web.Client().Transport)}
 	resp, err := doer.Post(web.URL+"/charges?secret=1", "text/plain", strings.NewReader("4711"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	_ = resp.Body.Close()
 	if got != "POST 4711" {
 		t.Errorf("the server got %q", got)

@@ -78,16 +78,12 @@ func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) r
 		Visitor: func(_ http.ResponseWriter, r *http.Request) (protocol.Principal, bool) {
 			return who(r), true
 		}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/page", page)
 	connect := func(t testing.TB, user string) protocol.Peer {
 		srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1,
 			Page: through(page)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		server.AddTool(srv, server.Tool{Name: "move"}, move)
 		server.AddTool(srv, server.Tool{Name: "close"}, closing(effects))
 		web := httptest.NewServer(servertest.NewHandler(t, srv, &serverhttp.Options{
@@ -95,9 +91,7 @@ func bank(t *testing.T, through func(*visit.Questions) roundtrip.QuestionPage) r
 		t.Cleanup(func() { web.Close(); _ = srv.Close() })
 		peer, err := clienthttp.New(web.URL,
 			&clienthttp.Options{Header: http.Header{"X-User": {user}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return peer
 	}
 	browser := func(user string) *http.Client { return &http.Client{Transport: as(user)} }

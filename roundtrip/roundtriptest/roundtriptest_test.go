@@ -39,9 +39,7 @@ func newServer(t testing.TB, effects *roundtriptest.Effects,
 	t.Helper()
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "subject",
 		Version: "1"}, Roundtrip: opts})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddTool(srv, server.Tool{Name: "deploy"},
 		func(ctx context.Context, _ *server.ToolCall, in Deploy) (protocol.CallToolOutcome, error) {
 			switch answer := confirm.Answer(ctx); answer.Outcome {
@@ -122,9 +120,7 @@ func overHTTP(t testing.TB, srv *server.Server) func(testing.TB, string) protoco
 	return func(t testing.TB, user string) protocol.Peer {
 		transport, err := clienthttp.New(web.URL,
 			&clienthttp.Options{HTTPClient: web.Client(), Header: http.Header{"X-User": {user}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return transport
 	}
 }

@@ -57,9 +57,7 @@ func benchClient(b *testing.B, sampler sdk.Sampler) *client.Client {
 		serving.Middleware = []server.Middleware{tel.Wrap}
 	}
 	srv, err := server.New(serving)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
 	server.AddTool(srv, server.Tool{Name: "plain"}, func(context.Context, *server.ToolCall,
 		target) (protocol.CallToolOutcome, error) {
@@ -70,9 +68,7 @@ func benchClient(b *testing.B, sampler sdk.Sampler) *client.Client {
 		peer, opts = tel.Peer(srv), tel.Questions(opts)
 	}
 	c, err := client.New(peer, opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -31,14 +31,10 @@ func send(t testing.TB, srv *server.Server, tool, meta string) *protocol.Respons
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}` + meta + `}}`
 	id, err := protocol.ParseID([]byte(`1`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	response, err := srv.Handle(t.Context(), &protocol.Request{ID: id,
 		Method: protocol.MethodCallTool, Params: json.RawMessage(params)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return response
 }
 
@@ -152,9 +148,7 @@ func TestBaggageIsSentWhereWanted(t *testing.T) {
 		peer := &scripted{handle: func(req *protocol.Request) { seen = string(req.Params) }}
 		c := b.dial(b.tel("client", telemetry.Options{Baggage: wanted}), peer, 0)
 		bag, err := baggage.Parse("k=v")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_, _ = c.CallTool(baggage.ContextWithBaggage(t.Context(), bag), "x", nil)
 		if strings.Contains(seen, `"baggage":"k=v"`) != wanted ||
 			!strings.Contains(seen, "traceparent") {
@@ -320,9 +314,7 @@ func TestARunOfATaskIsATraceOfItsOwn(t *testing.T) {
 	b := newBook(t)
 	srv := b.serve(b.tel("server", trusting))
 	_, err := tasks.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddTool(srv, server.Tool{Name: "rebuild", Task: server.TaskCan}, func(
 		ctx context.Context, call *server.ToolCall, in target) (protocol.CallToolOutcome, error) {
 		if err := roundtrip.BeginTask(ctx); err != nil {
@@ -335,9 +327,7 @@ func TestARunOfATaskIsATraceOfItsOwn(t *testing.T) {
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(target{secretAnswer})
 		}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	b.call(c, "rebuild")
 	b.holdsNoSecrets()

@@ -29,6 +29,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 // A book keeps the spans of all processes of a test.
@@ -72,9 +74,7 @@ func (b *book) tel(process string, opts telemetry.Options) *telemetry.Telemetry 
 	b.Helper()
 	opts.TracerProvider = b.provider(process, b.sampler)
 	t, err := telemetry.New(&opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	return t
 }
 
@@ -178,9 +178,7 @@ func (b *book) serve(tel *telemetry.Telemetry) *server.Server {
 		Roundtrip: roundtrip.Options{Sealer: servertest.NewKeyring("states"), Tracer: tel,
 			MinHumanTime: -1},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
 	return srv
 }
@@ -201,18 +199,14 @@ func (b *book) servers(name string, opts telemetry.Options) string {
 	return b.fleet(func(replica string, o *replicas.Options) http.Handler {
 		h, err := serverhttp.New(b.serve(b.tel(name+"-"+replica, opts)),
 			&serverhttp.Options{Replicas: o})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		return h
 	})
 }
 
 func (b *book) overHTTP(url string) protocol.Peer {
 	peer, err := clienthttp.New(url, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	return peer
 }
 
@@ -231,9 +225,7 @@ func (b *book) dial(tel *telemetry.Telemetry, peer protocol.Peer, era protocol.E
 			time.Sleep(20 * time.Millisecond) // people are slower than a flow
 			return client.Accept(target{secretAnswer})
 		}}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -23,9 +23,7 @@ import (
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &all); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Collect(context.Background(), &all))
 	got := map[string]float64{}
 	put := func(m metricdata.Metrics, set attribute.Set, value float64) {
 		var labels []string
@@ -67,15 +65,11 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	b := newBook(t)
 	tel := b.tel("server", telemetry.Options{MeterProvider: provider})
 	observer, chain, err := middleware.Production(nil, telemetry.Metrics(provider), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv, err := server.New(&server.Options{
 		Observer: event.Observers(tel, observer), Middleware: append([]server.Middleware{tel.Wrap},
 			chain...), Roundtrip: roundtrip.Options{Tracer: tel, MinHumanTime: -1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddTool(srv, server.Tool{Name: "deploy"}, deploy)
 	c := b.dial(tel, b.overStream(srv), protocol.Modern)
 	b.call(c, "deploy")

@@ -82,14 +82,10 @@ func (b *book) gateways(connect func() protocol.Peer, era protocol.Era) string {
 					return tel.Peer(connect()), nil
 				}}},
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		b.Cleanup(func() { _ = g.Close() })
 		h, err := g.Handler(&serverhttp.Options{Replicas: o})
-		if err != nil {
-			b.Fatal(err)
-		}
+		noError(b, err)
 		return h
 	})
 }

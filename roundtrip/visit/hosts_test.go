@@ -126,16 +126,12 @@ func openReplica(t *testing.T, transport string, handle handler,
 		change(opts)
 	}
 	page, err := visit.NewQuestions(h.address, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/page", page)
 	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h,
 		Roundtrip: roundtrip.Options{Page: page, HumanTimeout: 300 * time.Millisecond,
 			Sealer: servertest.NewKeyring("k")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	h.server = srv
 	server.AddTool(srv, server.Tool{Name: "deploy", Task: server.TaskCan}, func(ctx context.Context,
@@ -167,9 +163,7 @@ func openReplica(t *testing.T, transport string, handle handler,
 		}}))
 	h.connect = func(t *testing.T) protocol.LegacyPeer {
 		peer, err := clienthttp.New(url+"/mcp", &clienthttp.Options{Header: h.header})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return peer
 	}
 	h.browser = func() *browser { return newBrowser(t, url, "ann") }
@@ -179,14 +173,11 @@ func openReplica(t *testing.T, transport string, handle handler,
 // enter answers the question behind a link, or declines it if target is empty.
 func (b *browser) enter(link, target string) {
 	b.t.Helper()
-	form := b.open(link)
-	form.Set("action", "accept")
-	if form.Set("field.target", target); target == "" {
-		form.Set("action", "decline")
+	action := "accept"
+	if target == "" {
+		action = "decline"
 	}
-	if status, text := b.send(http.MethodPost, link, form, nil); status != http.StatusOK {
-		b.t.Errorf("%d %s", status, text)
-	}
+	b.answer(link, action, target)
 }
 
 type guest struct {

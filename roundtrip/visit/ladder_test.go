@@ -313,22 +313,12 @@ func TestAnOptionalQuestionGoesByNoText(t *testing.T) {
 	}
 }
 
-type brokenStore struct{ store.StateStore }
-
-func (brokenStore) Put(context.Context, string, string, []byte, time.Time) error {
-	return errors.New("no connection")
-}
-
-func (brokenStore) Get(context.Context, string) ([]byte, error) {
-	return nil, errors.New("no connection")
-}
-
 func TestAStoreThatIsDownShowsNoLink(t *testing.T) {
 	for style, handle := range handlers {
 		for name, era := range eras {
 			t.Run(style+"/"+name, func(t *testing.T) {
 				h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
-					o.Store, o.Keys = brokenStore{}, newKeys()
+					o.Store, o.Keys = &keeper{down: errors.New("no connection")}, newKeys()
 				})
 				text := h.play(t, mute, "", era)
 				if linkIn.MatchString(text) || !strings.Contains(text, "cannot reach") {
@@ -405,9 +395,7 @@ func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientCapabilities":` + g.caps +
 			`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}}`)}, g)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, err)
 	return resp
 }
 
@@ -433,17 +421,6 @@ func TestAnEmptyYesInNoTimeIsNobodys(t *testing.T) {
 
 type yes struct {
 	Yes string `json:"yes" minLength:"1"`
-}
-
-// enterYes fills in one text of an open question.
-func (b *browser) enterYes(link string) {
-	b.t.Helper()
-	form := b.open(link)
-	form.Set("action", "accept")
-	form.Set("field.yes", "yes")
-	if status, text := b.send(http.MethodPost, link, form, nil); status != http.StatusOK {
-		b.t.Errorf("%d %s", status, text)
-	}
 }
 
 // TestAnAnswerIsForItsQuestionAlone: approval of the first file does not cover the second, with the
@@ -473,7 +450,7 @@ func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 				visits := 0
 				g := &guest{host: who, t: t, visit: func(link string) {
 					if visits++; visits == 1 { // agrees only to the second
-						h.browser().enterYes(link)
+						h.browser().answer(link, "accept", "yes")
 					}
 				}}
 				for range 3 {
@@ -519,7 +496,7 @@ func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
 			open := []string{h.wantLink(t, mute, "", era)}
 			for yeses := range 2 { // to one question, and to the two that follow
 				for _, link := range open {
-					h.browser().enterYes(link)
+					h.browser().answer(link, "accept", "yes")
 				}
 				open = nil
 				for range 4 {

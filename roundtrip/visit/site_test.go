@@ -107,9 +107,7 @@ func listen(t *testing.T) (url string, mux *http.ServeMux) {
 func newPage(t *testing.T, url string, opts visit.Options) *visit.Page[database, secret] {
 	t.Helper()
 	p, err := visit.NewPage(url, &opts, showForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return p
 }
 
@@ -163,9 +161,7 @@ func newServer(t *testing.T, p *visit.Page[database, secret], s *site) *server.S
 				fmt.Fprintf(&s.log, "%+v\n", e)
 			}
 		})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	server.AddTool(srv, server.Tool{Name: "unlock", Task: server.TaskCan}, func(ctx context.Context,
 		_ *server.ToolCall, in database) (protocol.CallToolOutcome, error) {
@@ -233,9 +229,7 @@ func (s *site) connect(t *testing.T, era protocol.Era, name string,
 	}
 	peer, err := clienthttp.New(s.url+"/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: s}, Header: header})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return connectTo(t, peer, era, visit)
 }
 
@@ -249,9 +243,7 @@ func connectTo(t *testing.T, peer protocol.Peer, era protocol.Era,
 		ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: visit(q.URL)}, nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -274,9 +266,7 @@ type browser struct {
 func newBrowser(t *testing.T, site, name string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if name != "" {
 		u, _ := url.Parse(site)
 		jar.SetCookies(u, []*http.Cookie{{Name: "who", Value: name}})
@@ -289,9 +279,7 @@ func (b *browser) send(method, link string, fields url.Values,
 	change func(*http.Request)) (int, string) {
 	b.t.Helper()
 	r, err := http.NewRequest(method, link, strings.NewReader(fields.Encode()))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, err)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "http://"+r.URL.Host)
@@ -300,14 +288,10 @@ func (b *browser) send(method, link string, fields url.Values,
 		change(r)
 	}
 	res, err := b.http.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, err)
 	for name, want := range map[string]string{"Cache-Control": "no-store",
 		"Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff"} {
 		if got := res.Header.Get(name); got != want {
@@ -315,6 +299,21 @@ func (b *browser) send(method, link string, fields url.Values,
 		}
 	}
 	return res.StatusCode, string(text)
+}
+
+// sendEight sends eight forms at once, and counts the statuses.
+func (b *browser) sendEight(link string, form func(i int) url.Values) map[int]int {
+	statuses, got := make(chan int), map[int]int{}
+	for i := range 8 {
+		go func() {
+			status, _ := b.send(http.MethodPost, link, form(i), nil)
+			statuses <- status
+		}()
+	}
+	for range 8 {
+		got[<-statuses]++
+	}
+	return got
 }
 
 var tokenOf = regexp.MustCompile(`name="visit_token" value="([^"]+)"`)

@@ -24,6 +24,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 var eras = map[string]protocol.Era{"2026-07-28": protocol.Modern, "2025-11-25": protocol.Legacy}
@@ -95,9 +97,7 @@ func TestVisitOverStdio(t *testing.T) {
 				t.Errorf("the call ended with %q", got)
 			}
 			u, err := url.Parse(last)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for what, change := range map[string]func(*http.Request){
 				"a proxy": func(r *http.Request) {
 					r.Header.Set("X-Forwarded-For", "192.0.2.1")
@@ -217,7 +217,6 @@ func TestUsedOnce(t *testing.T) {
 			tokenOf.FindStringSubmatch(text) == nil {
 			t.Errorf("nothing entered: %d %s, want the form again", status, text)
 		}
-		statuses := make(chan int)
 		for range 8 {
 			tab := ann.open(link)
 			defer func() {
@@ -227,16 +226,7 @@ func TestUsedOnce(t *testing.T) {
 			}()
 			fields = tab
 		}
-		for range 8 {
-			go func() {
-				status, _ := ann.send("POST", link, fields, nil)
-				statuses <- status
-			}()
-		}
-		got := map[int]int{}
-		for range 8 {
-			got[<-statuses]++
-		}
+		got := ann.sendEight(link, func(int) url.Values { return fields })
 		if got[200] != 1 || got[409]+got[410] != 7 {
 			t.Errorf("eight tabs: %v", got)
 		}
@@ -294,27 +284,19 @@ func TestARefusedVisitStaysRefused(t *testing.T) {
 	s := newSite(t, store.NewMemoryStateStore(0), visit.Options{})
 	peer, err := clienthttp.New(s.url+"/mcp", &clienthttp.Options{
 		Header: http.Header{"Authorization": {"Bearer ann"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(peer, &client.Options{Manual: &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "unlock",
 		Arguments: json.RawMessage(`{"name":"x"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, tc := range []struct {
 		action protocol.ElicitAction
 		want   string
 	}{{decline, "declined"}, {accept, "refused before"}} {
-		if err := pending.Answer("password", protocol.ElicitResult{Action: tc.action}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, pending.Answer("password", protocol.ElicitResult{Action: tc.action}))
 		result, _, err := c.Resume(t.Context(), pending)
 		got := fmt.Sprint(err)
 		if r, ok := result.(*protocol.CallToolResult); ok {
@@ -430,9 +412,7 @@ func TestVisitWakesTask(t *testing.T) {
 			return principal("ann"), nil
 		}}))
 	peer, err := clienthttp.New(at+"/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(peer, &client.Options{Tasks: true,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: accept}, nil
@@ -444,9 +424,7 @@ func TestVisitWakesTask(t *testing.T) {
 			})
 			return &protocol.ElicitResult{Action: accept}, nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	if got := unlock(t, c); got != "unlocked: true" {
 		t.Errorf("the task ended with %q", got)

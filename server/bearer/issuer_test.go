@@ -331,9 +331,4 @@ func inFakeTime(t *testing.T, script string, changes ...func(o *bearer.Options))
 	synctest.Test(t, func(t *testing.T) { newGuarded(t, changes...).run(script) })
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = testkit.NoError

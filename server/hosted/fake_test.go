@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/testing/hostedtest"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 )
@@ -225,16 +226,10 @@ func routes() []route {
 }
 
 func openLines(t testing.TB, h *hosted.Server) protocol.Peer {
-	clientIn, serverOut := io.Pipe()
-	serverIn, clientOut := io.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = h.Server().ServeStream(context.Background(), serverIn, serverOut, nil)
-		_ = serverOut.Close()
-	}()
-	t.Cleanup(func() { _ = clientOut.Close(); <-ended })
-	return client.NewStream(clientIn, clientOut, nil)
+	r, w := servertest.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = h.Server().ServeStream(ctx, in, out, nil)
+	})
+	return client.NewStream(r, w, nil)
 }
 
 func open(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.Options,

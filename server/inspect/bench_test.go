@@ -21,9 +21,7 @@ func BenchmarkFlow(b *testing.B) {
 				opts := &server.Options{Observer: counting{}}
 				if kept {
 					page, err := inspect.New(nil)
-					if err != nil {
-						b.Fatal(err)
-					}
+					noError(b, err)
 					opts.Observer = event.Observers(counting{}, page)
 				}
 				c := benchClient(b, opts)
@@ -46,9 +44,7 @@ func (counting) Observe(context.Context, event.Event) {}
 
 func benchClient(b *testing.B, opts *server.Options) *client.Client {
 	srv, err := server.New(opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	server.AddTool(srv, server.Tool{Name: "ask"},
 		func(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome,
 			error) {
@@ -59,9 +55,7 @@ func benchClient(b *testing.B, opts *server.Options) *client.Client {
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(map[string]any{"name": "x"})
 		}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -69,9 +63,7 @@ func benchClient(b *testing.B, opts *server.Options) *client.Client {
 // BenchmarkObserve observes one event, of many flows and of one flow.
 func BenchmarkObserve(b *testing.B) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	ids := make([]string, 4096)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%032x", i)

@@ -54,9 +54,7 @@ func newSite(t testing.TB, opts *inspect.Options) *site {
 	t.Helper()
 	s := &site{callers: make(chan protocol.Principal, 100), release: make(chan struct{})}
 	page, err := inspect.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.page = page
 	count := func(next server.Handler) server.Handler {
 		return func(ctx context.Context, r *server.Request) (protocol.Result, error) {
@@ -69,18 +67,12 @@ func newSite(t testing.TB, opts *inspect.Options) *site {
 	s.server, err = server.New(&server.Options{Observer: event.Observers(page),
 		Info:       protocol.Implementation{Name: "site", Version: "1.0.0"},
 		Middleware: []server.Middleware{count}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s.addTools()
 	work, err := tasks.New(s.server, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	handler, err := serverhttp.New(s.server, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	page.Show(s.server, handler, work)
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
@@ -153,18 +145,14 @@ func (s *site) client(t testing.TB, era protocol.Era,
 	answer func(*client.FormQuestion) *protocol.ElicitResult) *client.Client {
 	t.Helper()
 	transport, err := clienthttp.New(s.URL+"/mcp", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(transport, &client.Options{Era: era, Tasks: true,
 		Info: protocol.Implementation{Name: hostile, Version: "1"},
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult,
 			error) {
 			return answer(q), nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -177,9 +165,7 @@ func acceptSecret(*client.FormQuestion) *protocol.ElicitResult {
 func (s *site) get(t testing.TB, tab string) string {
 	t.Helper()
 	response, err := s.browser.Get(s.URL + "/debug/rondo/" + tab)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response)
 }
 
@@ -187,9 +173,7 @@ func read(t testing.TB, response *http.Response) string {
 	t.Helper()
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("got %s: %s", response.Status, body)
 	}
@@ -209,9 +193,7 @@ func (s *site) post(t testing.TB, tab string, form url.Values) (page string, whe
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Origin", s.URL)
 	response, err := s.browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return read(t, response), response.Request.URL
 }
 

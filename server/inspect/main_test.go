@@ -6,4 +6,6 @@ import (
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }

@@ -74,9 +74,7 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 				" ms ago")
 			wantNone(t, overview, secret)
 			close(answer)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			noError(t, <-done)
 			want(t, s.get(t, ""), "None of the last 1,000 flows waits")
 		})
 	}
@@ -86,14 +84,10 @@ func TestWhoIsWaitedForIsShown(t *testing.T) {
 func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page, err := inspect.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "site",
 			Version: "1.2.3"}, Roundtrip: roundtrip.Options{RoundTTL: 2 * time.Hour}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		page.Show(srv)
 		ann := protocol.Principal{Issuer: "https://login.example", Subject: "ann"}
 		page.Observe(t.Context(), event.InputRequested{Where: event.Where{
@@ -117,13 +111,9 @@ func TestWhatIsPastItsTimeIsMarkedAndDropsOut(t *testing.T) {
 
 func TestFlowsAreFilteredByPersonToolAndState(t *testing.T) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	page.Show(srv)
 	for i, f := range []struct{ who, client, tool string }{
 		{"ann", "desk", "deploy"}, {"ann", "phone", "delete"}, {"bob", "desk", "deploy"}} {
@@ -164,13 +154,9 @@ func (p part) Inspect(ctx context.Context) { p(inspection.From(ctx)) }
 
 func TestLimitsAreShownForPeople(t *testing.T) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	page.Show(srv, part(func(r *inspection.Report) {
 		r.AddLimit("ten of", "o", 10, 100)
 		r.AddLimit("nine of", "o", 9, 100)
@@ -209,9 +195,7 @@ func TestSessionsAndLimitsAreShownWithoutIDs(t *testing.T) {
 	response, err := http.Post(s.URL+"/mcp", "application/json", strings.NewReader(
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 			`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	response.Body.Close()
 	id := response.Header.Get("Mcp-Session-Id")
 	if id == "" {
@@ -232,9 +216,7 @@ func TestTasksAreShown(t *testing.T) {
 	}()
 	s.eventually(t, "", "<td>runs</td>")
 	close(s.release)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-done)
 	s.eventually(t, "", "<td>completed</td>")
 }
 
@@ -243,9 +225,7 @@ func TestRefusalsAreShownWithTheirReasons(t *testing.T) {
 	request, _ := http.NewRequest(http.MethodPost, s.URL+"/mcp", strings.NewReader("{"))
 	request.Header.Set("Origin", "https://evil.example/"+hostile)
 	response, err := s.browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	response.Body.Close()
 	c := s.client(t, protocol.Modern, acceptSecret)
 	_, _ = c.CallToolParams(t.Context(), &protocol.CallToolParams{Name: "deploy",
@@ -270,9 +250,7 @@ func (s *site) stateOf(t *testing.T) string {
 	if err != nil || pending == nil {
 		t.Fatalf("got %v, %v", result, err)
 	}
-	if err := pending.Answer("confirm", acceptSecret(nil)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, pending.Answer("confirm", acceptSecret(nil)))
 	_, pending, err = c.Resume(t.Context(), pending)
 	if err != nil || pending == nil {
 		t.Fatal(err)
@@ -290,17 +268,11 @@ func TestAStateShowsKeysAndSizesAndNoContents(t *testing.T) {
 	wantNone(t, page, secret, "prod", "battery")
 
 	key, err := keys.NewKey("other", []byte(strings.Repeat("0123456789abcdef", 2)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	other, err := keys.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	foreign, err := other.Seal(t.Context(), []byte(secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, c := range map[string]struct{ state, want string }{
 		"of another key": {foreign, "unknown_key"},
 		"forged":         {hostile, "malformed"},
@@ -329,9 +301,7 @@ func TestOnlyThisMachineIsAdmitted(t *testing.T) {
 	admitting, err := inspect.New(&inspect.Options{Admit: func(r *http.Request) bool {
 		return r.Header.Get("X-Key") == "k"
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	admitting.Show(s.server)
 	for _, c := range []struct {
 		name, peer, host string
@@ -422,9 +392,7 @@ func TestAFormNeedsItsTokenItsCookieAndItsOrigin(t *testing.T) {
 				r.AddCookie(&http.Cookie{Name: "rondo_inspect", Value: c.cookie})
 			}
 			response, err := (&http.Client{}).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			response.Body.Close()
 			if response.StatusCode != c.want {
 				t.Errorf("got %d, want %d", response.StatusCode, c.want)
@@ -437,9 +405,7 @@ func TestEveryResponseForbidsScripts(t *testing.T) {
 	s := newSite(t, nil)
 	for _, tab := range []string{"", "flows", "refusals", "state", "style.css", "none"} {
 		response, err := s.browser.Get(s.URL + "/debug/rondo/" + tab)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		response.Body.Close()
 		policy := response.Header.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "default-src 'none'") ||
@@ -477,18 +443,14 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 
 func TestAPageWithoutAServerSaysSo(t *testing.T) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want(t, localGet(page, "/"), "call Page.Show")
 }
 
 // Flows are never looked at and have the longest texts.
 func TestMemoryIsBounded(t *testing.T) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	long := strings.Repeat("long ", 1<<12)
 	heap := func() int64 {
 		runtime.GC()
@@ -525,9 +487,7 @@ func rotate(i int) string {
 // Errors of middleware may quote the call.
 func TestBugsQuoteNoCalls(t *testing.T) {
 	page, err := inspect.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	srv, err := server.New(&server.Options{Observer: page, Middleware: []server.Middleware{
 		func(server.Handler) server.Handler {
 			return func(_ context.Context, r *server.Request) (protocol.Result, error) {
@@ -535,9 +495,7 @@ func TestBugsQuoteNoCalls(t *testing.T) {
 				return nil, fmt.Errorf("cannot audit %s", p.Arguments)
 			}
 		}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	server.AddTool(srv, server.Tool{Name: "deploy"}, func(context.Context, *server.ToolCall,
 		struct{}) (protocol.CallToolOutcome, error) {
 		return server.Text("done"), nil

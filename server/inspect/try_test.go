@@ -55,9 +55,7 @@ func TestThereIsNothingToTryUnlessItIsSwitchedOn(t *testing.T) {
 		t.Error("there is a tab")
 	}
 	response, err := s.browser.Get(s.URL + "/debug/rondo/try")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusNotFound {
 		t.Errorf("got %s", response.Status)

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -223,12 +224,7 @@ func serveHandler(t testing.TB, h http.Handler) *httptest.Server {
 	return ts
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 func wantStatus(t testing.TB, what string, got *reply, status int) {
 	t.Helper()

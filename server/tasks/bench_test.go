@@ -37,14 +37,10 @@ func benchServer(b *testing.B, s *toldStore, f toolFunc) (*server.Server,
 	*tasks.Tasks) {
 	b.Helper()
 	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{MinHumanTime: -1}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	added, err := tasks.New(srv, tasks.WithTasks(&tasks.Options{Store: s, Keys: testRing(b),
 		TasksPerPrincipal: 1 << 20}, 1<<20))
-	if err != nil {
-		b.Fatal(err)
-	}
+	noError(b, err)
 	server.AddRawTool(srv, taskTool, f)
 	b.Cleanup(func() {
 		added.Shutdown(canceled())
@@ -99,9 +95,7 @@ func BenchmarkReplay(b *testing.B) {
 			}
 			b.ResetTimer()
 			for range b.N {
-				if err := added.Wake(context.Background(), "never"); err != nil {
-					b.Fatal(err)
-				}
+				noError(b, added.Wake(context.Background(), "never"))
 				<-s.given
 			}
 		})

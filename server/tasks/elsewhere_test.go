@@ -52,9 +52,7 @@ func restore(t *testing.T, task store.Task) *copyingStore {
 	for err == nil && task.Number < number { // the record also has its number
 		err = s.PutTask(context.Background(), &task, times)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return s
 }
 

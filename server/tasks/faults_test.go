@@ -137,9 +137,7 @@ func newRing(t testing.TB, ids ...string) *keys.Keyring {
 	ring, err := keys.KeyringFromEnv(func(string) (string, bool) {
 		return strings.Join(list, ","), true
 	}, "KEYS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return ring
 }
 
@@ -271,9 +269,7 @@ func runWithFault(t *testing.T, n int, set func(*faultyStore)) int {
 	for range 300 {
 		raw := ask("tasks/get", fmt.Sprintf(`"taskId":%q`, handle.TaskID))
 		task, err := protocol.DecodeTask(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if last != "" && task.State.Status() != last {
 			t.Fatalf("%s after %s", task.State.Status(), last)
 		}

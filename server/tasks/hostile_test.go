@@ -127,9 +127,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 				for range 2 {
 					raw := w.ask("tasks/get", fmt.Sprintf(`"taskId":%q,%s`, id, declared)).Result
 					task, err := protocol.DecodeTask(raw)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noError(t, err)
 					status, words, _ := strings.Cut(c.want, " ")
 					if task.State.Status() != status || !strings.Contains(string(raw), words) {
 						t.Errorf("%s", raw)
@@ -467,9 +465,7 @@ func TestAwaitEvent(t *testing.T) {
 			t.Errorf("%+v after %d looks", state, looks)
 		}
 		come = true
-		if err := w[1].tasks.Wake(context.Background(), "order 7"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, w[1].tasks.Wake(context.Background(), "order 7"))
 		synctest.Wait()
 		w[0].want(id, "completed")
 	})

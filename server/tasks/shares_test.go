@@ -305,9 +305,7 @@ func TestSubscriptionsShareAReader(t *testing.T) {
 			protocol.LocalPrincipal()))
 		defer cancel()
 		named, err := json.Marshal(slices.Repeat(ids, 10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var told atomic.Int64
 		var open sync.WaitGroup
 		before := s.count("get")
@@ -429,9 +427,7 @@ func TestTasksAreAddedOnce(t *testing.T) {
 	bugs := bugCount(0)
 	srv, err := server.New(&server.Options{Observer: &bugs,
 		Info: protocol.Implementation{Name: "x", Version: "1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer srv.Close()
 	server.AddRawTool(srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askForever))
 	none := &world{t: t, srv: srv}
@@ -457,9 +453,7 @@ func TestWakeWakesAll(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		come.Store(true)
-		if err := w.tasks.Wake(t.Context(), "order 7"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, w.tasks.Wake(t.Context(), "order 7"))
 		synctest.Wait()
 		for _, id := range ids {
 			w.want(id, "completed")

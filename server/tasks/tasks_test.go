@@ -9,11 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
+
+var noError = testkit.NoError
 
 // A world is a server with tasks and its only client, in process.
 type world struct {
@@ -32,13 +35,9 @@ func newServerWorld(t *testing.T, o server.Options, opts *tasks.Options) *world 
 	o.Info = protocol.Implementation{Name: "x", Version: "1"}
 	o.Roundtrip.MinHumanTime = -1
 	srv, err := server.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	added, err := tasks.New(srv, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -66,9 +65,7 @@ func (w *world) askAs(p protocol.Principal, method, params string) *protocol.Res
 	id, _ := protocol.ParseID([]byte("1"))
 	resp, err := w.srv.Handle(server.WithPrincipal(context.Background(), p), &protocol.Request{
 		ID: id, Method: method, Params: json.RawMessage("{" + params + "}")}, deafBack{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noError(w.t, err)
 	return resp
 }
 
@@ -95,9 +92,7 @@ func (w *world) idOf(resp *protocol.Response) string {
 		w.t.Fatal(resp.Error)
 	}
 	result, err := protocol.DecodeResult(protocol.Latest, "tools/call", resp.Result)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noError(w.t, err)
 	handle, ok := result.(*protocol.CreateTaskResult)
 	if !ok {
 		w.t.Fatalf("no task: %s", resp.Result)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
@@ -29,7 +30,6 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
@@ -37,25 +37,12 @@ import (
 func TestMustInSession(t *testing.T) {
 	w := newWorld(t, nil)
 	server.AddRawTool(w.srv, server.Tool{Name: "work", Task: server.TaskMust}, inTask(askName))
-	handler, err := serverhttp.New(w.srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(handler)
-	defer web.Close()
-	peer, err := clienthttp.New(web.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(peer, &client.Options{Era: protocol.Legacy, Tasks: true,
+	c, err := client.New(dialHTTP("")(t, w.srv), &client.Options{Era: protocol.Legacy, Tasks: true,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(name{"Ada"})
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = w.srv.Close() }() // before web, which waits for the session
-	defer func() { _ = c.Close() }()
+	noError(t, err)
+	defer c.Close()
 	listed := 0
 	for tool, err := range c.Tools(t.Context()) {
 		if err != nil || tool.Name != "work" {
@@ -113,9 +100,7 @@ func TestOneHandlerInAllWays(t *testing.T) {
 				return client.Accept(name{fmt.Sprint("answer ", len(asked))})
 			}
 			c, err := client.New(way.dial(t, w.srv), &opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer c.Close()
 			var result *protocol.CallToolResult
 			var handle *client.Task
@@ -176,11 +161,7 @@ func migrate(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome,
 // dialHTTP wants responses to tool calls in a media type; "" means any.
 func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 	return func(t *testing.T, srv *server.Server) protocol.Peer {
-		handler, err := serverhttp.New(srv, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		web := httptest.NewServer(handler)
+		web := httptest.NewServer(servertest.NewHandler(t, srv, nil))
 		t.Cleanup(web.Close)
 		t.Cleanup(func() { _ = srv.Close() }) // before web, which waits for the session
 		peer, err := clienthttp.New(web.URL, &clienthttp.Options{HTTPClient: &http.Client{
@@ -192,9 +173,7 @@ func dialHTTP(media string) func(*testing.T, *server.Server) protocol.Peer {
 				}
 				return resp, err
 			})}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return peer
 	}
 }
@@ -204,19 +183,10 @@ type transportFunc func(*http.Request) (*http.Response, error)
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func dialStream(t *testing.T, srv *server.Server) protocol.Peer {
-	requests, toServer := io.Pipe()
-	fromServer, responses := io.Pipe()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.ServeStream(context.Background(), requests, responses, nil)
-	}()
-	t.Cleanup(func() {
-		_ = toServer.Close()
-		<-served
-		_ = responses.Close()
+	r, w := servertest.ServeLines(t, func(ctx context.Context, in io.Reader, out io.Writer) {
+		_ = srv.ServeStream(ctx, in, out, nil)
 	})
-	return client.NewStream(fromServer, toServer, nil)
+	return client.NewStream(r, w, nil)
 }
 
 func TestBeginTaskInPrompt(t *testing.T) {

@@ -269,13 +269,9 @@ func FuzzAccept(f *testing.F) {
 	var schemas []*schema.Schema
 	for _, s := range fuzzSchemas {
 		parsed, err := form.Parse([]byte(s), form.Options{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		noError(f, err)
 		compiled, err := schema.Compile([]byte(s), schema.Limits{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		noError(f, err)
 		forms, schemas = append(forms, parsed), append(schemas, compiled)
 	}
 	derived := derive[everything](f)

@@ -129,9 +129,7 @@ func FuzzEnteredText(f *testing.F) {
 	}
 	parsed, err := form.ParsePeer([]byte(`{"type":"object","properties":{"n":{"type":"number"},
 		"i":{"type":"integer"},"b":{"type":"boolean"}}}`))
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	f.Fuzz(func(t *testing.T, s string) {
 		quoted, err := json.Marshal(strings.ToValidUTF8(s, "?"))
 		if err != nil {

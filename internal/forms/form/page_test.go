@@ -29,9 +29,7 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 	t.Cleanup(site.Close)
 	page, err := visit.NewQuestions(site.URL+"/q", &visit.QuestionOptions{
 		Options: visit.Options{Visitor: visit.LocalVisitor}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	mux.Handle("/q", page)
 	answered := 0
 	answer := func(t *testing.T, schema, takes string) {
@@ -40,29 +38,21 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 			return // not asked
 		}
 		want, err := parsed.Accept([]byte(takes))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		q := &roundtrip.PageQuestion{Binding: [32]byte{byte(answered), byte(answered >> 8)},
 			Taker: "t", Principal: protocol.LocalPrincipal(), Form: json.RawMessage(schema)}
 		answered++
 		asked, err := page.AskOnPage(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		fillIn(t, asked.Link, parsed, takes)
 		got, err := page.AskOnPage(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var result struct{ Content json.RawMessage }
 		if err := json.Unmarshal(got.Answer, &result); err != nil {
 			t.Fatalf("%s: %v", got.Answer, err)
 		}
 		content, err := parsed.Accept(result.Content) // like a client's
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got, want := canonical(t, content), canonical(t, want); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -114,9 +104,7 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 		"examples", "*Schema", "*.json"))
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Run(filepath.Base(file), func(t *testing.T) { answer(t, object(string(raw)), `{}`) })
 	}
 	if answered < 44+2*18+7 {
@@ -128,14 +116,10 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 func fillIn(t *testing.T, link string, parsed *form.Form, content string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	browser := &http.Client{Jar: jar}
 	response, err := browser.Get(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	text := readAll(t, response)
 	sent, choices := testkit.ReadHTMLForm(text)
 	var schema struct {
@@ -143,9 +127,7 @@ func fillIn(t *testing.T, link string, parsed *form.Form, content string) {
 	}
 	values := map[string]json.RawMessage{}
 	for raw, to := range map[string]any{string(parsed.Schema()): &schema, content: &values} {
-		if err := jsonx.Unmarshal([]byte(raw), to); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, jsonx.Unmarshal([]byte(raw), to))
 	}
 	for name := range schema.Properties {
 		field := "field." + name
@@ -183,9 +165,7 @@ func fillIn(t *testing.T, link string, parsed *form.Form, content string) {
 		}
 	}
 	request, err := http.NewRequest(http.MethodPost, link, strings.NewReader(crlf.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Origin", "http://"+request.URL.Host)
 	if response, err = browser.Do(request); err != nil {
@@ -200,8 +180,6 @@ func readAll(t *testing.T, response *http.Response) string {
 	t.Helper()
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(text)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/forms/form"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 )
 
 func object(property string) string {
@@ -230,12 +231,7 @@ func TestSpecificationExamples(t *testing.T) {
 	}
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError
 
 func wantEqual[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()

@@ -391,9 +391,7 @@ func BenchmarkFanOut(b *testing.B) {
 		s := compile(b, tt.schema)
 		b.Run(tt.name, func(b *testing.B) {
 			var v any
-			if err := jsonx.UnmarshalNumbers([]byte(tt.doc), &v); err != nil {
-				b.Fatal(err)
-			}
+			noError(b, jsonx.UnmarshalNumbers([]byte(tt.doc), &v))
 			for b.Loop() {
 				s.Walk(v)
 			}
@@ -407,9 +405,4 @@ func decode(t testing.TB, doc []byte) {
 	noError(t, jsonx.UnmarshalNumbers(doc, &v))
 }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = testkit.NoError

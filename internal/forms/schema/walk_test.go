@@ -190,17 +190,13 @@ func BenchmarkValidateTool(b *testing.B) {
 	b.Run("bytes", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := s.Validate(doc); err != nil {
-				b.Fatal(err)
-			}
+			noError(b, s.Validate(doc))
 		}
 	})
 	b.Run("decoded", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := s.ValidateDecoded(doc); err != nil {
-				b.Fatal(err)
-			}
+			noError(b, s.ValidateDecoded(doc))
 		}
 	})
 }

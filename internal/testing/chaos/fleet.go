@@ -10,7 +10,6 @@ package chaos
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,44 +29,26 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/store"
 )
 
-// These variables tell a replica what to serve, its store, and its notes folder.
+// These variables tell a replica what to serve, its store, and its notes file.
 const (
 	servesVar = "RONDO_CHAOS_SERVES"
 	storeVar  = "RONDO_CHAOS_STORE"
-	dirVar    = "RONDO_CHAOS_DIR"
+	notesVar  = "RONDO_CHAOS_NOTES"
 )
 
 // Stores open the store at an address. A nil function is not needed.
 type Stores struct {
 	Guard func(ctx context.Context, address string) (store.Guard, error)
 	Tasks func(ctx context.Context, address string) (store.TaskStore, error)
-	Links func(ctx context.Context, address string) (LinkStore, *sql.DB, error)
+	Links func(ctx context.Context, address string) (LinkStore, error)
 }
 
 // ServeReplica, which TestMain calls first, serves and returns true in a replica's process.
 func ServeReplica(stores Stores) bool {
-	newHandler := map[string]func(ctx context.Context, address string) (http.Handler, error){
-		charges: func(ctx context.Context, address string) (http.Handler, error) {
-			guard, err := stores.Guard(ctx, address)
-			if err != nil {
-				return nil, err
-			}
-			return newTill(guard)
-		},
-		work: func(ctx context.Context, address string) (http.Handler, error) {
-			kept, err := stores.Tasks(ctx, address)
-			if err != nil {
-				return nil, err
-			}
-			return newWorker(kept)
-		},
-		approvals: func(ctx context.Context, address string) (http.Handler, error) {
-			shared, db, err := stores.Links(ctx, address)
-			if err != nil {
-				return nil, err
-			}
-			return newApprover(shared, db)
-		},
+	newHandler := map[string]func() (http.Handler, error){
+		charges:   serve(stores.Guard, newTill),
+		work:      serve(stores.Tasks, newWorker),
+		approvals: serve(stores.Links, newApprover),
 	}[os.Getenv(servesVar)]
 	if newHandler == nil {
 		return false
@@ -75,7 +56,7 @@ func ServeReplica(stores Stores) bool {
 	var handler http.Handler
 	var err error
 	for range 100 { // the store may be down at the start
-		handler, err = newHandler(context.Background(), os.Getenv(storeVar))
+		handler, err = newHandler()
 		if err == nil {
 			break
 		}
@@ -95,32 +76,58 @@ func ServeReplica(stores Stores) bool {
 	return true
 }
 
+func serve[S any](open func(ctx context.Context, address string) (S, error),
+	newHandler func(S) (http.Handler, error)) func() (http.Handler, error) {
+	return func() (http.Handler, error) {
+		opened, err := open(context.Background(), os.Getenv(storeVar))
+		if err != nil {
+			return nil, err
+		}
+		return newHandler(opened)
+	}
+}
+
 func newKeyring() *keys.Keyring { return servertest.NewKeyring("k1") }
 
 const replicas = 3
 
+// A Plan says what runs. Not all fields are for all tests.
+type Plan struct {
+	Flows        int           // number of flows, or tasks
+	Copies       int           // of each last request of RunFlows, sent at once
+	Retries      int           // of each last request of RunFlows until it is served
+	Questions    int           // per task
+	Store        string        // address for the replicas
+	Trouble      []func()      // store failures: alternating with deaths, of tasks over Length
+	Every        time.Duration // between failures
+	Length       time.Duration // time over which flows begin, or replicas of tasks die
+	ExpireLeases func()        // ends all leases in the store after the failures of RunFlows
+}
+
 type fleet struct {
-	t    *testing.T
-	env  []string
-	dir  string
-	http *http.Client
-	caps string // of the clients
+	t     *testing.T
+	plan  Plan
+	env   []string
+	notes string // name of the file
+	http  *http.Client
+	caps  string // of the clients
 
 	mu        sync.Mutex
 	hosts     []string
 	processes []*servertest.Process
 }
 
-// startFleet starts count replicas over a store.
-func startFleet(t *testing.T, serves, store string, count int) *fleet {
+// startFleet starts count replicas over the plan's store.
+func startFleet(t *testing.T, serves string, plan Plan, count int) *fleet {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 50}
 	t.Cleanup(transport.CloseIdleConnections)
-	f := &fleet{t: t, dir: t.TempDir(),
+	f := &fleet{t: t, plan: plan, notes: filepath.Join(t.TempDir(), "notes"),
 		http:  &http.Client{Transport: transport, Timeout: 15 * time.Second},
 		caps:  `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`,
 		hosts: make([]string, count), processes: make([]*servertest.Process, count)}
-	f.env = []string{servesVar + "=" + serves, storeVar + "=" + store, dirVar + "=" + f.dir}
+	f.env = []string{servesVar + "=" + serves, storeVar + "=" + plan.Store,
+		notesVar + "=" + f.notes}
 	for i := range count {
 		f.startReplica(i)
 	}
@@ -137,15 +144,35 @@ func (f *fleet) startReplica(i int) {
 	f.hosts[i], f.processes[i] = host, process
 }
 
+// runAll runs the plan's flows during failures, slots of them at once.
+func (f *fleet) runAll(slots int, run func(n int), next func(int) func()) (failures int) {
+	began, stop := time.Now(), make(chan struct{})
+	go func() {
+		defer close(stop)
+		free := make(chan struct{}, slots)
+		var wg sync.WaitGroup
+		each := f.plan.Length / time.Duration(f.plan.Flows)
+		for n := range f.plan.Flows {
+			free <- struct{}{}
+			time.Sleep(time.Until(began.Add(each * time.Duration(n))))
+			wg.Go(func() {
+				defer func() { <-free }()
+				run(n)
+			})
+		}
+		wg.Wait()
+	}()
+	return f.makeTrouble(stop, next)
+}
+
 // makeTrouble runs the functions that next() returns (nil kills a replica) until stop is closed.
 // Call it on the test's goroutine.
-func (f *fleet) makeTrouble(stop <-chan struct{}, every time.Duration,
-	next func(number int) func()) (failures int) {
+func (f *fleet) makeTrouble(stop <-chan struct{}, next func(int) func()) (failures int) {
 	for ; ; failures++ {
 		select {
 		case <-stop:
 			return failures
-		case <-time.After(every):
+		case <-time.After(f.plan.Every):
 		}
 		if trouble := next(failures); trouble != nil {
 			trouble()
@@ -225,12 +252,9 @@ func withAnswer(params string, result json.RawMessage, key, answer string) (stri
 		key, answer), nil
 }
 
-const notesFile = "notes"
-
 // note appends a line in one write, which survives a kill.
 func note(what, which, value string) error {
-	file, err := os.OpenFile(filepath.Join(os.Getenv(dirVar), notesFile),
-		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(os.Getenv(notesVar), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -239,16 +263,17 @@ func note(what, which, value string) error {
 	return err
 }
 
+// eachNote reads the notes until now. There may be none.
 func (f *fleet) eachNote(do func(what, which, value string)) {
 	f.t.Helper()
-	text, err := os.ReadFile(filepath.Join(f.dir, notesFile))
-	if err != nil {
-		f.t.Fatal(err)
+	text, err := os.ReadFile(f.notes)
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Error(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		var what, which, value string
 		if _, err := fmt.Sscan(line, &what, &which, &value); err != nil {
-			f.t.Fatalf("%v: %q", err, line)
+			f.t.Errorf("%v: %q", err, line)
 		}
 		do(what, which, value)
 	}

@@ -4,23 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-type FlowPlan struct {
-	Flows        int           // number of flows
-	Copies       int           // copies of each last request, sent at once
-	Retries      int           // of each last request until it is served
-	Store        string        // address for the replicas
-	Trouble      []func()      // store failures, alternating with replica deaths
-	Every        time.Duration // between failures
-	Length       time.Duration // time over which the flows begin; 0: they begin at once
-	ExpireLeases func()        // ends all leases in the store after the failures
-}
 
 type Report struct {
 	Charged, Double, Never int // flows by number of charges
@@ -31,29 +19,22 @@ type Report struct {
 	Took                   time.Duration
 }
 
-type flowFleet struct {
-	*fleet
-	plan FlowPlan
-}
-
 // RunFlows runs flows during failures and logs a report. A flow that is served must be charged.
-func RunFlows(t *testing.T, plan FlowPlan) Report {
+func RunFlows(t *testing.T, plan Plan) Report {
 	t.Helper()
-	f := &flowFleet{startFleet(t, charges, plan.Store, replicas), plan}
-	began := time.Now()
+	f := startFleet(t, charges, plan, replicas)
+	began, all := time.Now(), make([]flow, plan.Flows)
+	run := func(n int) {
+		all[n].id = fmt.Sprint("flow-", n)
+		f.runFlow(&all[n])
+	}
 	var report Report
-	stop, flows := make(chan struct{}), make(chan []flow, 1)
-	go func() {
-		defer close(stop)
-		flows <- f.runFlows()
-	}()
-	report.Failures = f.makeTrouble(stop, plan.Every, func(number int) func() {
-		if n := len(plan.Trouble); n > 0 && number%2 == 1 {
-			return plan.Trouble[number/2%n]
+	report.Failures = f.runAll(50, run, func(n int) func() {
+		if kinds := len(plan.Trouble); kinds > 0 && n%2 == 1 {
+			return plan.Trouble[n/2%kinds]
 		}
 		return nil
 	})
-	all := <-flows
 	if plan.ExpireLeases != nil {
 		plan.ExpireLeases()
 	}
@@ -77,24 +58,7 @@ const (
 	refused outcome = "refused"
 )
 
-func (f *flowFleet) runFlows() []flow {
-	all := make([]flow, f.plan.Flows)
-	slots := make(chan struct{}, 50)
-	var wg sync.WaitGroup
-	for i := range all {
-		slots <- struct{}{}
-		time.Sleep(f.plan.Length / time.Duration(len(all)))
-		wg.Go(func() {
-			defer func() { <-slots }()
-			all[i].id = fmt.Sprint("flow-", i)
-			f.runFlow(&all[i])
-		})
-	}
-	wg.Wait()
-	return all
-}
-
-func (f *flowFleet) runFlow(one *flow) {
+func (f *fleet) runFlow(one *flow) {
 	for range f.plan.Retries {
 		if f.begin(one) == nil {
 			break
@@ -125,7 +89,7 @@ func (one *flow) note(o outcome) {
 }
 
 // begin plays a flow up to its last request, which it does not send.
-func (f *flowFleet) begin(one *flow) error {
+func (f *fleet) begin(one *flow) error {
 	params := fmt.Sprintf(`"name":"charge","arguments":{"flow":%q}`, one.id)
 	asked, err := f.send(f.t.Context(), protocol.MethodCallTool, "charge", params)
 	if err != nil {
@@ -137,7 +101,7 @@ func (f *flowFleet) begin(one *flow) error {
 }
 
 // finish sends a flow's last request once.
-func (f *flowFleet) finish(one *flow) outcome {
+func (f *fleet) finish(one *flow) outcome {
 	if one.last == "" {
 		return refused
 	}
@@ -165,7 +129,7 @@ func (f *flowFleet) finish(one *flow) outcome {
 }
 
 // count counts charges. First it retries each flow without an outcome once.
-func (r *Report) count(all []flow, f *flowFleet) {
+func (r *Report) count(all []flow, f *fleet) {
 	f.t.Helper()
 	for i := range all {
 		if one := &all[i]; one.outcome == refused {

@@ -2,15 +2,13 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/store"
@@ -35,7 +33,7 @@ type consent struct {
 
 func newTill(guard store.Guard) (http.Handler, error) {
 	srv, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "till", Version: "1.0.0"},
+		Info:      servertest.Info(),
 		Roundtrip: roundtrip.Options{Sealer: newKeyring(), Guard: guard},
 	})
 	if err != nil {
@@ -59,7 +57,7 @@ func newTill(guard store.Guard) (http.Handler, error) {
 func newWorker(kept store.TaskStore) (http.Handler, error) {
 	ring := newKeyring()
 	srv, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "worker", Version: "1.0.0"},
+		Info:      servertest.Info(),
 		Roundtrip: roundtrip.Options{Sealer: ring, MinHumanTime: -1},
 	})
 	if err != nil {
@@ -82,7 +80,7 @@ type job struct {
 }
 
 type reply struct {
-	Text string `json:"text"`
+	Text string `json:"text" minLength:"1"`
 }
 
 // doWork asks, begins a task, has an effect, and asks again. It may be killed anywhere.
@@ -98,7 +96,7 @@ func doWork(ctx context.Context, _ *server.ToolCall, in job) (protocol.CallToolO
 	if err != nil {
 		return nil, err
 	}
-	if err := effect(in.N, key); err != nil {
+	if err := note("effect", fmt.Sprint(in.N), key); err != nil {
 		return nil, err
 	}
 	text := first.Text
@@ -152,16 +150,3 @@ func die(ctx context.Context, _ *server.ToolCall, in death) (protocol.CallToolOu
 
 // takeTime takes a good part of a replica's life.
 func takeTime() { time.Sleep(rand.N(800 * time.Millisecond)) }
-
-// The function effect acts once per key, like an insert with a unique column: it creates a file.
-func effect(n int, key string) error {
-	name := filepath.Join(os.Getenv(dirVar), fmt.Sprintf("effect.%d.%s", n, key))
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return file.Close()
-}

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/servertest"
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -37,10 +37,6 @@ type LinkStore interface {
 	store.StateStore
 }
 
-type approval struct {
-	Text string `json:"text" minLength:"1"`
-}
-
 // approvers returns the names of the tools.
 func approvers() []string { return []string{"flow", "guard", "twice"} }
 
@@ -48,25 +44,24 @@ func approvers() []string { return []string{"flow", "guard", "twice"} }
 // style, or in that twice.
 func askForApproval(ctx context.Context, tool string) (string, protocol.CallToolOutcome, error) {
 	if tool == "guard" {
-		switch reply := roundtrip.Answer[approval](ctx, "first"); reply.Outcome {
+		switch answer := roundtrip.Answer[reply](ctx, "first"); answer.Outcome {
 		case roundtrip.Accepted:
-			return reply.Content.Text, nil, nil
+			return answer.Content.Text, nil, nil
 		case roundtrip.Declined, roundtrip.Unseen:
 			return "", nil, &roundtrip.DeclinedError{Key: "first"}
 		}
-		return "", roundtrip.InputRequired(
-			roundtrip.Elicit[approval]("first", "Do it?")), nil
+		return "", roundtrip.InputRequired(roundtrip.Elicit[reply]("first", "Do it?")), nil
 	}
-	one, err := roundtrip.Ask[approval](ctx, "first", "Do it?")
+	one, err := roundtrip.Ask[reply](ctx, "first", "Do it?")
 	if err != nil || tool == "flow" {
 		return one.Text, nil, err
 	}
-	two, err := roundtrip.Ask[approval](ctx, "second", "Really?")
-	return one.Text + " " + two.Text, nil, err
+	two, err := roundtrip.Ask[reply](ctx, "second", "Really?")
+	return one.Text + "," + two.Text, nil, err
 }
 
 // newApprover serves the tools and the page. It may be killed anywhere.
-func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
+func newApprover(shared LinkStore) (http.Handler, error) {
 	ann := protocol.Principal{Subject: "ann"}
 	page, err := visit.NewQuestions("http://"+pageHost+"/page",
 		&visit.QuestionOptions{Options: visit.Options{Store: shared, Keys: newKeyring(),
@@ -77,7 +72,7 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 		return nil, err
 	}
 	srv, err := server.New(&server.Options{
-		Info:      protocol.Implementation{Name: "approver", Version: "1.0.0"},
+		Info:      servertest.Info(),
 		Roundtrip: roundtrip.Options{Sealer: newKeyring(), Guard: shared, Page: page},
 	})
 	if err != nil {
@@ -91,7 +86,7 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 				return outcome, err
 			}
 			time.Sleep(rand.N(50 * time.Millisecond))
-			if err := act(ctx, db, in.Flow, answers); err != nil {
+			if err := note("act", in.Flow, answers); err != nil {
 				return nil, err
 			}
 			time.Sleep(rand.N(50 * time.Millisecond))
@@ -109,51 +104,9 @@ func newApprover(shared LinkStore, db *sql.DB) (http.Handler, error) {
 	return mux, nil
 }
 
-// The function act commits a flow's effect. lookAt sees the commit even if the replica was killed
-// and the database has not finished the transaction: until then the flow's row is locked.
-func act(ctx context.Context, db *sql.DB, flow, answers string) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	for _, statement := range []string{"update flows set looks = looks where flow = '%s'",
-		"insert into effects values ('%s', '" + answers + "')"} {
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, flow)); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
-}
-
-// lookAt returns how many effects a flow has had, and counts the look.
-func (f *linkFleet) lookAt(flow string) (done int) {
-	if _, err := f.plan.DB.ExecContext(f.t.Context(), fmt.Sprintf(
-		"update flows set looks = looks + 1 where flow = '%s'", flow)); err != nil {
-		f.t.Error(err)
-	}
-	if err := f.plan.DB.QueryRowContext(f.t.Context(), fmt.Sprintf(
-		"select count(*) from effects where flow = '%s'", flow)).Scan(&done); err != nil {
-		f.t.Error(err)
-	}
-	return done
-}
-
-// A LinkPlan says what happens to calls whose client shows no questions.
-type LinkPlan struct {
-	Flows  int           // how many there are
-	Store  string        // the address of the store for the replicas
-	DB     *sql.DB       // the same
-	Every  time.Duration // the time between two deaths of replicas
-	Length time.Duration // over which the flows begin
-}
-
 // A linkFleet is two replicas, and the person who is led to either.
 type linkFleet struct {
 	*fleet
-	plan LinkPlan
-
-	mu       sync.Mutex
 	accepted map[string]string // the flow of each answer
 	declined int
 	failed   int // calls that died
@@ -165,38 +118,12 @@ type linkFleet struct {
 // An answer serves one call. One that its call took along when it was killed is lost, whether that
 // has done something or not, and the next call has a new link. The person who opens that looks
 // whether it was done, and declines then. So each flow has one effect in the end.
-func RunLinks(t *testing.T, plan LinkPlan) {
+func RunLinks(t *testing.T, plan Plan) {
 	t.Helper()
-	statements := []string{"create table effects (flow text, answers text)",
-		"create table flows (flow text primary key, looks integer)"}
-	for n := range plan.Flows {
-		statements = append(statements, fmt.Sprintf("insert into flows values ('flow-%d', 0)", n))
-	}
-	for _, statement := range statements {
-		if _, err := plan.DB.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := &linkFleet{fleet: startFleet(t, approvals, plan.Store, 2), plan: plan,
-		accepted: map[string]string{}}
+	f := &linkFleet{fleet: startFleet(t, approvals, plan, 2), accepted: map[string]string{}}
 	f.caps = ""
-	began, stop := time.Now(), make(chan struct{})
-	go func() {
-		defer close(stop)
-		slots := make(chan struct{}, 20)
-		var wg sync.WaitGroup
-		for n := range plan.Flows {
-			slots <- struct{}{}
-			time.Sleep(time.Until(began.Add(plan.Length * time.Duration(n) /
-				time.Duration(plan.Flows))))
-			wg.Go(func() {
-				defer func() { <-slots }()
-				f.runFlow(n)
-			})
-		}
-		wg.Wait()
-	}()
-	kills := f.makeTrouble(stop, plan.Every, func(int) func() { return nil })
+	began := time.Now()
+	kills := f.runAll(20, f.answerFlow, func(int) func() { return nil })
 	effects, used := f.countEffects()
 	t.Logf("%d flows, %d kills, %d calls failed, %d answers accepted, %d of them lost, "+
 		"%d declined, %d effects; over after %v", plan.Flows, kills, f.failed, len(f.accepted),
@@ -212,9 +139,9 @@ type linkRound struct {
 
 var pageLink = regexp.MustCompile(`http://[^\s"\\]+`)
 
-// runFlow calls one tool several times at once, again and again, until it is done. Meanwhile the
+// answerFlow calls one tool several times at once, again and again, until it is done. Meanwhile the
 // person answers at the links of the calls before.
-func (f *linkFleet) runFlow(n int) {
+func (f *linkFleet) answerFlow(n int) {
 	flow, tool := fmt.Sprint("flow-", n), approvers()[n%3]
 	jar, _ := cookiejar.New(nil) // which has no options that could be wrong
 	web := &http.Client{Transport: f, Timeout: f.http.Timeout, Jar: jar}
@@ -287,13 +214,8 @@ func (f *linkFleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.http.Transport.RoundTrip(r)
 }
 
-// browse opens a link, or sends a form. The status is 0 if the replica was killed.
-func browse(web *http.Client, link string, form url.Values) (status int, page string) {
-	send := func() (*http.Response, error) { return web.Get(link) }
-	if form != nil {
-		send = func() (*http.Response, error) { return web.PostForm(link, form) }
-	}
-	resp, err := send()
+// readPage reads what a browser got. The status is 0 if the replica was killed.
+func readPage(resp *http.Response, err error) (status int, page string) {
 	if err != nil {
 		return 0, ""
 	}
@@ -309,7 +231,7 @@ func browse(web *http.Client, link string, form url.Values) (status int, page st
 func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 	answer := url.Values{}
 	for {
-		status, page := browse(web, link, nil)
+		status, page := readPage(web.Get(link))
 		switch {
 		case status == http.StatusGone:
 			return accepts
@@ -327,7 +249,7 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 		clicks, got := make(chan int), map[int]int{}
 		for range 2 {
 			go func() {
-				status, _ := browse(web, link, form)
+				status, _ := readPage(web.PostForm(link, form))
 				clicks <- status
 			}()
 		}
@@ -341,10 +263,11 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 
 // decide returns the person's input: an accepting, unique text, or a decline if the effect is done.
 func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
-	done := f.lookAt(flow)
+	done := false
+	f.eachNote(func(_, which, _ string) { done = done || which == flow })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if done > 0 {
+	if done {
 		f.declined++
 		return url.Values{"action": {"decline"}}, false
 	}
@@ -356,28 +279,17 @@ func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
 // countEffects compares effects with the answers, and returns how many answers were used.
 func (f *linkFleet) countEffects() (effects, used int) {
 	f.t.Helper()
-	rows, err := f.plan.DB.QueryContext(f.t.Context(), "select flow, answers from effects")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer rows.Close()
 	done := map[string]int{}
-	for ; rows.Next(); effects++ {
-		var flow, answers string
-		if err := rows.Scan(&flow, &answers); err != nil {
-			f.t.Fatal(err)
-		}
+	f.eachNote(func(_, flow, answers string) {
+		effects++
 		done[flow]++
-		for answer := range strings.SplitSeq(answers, " ") {
+		for answer := range strings.SplitSeq(answers, ",") {
 			if used++; f.accepted[answer] != flow {
 				f.t.Errorf("%s is done for %s, of %q", flow, answer, f.accepted[answer])
 			}
 			f.accepted[answer] = "" // it is for one effect
 		}
-	}
-	if err := rows.Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	})
 	for n := range f.plan.Flows {
 		if flow := fmt.Sprint("flow-", n); done[flow] != 1 {
 			f.t.Errorf("%s is done %d times", flow, done[flow])

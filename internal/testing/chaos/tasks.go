@@ -6,41 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-type TaskPlan struct {
-	Tasks     int           // number of tasks
-	Questions int           // per task
-	Store     string        // address for the replicas
-	Every     time.Duration // between deaths of replicas
-	Length    time.Duration // time during which replicas die
-	Trouble   []func()      // store failures, spread over Length
-}
 
 const patience = 2 * time.Minute // for tasks to complete after the last death
 
 type taskFleet struct {
 	*fleet
-	plan   TaskPlan
 	failed atomic.Int64 // number of retried requests
 }
 
 // RunTasks fails the test if a task does not complete, loses an answer, or repeats an effect.
-func RunTasks(t *testing.T, plan TaskPlan) {
+func RunTasks(t *testing.T, plan Plan) {
 	t.Helper()
-	f := &taskFleet{fleet: startFleet(t, work, plan.Store, replicas), plan: plan}
+	f := &taskFleet{fleet: startFleet(t, work, plan, replicas)}
 	ctx, cancel := context.WithTimeout(t.Context(), plan.Length+patience)
 	defer cancel()
 	began := time.Now()
-	clients := make([]taskClient, plan.Tasks)
+	clients := make([]taskClient, plan.Flows)
 	var wg sync.WaitGroup
 	for i := range clients {
 		c := &clients[i]
@@ -55,7 +46,7 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 	time.AfterFunc(plan.Length, func() { close(stop) })
 	left, each := plan.Trouble, plan.Length/time.Duration(len(plan.Trouble)+1)
 	next := began.Add(each)
-	failures := f.makeTrouble(stop, plan.Every, func(int) func() {
+	failures := f.makeTrouble(stop, func(int) func() {
 		if len(left) == 0 || time.Now().Before(next) {
 			return nil
 		}
@@ -65,7 +56,7 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 	})
 	wg.Wait()
 	t.Logf("%d tasks, %d failures in %v, %d of them of the store, %d requests sent again, %s; "+
-		"over after %v", plan.Tasks, failures, plan.Length, len(plan.Trouble)-len(left),
+		"over after %v", plan.Flows, failures, plan.Length, len(plan.Trouble)-len(left),
 		f.failed.Load(), f.checkNotes(), time.Since(began).Round(time.Second))
 	if len(left) > 0 {
 		t.Errorf("%d failures of the store were not made", len(left))
@@ -76,15 +67,13 @@ func RunTasks(t *testing.T, plan TaskPlan) {
 // have failed at all replicas. If talks is set, the task sends messages in each run.
 func RunDeaths(t *testing.T, store string, talks bool) {
 	t.Helper()
-	f := startFleet(t, work, store, replicas)
+	f := startFleet(t, work, Plan{Store: store}, replicas)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	raw, err := f.send(ctx, protocol.MethodCallTool, "die",
 		fmt.Sprintf(`"name":"die","arguments":{"talks":%t}`, talks))
 	var handle struct{ TaskID string }
-	if err = errors.Join(err, json.Unmarshal(raw, &handle)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, errors.Join(err, json.Unmarshal(raw, &handle)))
 	for failed := 0; failed < 3*replicas; time.Sleep(100 * time.Millisecond) {
 		f.replaceDead()
 		raw, err := f.send(ctx, protocol.MethodGetTask, handle.TaskID,
@@ -96,9 +85,7 @@ func RunDeaths(t *testing.T, store string, talks bool) {
 			continue // the replica is dead
 		}
 		task, err := protocol.DecodeTask(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		state, over := task.State.(protocol.TaskFailed)
 		switch {
 		case over && strings.Contains(state.Error.Message, "ended 5 times"):
@@ -241,30 +228,34 @@ func (c *taskClient) ask(ctx context.Context, method, name, params string) (
 
 func (f *taskFleet) checkNotes() string {
 	memos, commits, given := map[string]string{}, map[string]int{}, 0
+	effects := map[string][]string{} // keys: an effect happens once per key
 	f.eachNote(func(what, which, value string) {
-		if what == "commit" {
+		switch old, ok := memos[which]; {
+		case what == "effect":
+			if !slices.Contains(effects[which], value) {
+				effects[which] = append(effects[which], value)
+			}
+		case what == "commit":
 			if commits[which]++; commits[which] == 2 {
 				f.t.Errorf("task %s is committed twice", which)
 			}
-			return
+		default:
+			if given++; ok && old != value {
+				f.t.Errorf("memo %s is %s after %s", which, value, old)
+			}
+			memos[which] = value
 		}
-		given++
-		if old, ok := memos[which]; ok && old != value {
-			f.t.Errorf("memo %s is %s after %s", which, value, old)
-		}
-		memos[which] = value
 	})
-	for n := range f.plan.Tasks {
-		effects, err := filepath.Glob(filepath.Join(f.dir, fmt.Sprintf("effect.%d.*", n)))
-		if err != nil || len(effects) != 1 {
-			f.t.Errorf("task %d has had its effect %d times: %v", n, len(effects), err)
+	for n := range f.plan.Flows {
+		if keys := effects[fmt.Sprint(n)]; len(keys) != 1 {
+			f.t.Errorf("task %d has had its effect %d times: %v", n, len(keys), keys)
 		}
 	}
-	if want := f.plan.Tasks * f.plan.Questions; len(memos) != want {
+	if want := f.plan.Flows * f.plan.Questions; len(memos) != want {
 		f.t.Errorf("%d memos, want %d", len(memos), want)
 	}
 	// Without failures the first memo is returned in each run, the second in all but the first, …
-	replays := given - f.plan.Tasks*f.plan.Questions*(f.plan.Questions+3)/2
+	replays := given - f.plan.Flows*f.plan.Questions*(f.plan.Questions+3)/2
 	return fmt.Sprintf("%d memos given %d times (%d more than without), %d commits", len(memos),
 		given, replays, len(commits))
 }

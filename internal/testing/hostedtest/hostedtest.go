@@ -17,6 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server/hosted"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -115,9 +116,7 @@ func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities str
 	c.Session, c.Offers = session, string(response.Result)
 	t.Cleanup(func() { _ = session.Close() })
 	err = session.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return c
 }
 
@@ -196,9 +195,7 @@ func Dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
 			return protocol.Principal{Subject: r.Header.Get("X-User")}, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	web := httptest.NewServer(hosted.KeepHeaders(handler, "X-User", "X-Absent"))
 	transport := &http.Transport{}
 	t.Cleanup(func() {
@@ -211,9 +208,7 @@ func Dial(t testing.TB, h *hosted.Server, user string) protocol.Peer {
 	peer, err := clienthttp.New(web.URL, &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: transport}, Header: http.Header{"X-User": {user}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return peer
 }
 
@@ -223,9 +218,7 @@ func NewClient(t testing.TB, peer protocol.Peer, era protocol.Era, opts client.O
 	t.Helper()
 	opts.Era = era
 	c, err := client.New(peer, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

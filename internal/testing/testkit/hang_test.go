@@ -53,9 +53,7 @@ var hangs = []struct {
 	}, []string{"httptest.(*Server).Close"}},
 	{"a bubble", func(t *testing.T) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		synctest.Test(t, func(*testing.T) { _, _ = r.Read(make([]byte, 1)) })
 		runtime.KeepAlive(w) // a collected process would be closed
 	}, []string{"hang_test.go", "IO wait"}},

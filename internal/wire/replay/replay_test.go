@@ -17,6 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/replay"
 )
 
+var noError = testkit.NoError
+
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 type testLog struct {
@@ -47,9 +49,7 @@ type testReader struct {
 
 func (l testLog) listen(t *testing.T) testReader {
 	r := replay.NewReader()
-	if err := l.Listen(r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Listen(r))
 	return testReader{r, nil}
 }
 
@@ -99,9 +99,7 @@ func TestUnsentMessagesMoveToTheNextListener(t *testing.T) {
 func TestALogKeepsItsBound(t *testing.T) {
 	log := newLog(3000, 1<<20)
 	for i := range 100 {
-		if err := log.say(fmt.Sprintf("%0100d", i)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, log.say(fmt.Sprintf("%0100d", i)))
 		if log.used() > 3000 {
 			t.Fatalf("%d bytes are kept, want at most 3000", log.used())
 		}
@@ -123,15 +121,11 @@ func TestALogKeepsItsBound(t *testing.T) {
 func TestEndedStreamsMakeRoomForOtherLogs(t *testing.T) {
 	log := newLog(1<<20, 5000)
 	slow := log.openPost(1)
-	if err := slow.send(t.Context(), strings.Repeat("a", 1000)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, slow.send(t.Context(), strings.Repeat("a", 1000)))
 	slow.respond("response")
 	for range 100 {
 		c := log.openPost(1)
-		if err := c.send(t.Context(), strings.Repeat("b", 1000)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), strings.Repeat("b", 1000)))
 		c.take()
 		c.respond("response")
 		c.take()
@@ -154,18 +148,14 @@ func TestWhatAnAttachedReaderHasYetToSendStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := log.openPost(1)
 			for range 10 {
-				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, c.send(t.Context(), strings.Repeat("a", 500)))
 			}
 			if got := len(strings.Fields(c.take())); got != 10 {
 				t.Errorf("%s: got %d events, want all 10", name, got)
 			}
 			c.Detach()
 			for range 10 {
-				if err := c.send(t.Context(), strings.Repeat("a", 500)); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, c.send(t.Context(), strings.Repeat("a", 500)))
 				if log.used() > 2000 {
 					t.Errorf("%s: %d bytes are kept, want at most 2000", name, log.used())
 				}
@@ -244,9 +234,7 @@ func TestAClientResumesAfterTheLastEventItReceived(t *testing.T) {
 	log := newLog(1<<20, 1<<20)
 	c := log.openPost(1)
 	for _, message := range []string{"one", "two"} {
-		if err := c.send(t.Context(), message); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), message))
 	}
 	batch := c.Next()
 	want := "id: t-1-1\ndata: one\n\nid: t-1-2\ndata: two\n\n"
@@ -277,13 +265,9 @@ func TestAClientResumesAfterTheLastEventItReceived(t *testing.T) {
 func TestAReaderThatIsReplacedSendsNothingMore(t *testing.T) {
 	log := newLog(1<<20, 1<<20)
 	first := log.openPost(1)
-	if err := first.send(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, first.send(t.Context(), "one"))
 	second := replay.NewReader()
-	if err := log.Resume("t-1-0", second); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, log.Resume("t-1-0", second))
 	if batch := first.Next(); !batch.Over || len(batch.Events) != 0 {
 		t.Errorf("the first reader is given %q, over %t", batch.Events, batch.Over)
 	}
@@ -298,16 +282,12 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog(1<<20, 1<<20)
 		c := log.openPost(1)
-		if err := c.send(t.Context(), "question"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), "question"))
 		c.Detach()
 		c.respond("response")
 		time.Sleep(4 * time.Minute)
 		r := testReader{Reader: replay.NewReader()}
-		if err := log.Resume("t-1-0", r.Reader); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, log.Resume("t-1-0", r.Reader))
 		time.Sleep(2 * time.Minute) // due while being read
 		if got := r.take(); got != "question response" {
 			t.Errorf("got %q", got)
@@ -327,9 +307,7 @@ func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLog(1<<20, 1<<20)
 		c := log.openPost(1)
-		if err := c.send(t.Context(), "question"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), "question"))
 		c.Detach()
 		c.respond("response")
 		time.Sleep(5*time.Minute - time.Nanosecond)
@@ -356,9 +334,7 @@ func TestAnEndedLogLeavesNothingInItsStore(t *testing.T) {
 	endLog := func() (kept weak.Pointer[replay.Stream]) {
 		log := testLog{replay.NewLog(replay.LogOptions{Shared: store, Account: a, Tag: "t"}), a}
 		c := log.openPost(1)
-		if err := c.send(t.Context(), "question"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), "question"))
 		c.Detach()
 		c.respond("response")
 		log.End()
@@ -392,9 +368,7 @@ func TestATransientMessageGivesWayToAnEvent(t *testing.T) {
 func TestTheZeroLogKeepsNothing(t *testing.T) {
 	log := testLog{Log: &replay.Log{}}
 	c := log.openPost(1)
-	if err := c.send(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.send(t.Context(), "one"))
 	if got := string(c.Next().AppendSSE(nil, false, false)); got != "data: one\n\n" {
 		t.Errorf("got %q, want no id", got)
 	}
@@ -413,9 +387,7 @@ func FuzzResume(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		log := newLog(1<<20, 1<<20)
 		c := log.openPost(1)
-		if err := c.send(t.Context(), "one"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.send(t.Context(), "one"))
 		err := log.Resume(id, replay.NewReader())
 		if known := id == "t-1-0" || id == "t-1-1"; known != (err == nil) {
 			t.Errorf("%q: got %v", id, err)
