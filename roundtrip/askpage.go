@@ -32,6 +32,11 @@ func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
 	}
 	question := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
 	answers := r.digestAnswers(q.key)
+	r.mu.Lock()
+	if kept := r.findMemoLocked(openKey(q.key)); kept != nil {
+		_ = json.Unmarshal(kept, &answers) // written by lookAtPage
+	}
+	r.mu.Unlock()
 	return sha256.Sum256(append(append(call[:], question[:]...), answers[:]...)), err
 }
 
@@ -49,6 +54,10 @@ func (r *run) digestAnswers(but string) [32]byte {
 	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
 }
 
+// openKey is the key of a memo with the digest of the answers before a question that is open on the
+// page, because answers to others in the meantime must not change its binding.
+func openKey(key string) string { return "\x00open\x00" + key }
+
 // newPageQuestion returns the question for the page, which later answers to others do not change.
 func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	binding, err := r.bindQuestion(q)
@@ -65,7 +74,7 @@ func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
 	return &PageQuestion{Binding: binding, Taker: fmt.Sprintf("%x.%d", flow, r.number),
 		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
 		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
-		Form: q.form.Schema()}, nil
+		Form: q.form.Schema(), answers: r.digestAnswers(q.key)}, nil
 }
 
 // lookAtPage records the page's answer or notes the link; hidden means the client shows no form.
@@ -78,7 +87,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		return nil, err
 	}
 	r.mu.Lock()
-	if r.closed { // by a handler that left this goroutine behind: a later run must not get the answer
+	if r.closed { // the handler left this goroutine: a later run must not get the answer
 		r.mu.Unlock()
 		if reply.Answer != nil {
 			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), asked)
@@ -86,6 +95,13 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		return nil, errReturned()
 	}
 	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
+	if open.answer != nil {
+		r.memos = slices.DeleteFunc(slices.Clone(r.memos),
+			func(m claims.Memo) bool { return m.Key == openKey(q.key) })
+	} else if way != words.WayText && r.findMemoLocked(openKey(q.key)) == nil {
+		value, _ := json.Marshal(asked.answers)
+		r.addMemoLocked(openKey(q.key), value)
+	}
 	r.funnel.pages.changeNote(asked.Binding, func(n *pageNote) {
 		if open.answer == nil {
 			n.hidden, n.way = n.hidden || hidden, way
@@ -95,7 +111,11 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 	})
 	// Concurrent questions get their answers in the next round; otherwise the order of these
 	// answers would be random.
-	inRound := !isFlowStyle(q) || way == words.WayText ||
+	session := q.fixed && !r.askingMode().returnsQuestions()
+	if session && open.answer != nil {
+		r.ladder.noteEffect() // a handler that pushes runs once, goes on and may act on the answer
+	}
+	inRound := !isFlowStyle(q) || q.askAgain || way == words.WayText && !session ||
 		way == words.WayLink && r.askingMode().returnsQuestions() && r.taskRun() == nil
 	r.ladder.noteOpen(q.key, open, inRound)
 	if hidden && open.answer != nil {
@@ -127,11 +147,14 @@ func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done 
 	return own, func() { withdrawn(); ended(); cancel() }
 }
 
-// recordOtherWay records an answer to a flow-style form that came by another way.
+// recordOtherWay records an answer to a form that came by another way.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
 		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
+	if q.carryForm && !q.mark.Set {
+		a.schema = q.form.Schema()
+	}
 	reported := *a
 	r.mu.Lock()
 	r.recordAnswerLocked(a)
@@ -253,7 +276,7 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	agreed := r.findAnswerLocked(link.key)
 	r.mu.Unlock()
 	switch {
-	case agreed == nil || agreed.unsolicited:
+	case agreed == nil || agreed.unsolicited || !agreed.matchesLocked(&link): // or of another link
 		return nil
 	case agreed.outcome != Accepted:
 		return r.declineLink(ctx, q, agreed)
@@ -316,6 +339,7 @@ func (r asker) endWithPageError(err error) error {
 	}
 	e := &ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed}
 	r.endWith(e)
+	r.returnTaken(&r.ctx)
 	return err
 }
 
@@ -393,7 +417,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	rest := *d
 	rest.questions = nil
 	var onPage []string
-	changed := false
+	changed, links := false, 0
 	if r.ladder != nil {
 		defer func() { r.ladder.onPage = onPage }()
 	}
@@ -416,6 +440,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 			continue
 		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
 			rest.questions = append(rest.questions, linkQuestion(&q, open))
+			links++
 		default: // a task waits
 			r.mu.Lock()
 			r.tellTaskLocked(open)
@@ -428,19 +453,18 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	}
 	switch n := len(round.from); {
 	case len(inWords) > 0:
-		if d.hasState || r.prior != nil && r.prior.State != nil {
+		if d.hasState || r.prior != nil && r.prior.State != nil || r.hasMemo() {
 			r.ladder.noteEffect() // the state is lost, and may record effects
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
-	case n > 0 && (n == len(d.questions) || r.taskRun() == nil):
+	case n > 0 && n == len(d.questions):
 		if r.hasActed() {
 			r.ladder.noteEffect()
 		}
-		rest.questions = slices.DeleteFunc(slices.Clone(d.questions), func(q Question) bool {
-			_, got := r.ladder.findOnPage(q.key)
-			return got == nil // asked again by the run that begins
-		})
-		return &rest, asks, round, nil
+		return d, asks, round, nil
+	case n > 0 && len(rest.questions) > links: // the client's answers would change bindings
+		changed = true
+		r.keepFromPage(ctx, d, round.from)
 	case n > 0: // a round needs all its answers; the next one finds these
 		changed = true
 		r.returnTaken(ctx, round.from...)
@@ -454,6 +478,19 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	shown = rest.buildResult(&protocol.InputRequiredResult{})
 	shown.Meta = asks.Meta
 	return &rest, shown, nil, nil
+}
+
+// keepFromPage records answers of the page while the client is asked for the round's others.
+func (r responder) keepFromPage(ctx context.Context, d *draft, from []pageAnswer) {
+	for _, got := range from {
+		q := &d.questions[slices.IndexFunc(d.questions,
+			func(q Question) bool { return q.key == got.key })]
+		_, open := r.ladder.findOnPage(q.key)
+		outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
+		if err == nil {
+			r.recordOtherWay(ctx, q, outcome, content, got.way, &open.answer)
+		}
+	}
 }
 
 // openPageRound opens the run for the answers of the page, or returns nil.
@@ -529,15 +566,35 @@ func (r *run) returnTaken(ctx context.Context, only ...pageAnswer) bool {
 	r.ladder.taken = kept
 	r.ladder.mu.Unlock()
 	for _, t := range taken {
-		if !acted { // a lost answer is asked for again
+		if !acted && !r.ladder.asksAgain(t) { // a lost answer is asked for again
 			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t)
 		}
 	}
 	return !acted
 }
 
+// hasMemo reports whether the author has kept a memo, in any round.
+func (r *run) hasMemo() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.memos,
+		func(m claims.Memo) bool { return !strings.HasPrefix(m.Key, "\x00") })
+}
+
 func (r *run) hasActed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.acted
+}
+
+// asksAgain reports whether the question of a used answer is open once more.
+func (l *ladder) asksAgain(t *PageQuestion) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.open {
+		if q.asked.Binding == t.Binding {
+			return true
+		}
+	}
+	return false
 }

@@ -29,6 +29,7 @@ type PageQuestion struct {
 	Arguments      json.RawMessage
 	Message        string
 	Form           json.RawMessage // fits the grammar of elicitation
+	answers        [32]byte        // digest of the answers before it
 }
 
 // A PageReply is the state of a question on a [QuestionPage].

@@ -122,14 +122,14 @@ func TestLostClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 			refuses(t, s, "free", issued(0), "marker")
-			refuses(t, s, "free", issued(time.Minute), "empty not long ago")
+			refuses(t, s, "free", issued(time.Minute), "recently empty")
 			if _, err := redisstore.New(t.Context(), client, opts); err != nil { // a new replica
 				t.Fatal(err)
 			}
-			refuses(t, s, "free", issued(time.Minute), "empty not long ago")
+			refuses(t, s, "free", issued(time.Minute), "recently empty")
 			setBirth(t, client, time.Now().Add(-30*time.Minute))
 			takes(t, s, "free "+name, issued(20*time.Minute))
-			refuses(t, s, "other", issued(40*time.Minute), "empty not long ago")
+			refuses(t, s, "other", issued(40*time.Minute), "recently empty")
 			setBirth(t, client, time.Now().Add(-65*time.Minute))
 			takes(t, s, "old "+name, issued(59*time.Minute))
 		})
@@ -271,7 +271,7 @@ func TestRestart(t *testing.T) {
 		server.kill()
 		server.start()
 		refuses(t, s, "before", inAnHour(), "marker")
-		refuses(t, s, "before", inAnHour(), "empty not long ago")
+		refuses(t, s, "before", inAnHour(), "recently empty")
 	})
 }
 
