@@ -212,7 +212,7 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	rw.id = request.ID
 	admitted := h.admitModern(rw, r, request, principal)
 	if !rw.jsonOnly {
-		h.quiet.Add(&rw.place, rw)
+		h.quiet.AddSince(&rw.place, rw, rw.place.Since())
 	}
 	response := h.srv.Serve(ctx, admitted)
 	rw.endSilence()

@@ -127,11 +127,17 @@ func parseAuthority(s string) (a authority, ok bool) {
 	}
 	if rest != "" {
 		a.port, ok = strings.CutPrefix(rest, ":")
-		if !ok || strings.Trim(a.port, "0123456789") != "" {
+		if !ok || strings.ContainsFunc(a.port, func(c rune) bool { return c < '0' || c > '9' }) {
 			return authority{}, false
 		}
 	}
-	if a.host == "" || strings.ContainsAny(a.host, "/@?#*\\[] \t") {
+	for i := range len(a.host) { // ContainsAny builds a set each time
+		switch a.host[i] {
+		case '/', '@', '?', '#', '*', '\\', '[', ']', ' ', '\t':
+			return authority{}, false
+		}
+	}
+	if a.host == "" {
 		return authority{}, false
 	}
 	a.host = strings.ToLower(a.host)

@@ -27,17 +27,19 @@ func (e *Entry[T]) Unlink() {
 		return
 	}
 	e.prev.next, e.next.prev = e.next, e.prev
-	*e = Entry[T]{}
+	*e = Entry[T]{since: e.since}
 }
 
 // Append adds v at the end, with e as its entry. An entry that is in a list moves.
-func (l *List[T]) Append(e *Entry[T], v T) {
+func (l *List[T]) Append(e *Entry[T], v T) { l.appendSince(e, v, time.Now()) }
+
+func (l *List[T]) appendSince(e *Entry[T], v T, since time.Time) {
 	e.Unlink()
 	ends := &l.ends
 	if ends.next == nil {
 		ends.prev, ends.next = ends, ends
 	}
-	*e = Entry[T]{v, time.Now(), ends.prev, ends}
+	*e = Entry[T]{v, since, ends.prev, ends}
 	ends.prev.next, ends.prev = e, e
 }
 
@@ -70,13 +72,20 @@ func NewQueue[T any](after time.Duration, evict func(T)) *Queue[T] {
 }
 
 // Add adds v, with e as its entry. It does nothing after Stop.
-func (q *Queue[T]) Add(e *Entry[T], v T) {
+func (q *Queue[T]) Add(e *Entry[T], v T) { q.AddSince(e, v, time.Now()) }
+
+// AddSince is Add for what began at a known time, at most the queue's time ago; zero means now. It
+// is evicted at the latest when it would be after Add.
+func (q *Queue[T]) AddSince(e *Entry[T], v T, since time.Time) {
+	if since.IsZero() {
+		since = time.Now()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
 		return
 	}
-	q.list.Append(e, v)
+	q.list.appendSince(e, v, since)
 	if !q.armed && q.after >= 0 {
 		q.armLocked(q.after)
 	}
