@@ -78,7 +78,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		return nil, err
 	}
 	r.mu.Lock()
-	if r.closed { // by a handler that left this goroutine behind: a later run must not get the answer
+	if r.closed { // the handler left this goroutine behind: a later run must not get the answer
 		r.mu.Unlock()
 		if reply.Answer != nil {
 			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), asked)
@@ -127,11 +127,14 @@ func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done 
 	return own, func() { withdrawn(); ended(); cancel() }
 }
 
-// recordOtherWay records an answer to a flow-style form that came by another way.
+// recordOtherWay records an answer to a form that came by another way.
 func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	content json.RawMessage, way event.Way, result *json.RawMessage) {
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
 		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
+	if q.carryForm && !q.mark.Set {
+		a.schema = q.form.Schema()
+	}
 	reported := *a
 	r.mu.Lock()
 	r.recordAnswerLocked(a)
@@ -258,7 +261,9 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	case agreed.outcome != Accepted:
 		return r.declineLink(ctx, q, agreed)
 	}
-	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
+	own, release := r.outliveSuspension(ctx) // by answers to other links, which wait for this one
+	defer release()
+	done, err := r.holdVisit(own, link.key, func(ctx context.Context) (bool, error) {
 		open, err := look(ctx)
 		return err == nil && open.answer != nil, nil // unknown while the store is down
 	})
@@ -393,7 +398,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	rest := *d
 	rest.questions = nil
 	var onPage []string
-	changed := false
+	changed, links := false, 0
 	if r.ladder != nil {
 		defer func() { r.ladder.onPage = onPage }()
 	}
@@ -416,6 +421,7 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 			continue
 		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
 			rest.questions = append(rest.questions, linkQuestion(&q, open))
+			links++
 		default: // a task waits
 			r.mu.Lock()
 			r.tellTaskLocked(open)
@@ -432,15 +438,11 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 			r.ladder.noteEffect() // the state is lost, and may record effects
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
-	case n > 0 && (n == len(d.questions) || r.taskRun() == nil):
-		if r.hasActed() {
-			r.ladder.noteEffect()
-		}
-		rest.questions = slices.DeleteFunc(slices.Clone(d.questions), func(q Question) bool {
-			_, got := r.ladder.findOnPage(q.key)
-			return got == nil // asked again by the run that begins
-		})
-		return &rest, asks, round, nil
+	case n > 0 && n == len(d.questions):
+		return d, asks, round, nil
+	case n > 0 && len(rest.questions) > links: // the client's answers would change bindings
+		changed = true
+		r.keepFromPage(ctx, d, round.from)
 	case n > 0: // a round needs all its answers; the next one finds these
 		changed = true
 		r.returnTaken(ctx, round.from...)
@@ -454,6 +456,19 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 	shown = rest.buildResult(&protocol.InputRequiredResult{})
 	shown.Meta = asks.Meta
 	return &rest, shown, nil, nil
+}
+
+// keepFromPage records answers of the page while the client is asked for the round's others.
+func (r responder) keepFromPage(ctx context.Context, d *draft, from []pageAnswer) {
+	for _, got := range from {
+		q := &d.questions[slices.IndexFunc(d.questions,
+			func(q Question) bool { return q.key == got.key })]
+		_, open := r.ladder.findOnPage(q.key)
+		outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
+		if err == nil {
+			r.recordOtherWay(ctx, q, outcome, content, got.way, &open.answer)
+		}
+	}
 }
 
 // openPageRound opens the run for the answers of the page, or returns nil.
