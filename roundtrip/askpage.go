@@ -281,7 +281,9 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	case agreed.outcome != Accepted:
 		return r.declineLink(ctx, q, agreed)
 	}
-	done, err := r.holdVisit(ctx, link.key, func(ctx context.Context) (bool, error) {
+	own, release := r.outliveSuspension(ctx) // by answers to other links, which wait for this one
+	defer release()
+	done, err := r.holdVisit(own, link.key, func(ctx context.Context) (bool, error) {
 		open, err := look(ctx)
 		return err == nil && open.answer != nil, nil // unknown while the store is down
 	})
@@ -458,9 +460,6 @@ func (r responder) settleReturned(ctx context.Context, d *draft,
 		}
 		return d, asks, nil, r.endWithLinks(ctx, inWords)
 	case n > 0 && n == len(d.questions):
-		if r.hasActed() {
-			r.ladder.noteEffect()
-		}
 		return d, asks, round, nil
 	case n > 0 && len(rest.questions) > links: // the client's answers would change bindings
 		changed = true

@@ -158,7 +158,7 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 func (r asker) holdVisit(ctx context.Context, key string,
 	done func(context.Context) (bool, error)) (bool, error) {
 	p, err := r.newQuestioner(ctx)
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || !errors.Is(err, ErrPending)) { // see outliveSuspension
 		return false, err
 	}
 	limit := p.askingMode().visitLimit(r, p)

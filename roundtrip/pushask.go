@@ -71,6 +71,7 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 	if p.wait = r.wait; r.closed {
 		return p, nil
 	}
+	p.where = r.where
 	switch {
 	case r.flow == nil:
 	case r.flow.end != nil:
@@ -79,7 +80,6 @@ func (r asker) newQuestioner(ctx context.Context) (*questioner, error) {
 		return p, fmt.Errorf("%w: %s", ErrPending,
 			joinKeys(r.flow.pending, func(q Question) string { return q.key }))
 	}
-	p.where = r.where
 	return p, nil
 }
 

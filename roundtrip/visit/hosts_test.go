@@ -108,13 +108,13 @@ func (h *hall) Observe(_ context.Context, e event.Event) {
 type handler func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error)
 
 func openHall(t *testing.T, transport string, handle handler, change func(*visit.QuestionOptions),
-) *hall {
-	return openReplica(t, transport, handle, change, "")
+	tune ...func(*roundtrip.Options)) *hall {
+	return openReplica(t, transport, handle, change, "", tune...)
 }
 
 // openReplica opens a hall whose browsers come to that with the page at address, if there is one.
 func openReplica(t *testing.T, transport string, handle handler,
-	change func(*visit.QuestionOptions), address string) *hall {
+	change func(*visit.QuestionOptions), address string, tune ...func(*roundtrip.Options)) *hall {
 	url, mux := listen(t)
 	h := &hall{ways: map[string]int{}, address: cmp.Or(address, url+"/page")}
 	visitor := cookieLogin
@@ -128,9 +128,12 @@ func openReplica(t *testing.T, transport string, handle handler,
 	page, err := visit.NewQuestions(h.address, opts)
 	noError(t, err)
 	mux.Handle("/page", page)
-	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h,
-		Roundtrip: roundtrip.Options{Page: page, HumanTimeout: 300 * time.Millisecond,
-			Sealer: servertest.NewKeyring("k")}})
+	round := roundtrip.Options{Page: page, HumanTimeout: 300 * time.Millisecond,
+		Sealer: servertest.NewKeyring("k")}
+	for _, change := range tune {
+		change(&round)
+	}
+	srv, err := server.New(&server.Options{Info: servertest.Info(), Observer: h, Roundtrip: round})
 	noError(t, err)
 	t.Cleanup(func() { _ = srv.Close() })
 	h.server = srv

@@ -1,6 +1,7 @@
 package visit_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -388,15 +390,19 @@ func TestATaskShowsTheLink(t *testing.T) {
 
 func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.Response {
 	g.t.Helper()
-	resp, err := peer.Handle(g.t.Context(), &protocol.Request{
-		ID: protocol.IntID(g.id.Add(1)), Method: method,
+	resp, err := peer.Handle(g.t.Context(), g.request(method, name, params), g)
+	noError(g.t, err)
+	return resp
+}
+
+// request returns a request of revision 2026-07-28.
+func (g *guest) request(method, name, params string) *protocol.Request {
+	return &protocol.Request{ID: protocol.IntID(g.id.Add(1)), Method: method,
 		Mirror: protocol.Mirror{Version: protocol.Latest, Name: name},
 		Params: json.RawMessage(`{` + params +
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 			`"io.modelcontextprotocol/clientCapabilities":` + g.caps +
-			`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}}`)}, g)
-	noError(g.t, err)
-	return resp
+			`,"io.modelcontextprotocol/clientInfo":{"name":"host","version":"1"}}}`)}
 }
 
 // TestAnEmptyYesInNoTimeIsNobodys: an empty form is consent, but not if the host accepts it by
@@ -416,6 +422,17 @@ func TestAnEmptyYesInNoTimeIsNobodys(t *testing.T) {
 			h.browser().enter(link, "-")
 			h.want(t, hosts[2], "", era, "deployed")
 		})
+		for way, opt := range map[string]roundtrip.QuestionOption{"form": onlyBy("form"),
+			"if possible": roundtrip.IfPossible()} { // no other way is left
+			t.Run(way+"/"+name, func(t *testing.T) {
+				h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (
+					protocol.CallToolOutcome, error) {
+					_, err := roundtrip.Ask[struct{}](ctx, "sure", "Deploy?", opt)
+					return server.Text("deployed"), err
+				}, nil)
+				h.want(t, hosts[2], "", era, "without showing")
+			})
+		}
 	}
 }
 
@@ -509,5 +526,288 @@ func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+type outcome = protocol.CallToolOutcome
+
+func hasYes(ctx context.Context, key string) bool {
+	return roundtrip.Answer[yes](ctx, key).Outcome == roundtrip.Accepted
+}
+
+// askBack returns a question in guard style, until it is answered.
+func askBack(ctx context.Context, key string) outcome {
+	if hasYes(ctx, key) {
+		return nil
+	}
+	return roundtrip.InputRequired(roundtrip.Elicit[yes](key, key+"?"))
+}
+
+func askOne(ctx context.Context, key string, opts ...roundtrip.QuestionOption) func() error {
+	return func() error { _, err := roundtrip.Ask[yes](ctx, key, key+"?", opts...); return err }
+}
+
+// askAtOnce calls functions that ask, each on a goroutine.
+func askAtOnce(asks ...func() error) (outcome, error) {
+	errs := make([]error, len(asks))
+	var g sync.WaitGroup
+	for i, ask := range asks {
+		g.Go(func() { errs[i] = ask() })
+	}
+	g.Wait()
+	return nil, errors.Join(errs...)
+}
+
+// TestEachQuestionIsAnsweredOnce for each completed call, whatever the client is asked between, and
+// though calls come to two replicas by turns.
+func TestEachQuestionIsAnsweredOnce(t *testing.T) {
+	type ctx = context.Context
+	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
+	roots := host{caps: `{"roots":{}}`, form: `{"roots":[]}`}
+	writes := host{caps: `{"sampling":{}}`, form: `{"role":"assistant","model":"m",` +
+		`"content":{"type":"text","text":"summary #"}}`} // another each time
+	const schema = `{"type":"object","properties":{"yes":{"type":"string"}},"required":["yes"]}`
+	for name, test := range map[string]struct {
+		who    host
+		wants  int64
+		handle func(ctx) (outcome, error)
+	}{
+		"six": {hosts[0], 6, func(c ctx) (_ outcome, err error) {
+			for i := 0; i < 6 && err == nil; i++ {
+				err = askOne(c, fmt.Sprint(i))()
+			}
+			return nil, err
+		}},
+		"beside a message": {writes, 2, func(c ctx) (outcome, error) {
+			if err := askOne(c, "pay")(); err != nil {
+				return nil, err
+			}
+			return askAtOnce(askOne(c, "a"), func() error {
+				_, err := roundtrip.AskMessage(c, "sum", &protocol.CreateMessage{MaxTokens: 10,
+					Messages: []protocol.SamplingMessage{{Role: "user",
+						Content: []protocol.Content{&protocol.TextContent{Text: "Sum up"}}}}})
+				return err
+			})
+		}},
+		"beside roots, all until all are answered": {roots, 2, func(c ctx) (outcome, error) {
+			a := roundtrip.RawAnswer(c, "a")
+			if _, listed := roundtrip.Roots(c, "r"); listed && a.Outcome == roundtrip.Accepted {
+				return nil, nil
+			}
+			return cmp.Or(askBack(c, "pay"), outcome(roundtrip.InputRequired(
+				roundtrip.ElicitSchema("a", "a?", []byte(schema)), roundtrip.ListRoots("r")))), nil
+		}},
+		"beside a link, all until all are answered": {agrees, 3, func(c ctx) (outcome, error) {
+			if hasYes(c, "a") && hasYes(c, "b") {
+				return nil, nil
+			}
+			a := roundtrip.Elicit[yes]("a", "a?", onlyBy("text"))
+			return cmp.Or(askBack(c, "pay"),
+				outcome(roundtrip.InputRequired(a, roundtrip.Elicit[yes]("b", "b?")))), nil
+		}},
+		"two links at once": {agrees, 2, func(c ctx) (outcome, error) {
+			return askAtOnce(askOne(c, "a"), func() error {
+				time.Sleep(5 * time.Millisecond) // loads something
+				return askOne(c, "b")()
+			})
+		}},
+		"a link, then text": {agrees, 2, func(c ctx) (outcome, error) {
+			if err := askOne(c, "a")(); err != nil {
+				return nil, err
+			}
+			return nil, askOne(c, "b", onlyBy("text"))()
+		}},
+	} {
+		for era, version := range eras {
+			if version == protocol.Legacy && strings.Contains(test.who.caps, "sampling") {
+				continue // the message may be there before the question, which then is another
+			}
+			t.Run(name+"/"+era, func(t *testing.T) {
+				t.Parallel()
+				handle := func(c ctx, _ *server.ToolCall) (outcome, error) {
+					asks, err := test.handle(c)
+					return cmp.Or[outcome](asks, server.Text("done")), err
+				}
+				shared := store.NewMemoryStateStore(0)
+				share := func(o *visit.QuestionOptions) { o.Store, o.Keys = shared, newKeys() }
+				patient := func(o *roundtrip.Options) { o.HumanTimeout = 5 * time.Second }
+				one := openHall(t, "HTTP", handle, share, patient)
+				other := openReplica(t, "HTTP", handle, share, one.address, patient)
+				var answered, visits atomic.Int64
+				enter := func(link string) { answered.Add(1); one.browser().answer(link, "accept", "yes") }
+				g := &guest{host: test.who, t: t, visit: func(link string) {
+					if visits.Add(1) > 1 {
+						enter(link)
+						return
+					}
+					time.AfterFunc(200*time.Millisecond, func() { enter(link) }) // the call waits
+				}}
+				for calls, done := 0, int64(0); done < 2; calls++ {
+					g.form = strings.ReplaceAll(test.who.form, "#", fmt.Sprint(calls))
+					text := g.call([]*hall{one, other}[calls%2].connect(t), version)
+					for _, link := range linkIn.FindAllString(text, -1) {
+						enter(link)
+					}
+					if text == "done" {
+						done++
+					}
+					if n := answered.Load(); text == "done" && n != done*test.wants || calls > 20 {
+						t.Fatalf("%d answers for %d calls: %s", n, done, text)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestAnswersDoNotOutliveTheirRun: the call's next run asks the client, with other words.
+func TestAnswersDoNotOutliveTheirRun(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			answered, run := false, 0
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (_ outcome,
+				err error) {
+				files, way := 3, event.Way("text")
+				if run++; answered && run > 2 {
+					files, way = 4, "form"
+				}
+				words := fmt.Sprintf("Delete %d files?", files)
+				_, err = roundtrip.Ask[yes](ctx, "ok", words, onlyBy(way))
+				return server.Text("deleted"), err
+			}, nil)
+			h.browser().answer(h.wantLink(t, hosts[0], "", era), "accept", "yes")
+			answered = true
+			h.want(t, hosts[0], "", era, "unseen") // to 4 files nobody has agreed
+		})
+	}
+}
+
+// A heldStore answers contexts with its key when goOn is closed.
+type heldStore struct {
+	store.StateStore
+	begun, goOn chan struct{}
+}
+
+func (s heldStore) Get(ctx context.Context, id string) ([]byte, error) {
+	if ctx.Value(heldStore{}) != nil {
+		s.begun <- struct{}{}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.goOn:
+		}
+	}
+	return s.StateStore.Get(ctx, id)
+}
+
+func openHeldHall(t *testing.T, handle func(context.Context, heldStore) (outcome, error)) *hall {
+	held := heldStore{store.NewMemoryStateStore(0), make(chan struct{}, 99), make(chan struct{})}
+	return openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		return handle(ctx, held)
+	}, func(o *visit.QuestionOptions) { o.Store, o.Keys = held, newKeys() })
+}
+
+// TestAGoroutineLeftBehindGetsNoAnswer: its lookup ends in the next run of the handler, which asks
+// something else under its key. The next call gets the answer.
+func TestAGoroutineLeftBehindGetsNoAnswer(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			left, run := make(chan error, 1), 0 // of the call that leaves a goroutine behind
+			h := openHeldHall(t, func(ctx context.Context, held heldStore) (outcome, error) {
+				second := func(ctx context.Context, what string) error {
+					_, err := roundtrip.Ask[yes](ctx, "second", "Delete "+what+"?")
+					return err
+				}
+				if run == 0 {
+					_, err := askAtOnce(askOne(ctx, "first"),
+						func() error { return second(ctx, "a") })
+					return server.Text("deleted a"), err
+				}
+				if run++; run == 2 {
+					go func() { left <- second(context.WithValue(ctx, heldStore{}, 1), "a") }()
+					<-held.begun
+				}
+				if err := askOne(ctx, "first")(); err != nil {
+					return nil, err
+				}
+				err := second(ctx, "everything")
+				close(held.goOn)
+				<-left
+				return server.Text("deleted everything"), err
+			})
+			for _, link := range linkIn.FindAllString(h.play(t, mute, "", era), -1) {
+				h.browser().answer(link, "accept", "yes")
+			}
+			run = 1
+			h.wantLink(t, mute, "", era)
+			run = 0
+			h.want(t, mute, "", era, "deleted a")
+		})
+	}
+}
+
+// TestAStuckStoreHoldsUpNoRun that has ended, nor one that withdraws its question.
+func TestAStuckStoreHoldsUpNoRun(t *testing.T) {
+	for wants, handle := range map[string]func(context.Context, heldStore) (outcome, error){
+		"nternal error": func(ctx context.Context, held heldStore) (outcome, error) {
+			return askAtOnce(askOne(context.WithValue(ctx, heldStore{}, 1), "first"), func() error {
+				<-held.begun
+				return askOne(ctx, "")() // a mistake
+			})
+		},
+		"went on": func(ctx context.Context, held heldStore) (outcome, error) {
+			own, withdraw := context.WithCancel(context.WithValue(ctx, heldStore{}, 1))
+			go func() { <-held.begun; withdraw() }()
+			_, err := roundtrip.PushRequest(own, &protocol.ElicitForm{Message: "Sure?",
+				Schema: []byte(`{"type":"object","properties":{}}`)})
+			return server.Text(fmt.Sprintf("went on after %v", err)), nil
+		},
+	} {
+		for name, era := range eras {
+			t.Run(wants+"/"+name, func(t *testing.T) {
+				openHeldHall(t, handle).want(t, mute, "", era, wants)
+			})
+		}
+	}
+}
+
+// TestACutOffCallIsNotServedAgain if a run before the one that was cut off had an effect.
+func TestACutOffCallIsNotServedAgain(t *testing.T) {
+	var looks atomic.Int64
+	ctx, leave := context.WithCancel(t.Context())
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		err := askOne(ctx, "confirm")()
+		if err == nil {
+			_, err = roundtrip.Memo(ctx, "charge",
+				func(context.Context) (int, error) { return 1, nil })
+		}
+		if err == nil {
+			err = askOne(ctx, "mail", onlyBy("text"))()
+		}
+		if err == nil {
+			err = roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
+				if looks.Add(1) == 1 {
+					leave()
+					<-ctx.Done()
+				}
+				return looks.Load() > 1, ctx.Err()
+			})
+		}
+		return server.Text("done"), err
+	}, nil, func(o *roundtrip.Options) { o.Guard = store.NewMemoryGuard(0) })
+	g := &guest{t: t, host: host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}}
+	h.browser().answer(h.wantLink(t, g.host, "", protocol.Modern), "accept", "yes")
+	peer, call := h.connect(t), `"name":"deploy","arguments":{"of":""}`
+	var asks struct{ RequestState string }
+	_ = json.Unmarshal(g.send(peer, protocol.MethodCallTool, "deploy", call).Result, &asks)
+	call += `,"requestState":"` + asks.RequestState +
+		`","inputResponses":{"confirm":` + g.form + `}`
+	_, err := peer.Handle(ctx, g.request(protocol.MethodCallTool, "deploy", call), g)
+	again := "being served"
+	for strings.Contains(again, "being served") {
+		again = textOf(t, g.send(peer, protocol.MethodCallTool, "deploy", call))
+	}
+	if err == nil || !strings.Contains(again, "the outcome is not known") {
+		t.Errorf("got %v, then %q", err, again)
 	}
 }
