@@ -6,9 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// CallTool calls a tool and answers its questions (server/tools). args is a struct, map or JSON
-// text that encodes as an object; nil sends no arguments. A failure of the tool itself is a result
-// with IsError set.
+// CallTool calls a tool and answers its questions (server/tools). args, a struct, map or JSON text,
+// encodes as an object; nil sends none. A failure of the tool itself is a result with IsError set.
 //
 // Errors are [*protocol.Error] (from the server), [*TransportError], [*ResponseError],
 // [*QuestionError], [*AnswerError], [ErrClosed], [context.DeadlineExceeded] after
@@ -50,8 +49,7 @@ func (c *Client) GetPromptParams(ctx context.Context,
 		leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
 }
 
-// ReadResource reads a resource and answers its questions (server/resources). Errors are as in
-// [Client.CallTool].
+// ReadResource reads a resource, answering questions (server/resources). Errors: [Client.CallTool].
 func (c *Client) ReadResource(ctx context.Context,
 	uri string) (*protocol.ReadResourceResult, error) {
 	return c.ReadResourceParams(ctx, &protocol.ReadResourceParams{URI: uri})

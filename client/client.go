@@ -25,9 +25,8 @@ type Client struct {
 	endLife context.CancelCauseFunc
 }
 
-// New returns a client of the server behind peer, which [Client.Close] closes. opts may be nil.
-// Nothing is sent before the first call. If peer is nil or an option invalid, New fails and peer
-// stays open.
+// New returns a client of the server behind peer; [Client.Close] closes it. opts may be nil.
+// Nothing is sent before a call. If peer is nil or an option invalid, New fails; peer stays open.
 func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
 		return nil, errors.New("client: New: peer is nil")

@@ -63,11 +63,10 @@
 //
 // In a session the server sends its questions itself while a call runs. They pass the same checks
 // and go to the same handlers, at most 100 at a time. For a question without an answer the server
-// gets an error and decides how to continue ([Options.Warn]). Little else changes:
-// [Client.Discover] returns the result of initialize, [Client.Listen] reports the same events, and
-// after -32042 the user is asked to visit the URL and the request is sent again. Legacy revisions
-// have neither cache hints nor rounds: [Client.Begin] returns results only, and [Client.Resume]
-// fails.
+// gets an error and decides what to do ([Options.Warn]). Little else changes: [Client.Discover]
+// returns the result of initialize, [Client.Listen] reports the same events, and after -32042 the
+// user is asked to visit the URL and the request is sent again. Legacy revisions have neither cache
+// hints nor rounds: [Client.Begin] returns results only, and [Client.Resume] fails.
 //
 // If the server has lost the session (404), nothing ran: the client opens a new session, which
 // concurrent calls share, and sends the call once more. If a call may have run (its stream broke,
@@ -94,9 +93,8 @@
 //
 // An error of the server is a [*protocol.Error], a failure on the way a [*TransportError], an
 // invalid response a [*ResponseError], a question that the client refuses a [*QuestionError], a
-// question without a valid answer an [*AnswerError], and a timeout a [context.DeadlineExceeded]. An
-// AnswerError wraps the handler's error, which may be a protocol.Error: check for the AnswerError
-// first.
+// question without a valid answer an [*AnswerError], and a timeout a [context.DeadlineExceeded].
+// Check for an AnswerError first: it may wrap the handler's protocol.Error.
 //
 // # Concurrency and contexts
 //

@@ -28,8 +28,7 @@ var (
 	errSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
 	// errMessageTooLong is wrapped by errors for messages above [StreamOptions.MaxLineBytes].
 	errMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// errOverrun: notifications arrived faster than they were handled. The lost changes are
-	// unknown.
+	// errOverrun: notifications arrived faster than they were handled. Which are lost is unknown.
 	errOverrun = errors.New("client: notifications arrived faster than they were handled; " +
 		"subscribe again and reread everything")
 )
@@ -142,8 +141,7 @@ func httpStatus(err error) (status int, ok bool) {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError means that the response does not fit the request: another id, a wrong shape or an
-// unknown resultType.
+// A ResponseError: the response does not fit the request (id, shape or resultType is wrong).
 type ResponseError struct {
 	Method string
 	Err    error

@@ -74,9 +74,8 @@ func (p *Pending) State() protocol.RequestState { return p.loadCall().asked.Requ
 
 // Answer sets or replaces the answer to the question at key: a [*protocol.ElicitResult] for a form
 // or URL (see [Accept], [Decline] and [Cancel]), a [*protocol.CreateMessageResult] for sampling, a
-// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] of one of them. A form's content is
-// completed with its defaults and validated; a URL's is dropped. An invalid answer is an
-// [*AnswerError].
+// [*protocol.ListRootsResult] for roots, or a [json.RawMessage] of one of them. A form's content
+// gets its defaults and is validated; a URL's is dropped. An invalid answer is an [*AnswerError].
 func (p *Pending) Answer(key string, result json.Marshaler) error {
 	for _, q := range p.Questions() {
 		if q.Key != key {

@@ -102,8 +102,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 // Done is closed when the process has exited and been waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
-// Err returns the [*ExitError]. It is nil while the process runs, after status 0, and after a
-// signal of Close.
+// Err returns the [*ExitError]. Nil while the process runs, after status 0, or a signal of Close.
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:

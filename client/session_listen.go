@@ -11,8 +11,7 @@ import (
 
 const unsubscribeLimit = 5 * time.Second // the outcome does not matter
 
-// The type subscribers passes changes, which legacy servers announce once per session, to all calls
-// of Listen.
+// subscribers passes changes, which legacy servers announce once per session, to all Listen calls.
 type subscribers struct {
 	session *session
 

@@ -131,8 +131,7 @@ func (p *pushHandler) preparePush(origin QuestionOrigin,
 	return t, nil, nil
 }
 
-// declaresMethod reports whether the client declared the capability for a method of revision v,
-// which may be empty.
+// declaresMethod reports whether the client declared the capability for a method of v (or "").
 func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:

@@ -121,8 +121,7 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	close(o.done)
 }
 
-// A streamSession is the session of a stream. It receives all server requests, which name no
-// origin.
+// A streamSession is the session of a stream. It gets all server requests: they name no origin.
 type streamSession struct {
 	stream *Stream
 	back   protocol.BackCaller

@@ -49,8 +49,7 @@ type Asker interface {
 	// An error that is, or wraps, a [*protocol.Error] is the client's own refusal and goes upstream
 	// unchanged; any other error means that the client could not be reached.
 	//
-	// ctx has the values of the context passed to [Router.Begin] and ends with the question. Calls
-	// overlap.
+	// ctx has the values of [Router.Begin]'s context and ends with the question. Calls overlap.
 	Ask(ctx context.Context, q Question, delivered func()) (json.RawMessage, error)
 }
 

@@ -13,8 +13,7 @@ import (
 // content is unchanged except with [ValidateEnforce]. Send the upstream the result as JSON, not the
 // client's own bytes: in those, a case-folding decoder could read a decline as an accept.
 //
-// ctx is the context of the upstream's request: its end withdraws the question. The error is an
-// [*Error].
+// ctx is the upstream request's context: its end withdraws the question. The error is an [*Error].
 func (c *Call) Elicit(
 	ctx context.Context, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {

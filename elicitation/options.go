@@ -77,9 +77,8 @@ type Options struct {
 	// Subject returns the log field subject of an authenticated principal, for example p.Subject.
 	// Nil means a digest, which correlates entries without a name. Calls may overlap.
 	Subject func(p protocol.Principal) string
-	// Log gets one entry for each event. Nil means no log. Entries about a question are written in
-	// order, under a lock, so the log must not call the router. See zaplog.New and sloglog.New of
-	// server/middleware.
+	// Log gets one entry per event. Nil: no log. A question's entries are written in order, under a
+	// lock: the log must not call the router. See server/middleware: zaplog.New, sloglog.New.
 	Log event.LogSink
 	// Metrics gets the metrics, see prom.New of server/middleware. Nil: off. Routers may share it.
 	Metrics event.MetricSink

@@ -15,8 +15,7 @@ import (
 
 // A Relayed is a question that its upstream returned with a result (2026-07-28
 // basic/patterns/mrtr): no call waits for the answer, which may reach another process. The host
-// keeps the Relayed, sealed, in the state that the client sends back, and the process that gets the
-// answer ends the question.
+// keeps it, sealed, in the state the client returns; the process that gets the answer ends it.
 //
 // The process that gets a late answer counts a timeout; if the client does not return, no process
 // does. No question counts as both completed and timed out, unless its client sends a late copy of

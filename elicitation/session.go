@@ -82,8 +82,7 @@ func (s *Session) Detach() {
 // ID returns the host's id of the session.
 func (s *Session) ID() string { return s.info.ID }
 
-// Sender returns the session and its principal. A host that authenticates each message uses the
-// message's principal instead.
+// Sender returns the session and its principal. A host that authenticates messages uses theirs.
 func (s *Session) Sender() Sender { return Sender{Session: s.info.ID, Principal: s.info.Principal} }
 
 // A Sender is a message's session and principal as authenticated by the host, not as claimed in it.

@@ -39,8 +39,7 @@ func (c *Call) checkURL(ctx context.Context, url string) *Error {
 
 // A urlElicitation is a URL that a client was asked to visit. It lives until the upstream can no
 // longer report the visit complete. The router replaces the elicitationId, because upstreams choose
-// theirs independently. It is in the tables of router and session from rememberURLLocked to
-// forgetURLLocked.
+// theirs independently. Router and session list it from rememberURLLocked to forgetURLLocked.
 type urlElicitation struct {
 	key      urlKey
 	session  *Session

@@ -18,9 +18,8 @@ type ClientCapabilities struct {
 	Extensions   map[string]json.RawMessage
 }
 
-// ElicitationCapability tells which modes of elicitation a client offers. The wire's empty object
-// means form mode: it decodes as Form true, and is encoded as it came. With neither mode the
-// capability is omitted.
+// ElicitationCapability tells a client's modes of elicitation. An empty object means forms: it
+// decodes as Form true, and is encoded as it came. Without modes the capability is omitted.
 type ElicitationCapability struct {
 	Form, URL bool
 

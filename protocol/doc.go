@@ -4,15 +4,13 @@
 // # Two eras
 //
 // Revisions up to 2025-11-25 ([Legacy]) open a session and let the server push requests to the
-// client. Revision 2026-07-28 ([Modern]) has no sessions: a server that needs user input answers
-// with an [InputRequiredResult], and the client repeats the request with the answers. [Version.Era]
-// tells the two apart.
+// client. Revision 2026-07-28 ([Modern]) has no sessions: a server that needs input answers with an
+// [InputRequiredResult], and the client repeats it with answers. [Version.Era] tells which.
 //
 // # Sealed results
 //
-// [Result] is a sealed interface. A handler of tools/call may return even fewer types: a
-// [CallToolOutcome] is a [*CallToolResult] or an [*InputRequiredResult], never a mixture. Encode
-// and decode results with:
+// [Result] is a sealed interface. A handler of tools/call may return fewer: a [CallToolOutcome] is
+// a [*CallToolResult] or [*InputRequiredResult]. Encode and decode results with:
 //
 //	data, err := protocol.EncodeResult(protocol.V20260728, protocol.MethodCallTool, outcome)
 //	result, err := protocol.DecodeResult(protocol.V20260728, protocol.MethodCallTool, data)

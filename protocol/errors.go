@@ -30,8 +30,7 @@ const (
 const (
 	// CodeRefused means that the user declined or cancelled a question of a prompt or resource.
 	CodeRefused = 23220
-	// CodeFlowEnded means that a flow ended without a result: too many rounds, or a client that
-	// loses the request state.
+	// CodeFlowEnded: a flow ended without result: too many rounds or a client that loses the state.
 	CodeFlowEnded = 23221
 	// CodeHandlerError carries a plain error of a prompt or resource handler.
 	CodeHandlerError = 23222

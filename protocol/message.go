@@ -248,9 +248,8 @@ func (m *messageMembers) decodeResponse() (Message, error) {
 }
 
 // AppendMessage appends m as JSON on one line. Params and Result must be JSON objects; they are
-// copied without insignificant white space, and their content is not checked again. It returns dst
-// and an error when m is nil, a request has no id, or a response has neither an error nor both a
-// result and an id.
+// copied without insignificant white space and further checks. It returns dst and an error when m
+// is nil, a request has no id, or a response has neither an error nor both a result and an id.
 func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	switch m := m.(type) {
 	case *Request:

@@ -55,8 +55,7 @@ func (m Meta) With(key string, v any) (Meta, error) {
 	return append(out, '}'), nil
 }
 
-// Without returns m without key, nil if no member is left, and m itself if it has no such key or is
-// not a JSON object.
+// Without returns m without key, nil if no member is left, m itself if not an object with that key.
 func (m Meta) Without(key string) Meta {
 	if _, ok := m.Get(key); !ok {
 		return m

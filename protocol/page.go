@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
 )
 
-// CacheHints say how long a result may be reused and by whom (server/utilities/caching). The zero
-// value disables caching.
+// CacheHints say how long and by whom a result may be reused (utilities/caching). Zero means never.
 type CacheHints struct {
 	TTLMillis int64
 	Public    bool // may be shared; otherwise for one principal

@@ -2,8 +2,7 @@ package protocol
 
 import "context"
 
-// A Peer is the other end of a client's connection: a server in the same process, or a transport to
-// a server elsewhere.
+// A Peer is the other end of a client's connection: a server in-process or a transport to one.
 //
 // All methods may be called concurrently.
 type Peer interface {

@@ -33,8 +33,7 @@ func (p Principal) String() string {
 	return p.Issuer + " " + p.Subject
 }
 
-// Key returns a unique text for stores and other processes. Within a process the principal itself
-// can be a map key.
+// Key returns a unique text for stores and other processes. The principal itself can be a map key.
 func (p Principal) Key() string {
 	if p.local {
 		return "local"

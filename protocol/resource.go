@@ -35,8 +35,7 @@ type ResourceTemplate struct {
 	Extra       map[string]json.RawMessage `json:",embed"`
 }
 
-// ResourceContents is the text or the bytes of a resource. A nil Blob means that Text holds the
-// content, even if empty.
+// ResourceContents is a resource's text or bytes: if Blob is nil it is Text, even if empty.
 type ResourceContents struct {
 	URI      string
 	MIMEType string

@@ -21,8 +21,7 @@ type Tool struct {
 	Extra        map[string]json.RawMessage `json:",embed"`
 }
 
-// ToolAnnotations are hints about a tool's behaviour, only as trustworthy as the server that sends
-// them. Nil means unset.
+// ToolAnnotations are hints about a tool's behaviour, as trustworthy as the server. Nil is unset.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitzero"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint,omitzero"`

@@ -45,8 +45,7 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	return &Error{Code: CodeURLElicitationRequired, Message: message, Data: data}, nil
 }
 
-// URLElicitations returns the visits of a [CodeURLElicitationRequired] error, or false for other
-// errors and unreadable data.
+// URLElicitations returns a [CodeURLElicitationRequired] error's visits; false: none or unreadable.
 func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 	if e == nil || e.Code != CodeURLElicitationRequired {
 		return nil, false

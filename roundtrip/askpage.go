@@ -109,8 +109,7 @@ func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, 
 		}
 		open.way = cmp.Or(n.way, way)
 	})
-	// Concurrent questions get their answers in the next round; otherwise the order of these
-	// answers would be random.
+	// Concurrent questions are answered in the next round: else the order of answers is random.
 	session := q.fixed && !r.askingMode().returnsQuestions()
 	if session && open.answer != nil {
 		r.ladder.noteEffect() // a handler that pushes runs once, goes on and may act on the answer

@@ -1,5 +1,4 @@
-// Package roundtrip lets a handler ask the user something in the middle of a call, written once for
-// all revisions of the protocol.
+// Package roundtrip lets a handler ask the user in mid-call, written once for all revisions.
 //
 // # Asking
 //

@@ -7,8 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A QuestionPage, such as package visit's, asks in a browser if clients cannot ask. Calls may
-// overlap.
+// A QuestionPage, such as package visit's, asks in a browser if clients cannot. Calls may overlap.
 type QuestionPage interface {
 	// AskOnPage returns the user's answer and withholds it from other Takers, or opens the
 	// question, once, and returns its link. A [*protocol.Error] goes to the client.

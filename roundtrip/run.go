@@ -88,8 +88,7 @@ func (r *run) Value(key any) any {
 
 func (r *run) RequestID() string { return r.where.Request }
 
-// findAnswerLocked returns the answer under key, or nil. Before the handler starts it needs no
-// lock.
+// findAnswerLocked returns the answer under key or nil. Before the handler starts it needs no lock.
 func (r *run) findAnswerLocked(key string) *answer {
 	for _, a := range r.answers {
 		if a.key == key {

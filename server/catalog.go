@@ -26,9 +26,8 @@ func (s *Server) registrations() *Catalog  { return &s.own }
 func (c *Catalog) registrations() *Catalog { return c }
 
 // NewCatalog returns an empty catalog. Registering a name again replaces the definition atomically.
-// subscribed, which may be nil, is called when subscriptions to resources of the catalog may have
-// changed; it must not block or call the server. Declare features that only catalogs have in
-// Options.Capabilities.
+// subscribed, which may be nil, is called when subscriptions to its resources may have changed; it
+// must not block or call the server. Declare what only catalogs have in Options.Capabilities.
 func (s *Server) NewCatalog(subscribed func()) *Catalog {
 	c := &Catalog{subscribed: subscribed}
 	c.initCatalog(s)

@@ -63,14 +63,13 @@
 //
 // # Failure
 //
-// A plain error of a tool becomes a result with isError, which the model reads and may act upon; so
-// do arguments that do not match the schema. A plain error of a prompt or resource becomes a
-// JSON-RPC error with its text, and a [*protocol.Error] is sent unchanged. Observers get the text
-// of plain errors ([event.HandlerFailed]); clients get a reference instead if
-// [roundtrip.Options].HideErrors is set. When a limit is reached, the error is [protocol.CodeBusy]
-// with retryAfterMs in its data. Bugs of the program (a panic, a nil result, content that breaks
-// the output schema) are internal errors, with details for [Options].Observer. All requests are
-// answered.
+// A plain error of a tool becomes a result with isError, for the model; so do arguments that do not
+// match the schema. A plain error of a prompt or resource becomes a JSON-RPC error with its text,
+// and a [*protocol.Error] is sent unchanged. Observers get the text of plain errors
+// ([event.HandlerFailed]); clients get a reference instead if [roundtrip.Options].HideErrors is
+// set. When a limit is reached, the error is [protocol.CodeBusy] with retryAfterMs in its data.
+// Bugs of the program (a panic, a nil result, content that breaks the output schema) are internal
+// errors, with details for [Options].Observer. All requests are answered.
 //
 // # Clients are not trusted
 //

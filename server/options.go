@@ -55,10 +55,9 @@ type Options struct {
 	Watch func(ctx context.Context, uri string) (stop func())
 	// NoSubscriptions disables subscriptions/listen, resources/subscribe and listChanged.
 	NoSubscriptions bool
-	// ParseArguments accepts tool arguments that a model sent as JSON text, such as "[1]" or "5",
-	// where the input schema admits no string, but only if the original arguments do not match the
-	// schema and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments stay
-	// unchanged.
+	// ParseArguments accepts arguments that a model sent as JSON text, such as "[1]" or "5", where
+	// the input schema admits no string, but only if the original arguments do not match the schema
+	// and the parsed ones do. [event.MessageRepaired] names them. Relayed arguments stay unchanged.
 	ParseArguments bool
 	// ShutdownWaitsForPeople makes shutdowns of the server and its transports also wait for
 	// requests that are waiting for users. Without it such requests end at once, because a user may

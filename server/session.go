@@ -96,10 +96,9 @@ func (x *Session) ClientName() string {
 // Principal returns the principal of the session.
 func (x *Session) Principal() protocol.Principal { return x.principal }
 
-// Admit is [Server.Admit] for a request of the session: except for pings, the first must be
-// initialize, which declares the capabilities. The principal is the session's. A valid initialize
-// opens the session at once, so that the client need not wait for the answer; if it fails later the
-// session is as before.
+// Admit is [Server.Admit] for a request of the session: except for pings, the first is initialize,
+// which declares capabilities. The principal is the session's. A valid initialize opens the session
+// at once, so the client need not wait for the answer; if it fails later the session is as before.
 func (x *Session) Admit(req *protocol.Request, d Delivery) *Admission {
 	d.Principal = x.principal
 	a := newAdmission(x.server, x, req, &d)
@@ -262,8 +261,7 @@ func legacyVersions() []protocol.Version {
 		func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiateVersion returns wanted or the newest legacy revision (basic/lifecycle, "Version
-// Negotiation").
+// negotiateVersion returns wanted or the newest legacy revision (lifecycle, "Version Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {
 		return wanted

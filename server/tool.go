@@ -16,9 +16,8 @@ import (
 
 // A Tool describes a tool to register (server/tools). It must not be changed afterwards.
 type Tool struct {
-	// Name is unique within the server. It is sent in headers and written by models: use up to 128
-	// ASCII letters, digits, '_', '-' and '.' (server/tools, "Tool Names"); some clients refuse
-	// others.
+	// Name is unique within the server. Headers carry it and models write it: up to 128 ASCII
+	// letters, digits, '_', '-' and '.' (server/tools, "Tool Names"); clients may refuse others.
 	Name        string
 	Title       string
 	Description string
@@ -36,8 +35,7 @@ type Tool struct {
 	Needs protocol.ClientCapabilities
 	// Scopes are all required: a request that lacks any is refused with a [*ScopeError] before
 	// Needs is checked. Over HTTP a serverhttp.Authority supplies the scopes of callers, who have
-	// none without it. The local caller (in process, stdio) has all. Scopes hide nothing from
-	// lists.
+	// none without it. The local caller (in process, stdio) has all. Lists ignore scopes.
 	Scopes []string
 	// AcceptUnsolicited accepts answers without proof of a question; see [roundtrip.Call].
 	AcceptUnsolicited bool

@@ -27,8 +27,7 @@ const (
 
 var errBroken = errors.New("connection has ended") // the stream may be resumed
 
-// An eventStream is the stream of a request (until its response) or of a session. It may span
-// several connections.
+// An eventStream is a request's (until its response) or a session's. It may span connections.
 type eventStream struct {
 	session *session
 	ctx     context.Context // answers to the server's requests end with it too
@@ -248,8 +247,7 @@ func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	return nil, nil
 }
 
-// badMessageError returns the error of a message that may have been the response. For a session it
-// is nil.
+// badMessageError returns the error of a message that may be the response; nil for a session.
 func (e *eventStream) badMessageError(data []byte, err error) error {
 	if e.want.IsZero() {
 		return nil

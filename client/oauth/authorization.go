@@ -16,8 +16,7 @@ import (
 )
 
 // A Login is an unfinished login: the URL for the user, and what the authorization response must
-// match (RFC 6749, section 4.1.2). Its JSON can be passed to another process, but holds secrets:
-// seal it.
+// match (RFC 6749, section 4.1.2). Its JSON can go to another process, but holds secrets: seal it.
 type Login struct {
 	URL string // authorization request, for the user's browser
 

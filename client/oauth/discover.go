@@ -137,8 +137,7 @@ func (s *Source) readResource(at string, body []byte, isRoot bool) (*resourceMet
 	return &m, nil
 }
 
-// chooseIssuer returns the login's authorization server, else a registered one, else the first that
-// the metadata names.
+// chooseIssuer returns the login's authorization server, a registered one or the metadata's first.
 func (s *Source) chooseIssuer(ctx context.Context, m *resourceMetadata) (string, error) {
 	current, err := s.readStored(ctx, false)
 	if err != nil {

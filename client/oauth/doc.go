@@ -51,8 +51,7 @@
 // A program can recover from four errors: [*LoginRequiredError] (see below),
 // [*InsufficientScopeError] (the user lacks a permission), [*TokenError] (if Retryable, try again
 // later), and [ErrDenied]. Other login failures are an [*Error]: its text is for people, and its
-// Kind names the party that has to change something. Errors of hooks and contexts are returned
-// unchanged.
+// Kind names who has to change something. Errors of hooks and contexts are returned unchanged.
 //
 // # Addresses
 //

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A LoginRequiredError reports a call that needs a login without an [Interaction]. See
-// [Source.Begin].
+// A LoginRequiredError: a call needs a login, without an [Interaction]. See [Source.Begin].
 type LoginRequiredError struct {
 	Scopes []string // scopes of the server's challenge, if any
 
@@ -77,9 +76,8 @@ const (
 	// ErrMetadata: metadata of an MCP or authorization server is refused or unreadable. No login
 	// has begun.
 	ErrMetadata ErrorKind = "no usable metadata"
-	// ErrUntrusted: metadata is about another resource (RFC 9728, section 3.3) or issuer (RFC 8414,
-	// section 3.3), or the server names an address that must not be reached (see "Addresses").
-	// Another Error wraps it.
+	// ErrUntrusted: metadata is of another resource (RFC 9728, section 3.3) or issuer (RFC 8414,
+	// section 3.3), or a server names a forbidden address (see "Addresses"). An Error wraps it.
 	ErrUntrusted ErrorKind = "the server is not to be trusted"
 	// ErrRegistration: this client has no client id at the authorization server.
 	ErrRegistration ErrorKind = "no client id"

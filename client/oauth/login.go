@@ -141,9 +141,8 @@ func (s *Source) runLogin(ctx context.Context, d *discovery, request loginReques
 
 // Begin begins a login without an [Interaction], for hosts whose user has a browser elsewhere. The
 // host sends the browser to Login.URL, and passes the callback URL to [Source.Finish] within 15
-// minutes. cause is the error of the call that needs the login; nil requests the previous scopes.
-// [Options].RedirectURI must be set. Begin may register the client. Overlapping calls begin
-// separate logins.
+// minutes. cause is the error of the call; nil requests the previous scopes. [Options].RedirectURI
+// must be set. Begin may register the client. Overlapping calls begin separate logins.
 func (s *Source) Begin(ctx context.Context, cause error) (*Login, error) {
 	if s.opts.RedirectURI == "" {
 		return nil, errors.New("oauth: Options.RedirectURI is empty: " +
@@ -239,8 +238,7 @@ func (s *Source) Finish(ctx context.Context, l *Login, callback *url.URL) error 
 	return s.completeLogin(ctx, l, callback)
 }
 
-// completeLogin does the work of Finish under the login's lock. ctx does not cancel the use of a
-// code.
+// completeLogin does the work of Finish under the login's lock. ctx cannot cancel use of a code.
 func (s *Source) completeLogin(ctx context.Context, l *Login, callback *url.URL) error {
 	switch {
 	case l == nil || callback == nil:

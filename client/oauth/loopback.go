@@ -30,8 +30,7 @@ func issuerPath(issuer string) string {
 	return callbackPath + "/" + hex.EncodeToString(sum[:8])
 }
 
-// An Interaction performs logins with a user. The calls of one [Source], including those of its
-// Receivers, do not overlap.
+// An Interaction logs users in. Calls of a [Source], its Receivers included, do not overlap.
 type Interaction interface {
 	// Open prepares a login. path is the path of the redirect URI: "/callback", or for dynamically
 	// registered clients a path per issuer, so that no authorization server can get the code of

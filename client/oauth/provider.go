@@ -23,9 +23,8 @@ type Provider struct {
 	// NoPrompt omits prompt=consent with offline_access.
 	NoPrompt bool
 
-	// NoResource omits the resource parameter, which Entra ID refuses. A server that names this
-	// issuer could then choose the token's purpose, so the host must set Endpoint, and Scopes or
-	// the parameter audience.
+	// NoResource omits the resource parameter, which Entra ID refuses. As a server that names this
+	// issuer could choose the token's purpose, set Endpoint, and Scopes or the parameter audience.
 	NoResource bool
 	// Endpoint is the MCP endpoint that Scopes and audience belong to; New refuses any other. It is
 	// required with NoResource and with the parameter audience.

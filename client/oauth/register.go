@@ -175,8 +175,7 @@ func chooseAuthMethod(r *Registration, m *serverMetadata) string {
 
 func clientKey(issuer string) Key { return Key{Issuer: issuer} }
 
-// findOrRegisterClient returns the client for a redirect URI, after a dynamic registration if
-// needed.
+// findOrRegisterClient returns the client for a redirect URI, dynamically registered if needed.
 func (s *Source) findOrRegisterClient(ctx context.Context, m *serverMetadata, redirectURI string) (
 	*oauthClient, error) {
 	if c := s.configuredClient(m); c != nil {

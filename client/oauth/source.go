@@ -45,9 +45,8 @@ type failure struct {
 
 var _ clienthttp.Authorizer = (*Source)(nil)
 
-// New returns a source of tokens for endpoint, an MCP server's URL without a fragment: https, or
-// http to a loopback host. It neither sends requests nor reads the store. opts may be nil. Errors
-// name the wrong option.
+// New returns a source of tokens for endpoint, an MCP server's URL without fragment: https, or http
+// to loopback. It uses neither network nor store. opts may be nil. Errors name the option.
 func New(endpoint string, opts *Options) (*Source, error) {
 	u, err := checkEndpoint(endpoint)
 	if err != nil {

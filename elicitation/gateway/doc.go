@@ -42,13 +42,12 @@
 //
 // # Logins
 //
-// If an upstream requires a login, the call asks its user to visit a link, and continues
+// If an upstream requires a login, the call asks the user to visit a link, and continues
 // afterwards: see [Logins]. The link leads to the gateway, which lets only that user go on to the
 // authorization server. A client without URL elicitation gets an error that says what to do. A
 // login is valid for all clients of the user. Before it they see the lists of the zero principal,
 // read with the gateway's own credential; so do anonymous callers, unless Credential refuses them.
-// A subscription (subscriptions/listen) opened before a login follows these lists until it is
-// reopened.
+// A subscription (subscriptions/listen) opened earlier follows these lists until it is reopened.
 //
 // # Questions
 //

@@ -109,8 +109,7 @@ func New(opts *Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Server returns the server, for streams; for HTTP see [Gateway.Handler]. Shut it down before
-// [Gateway.Close].
+// Server is for streams; for HTTP see [Gateway.Handler]. Shut it down before [Gateway.Close].
 func (g *Gateway) Server() *server.Server { return g.server }
 
 // Handler returns the handler of the gateway's endpoint. opts may be nil. With Replicas in opts, a

@@ -33,9 +33,8 @@ type Logins struct {
 	// URL is where [Gateway.LoginHandler] is: https, or http to this machine, no query or fragment.
 	URL string
 	// Visitor identifies the user of a browser by the host's own login, such as a cookie. Only the
-	// principal whose call led to the login may go on, so that nobody logs in for somebody else.
-	// For an unknown browser Visitor responds itself, for example with a login page, and returns
-	// false. Calls may overlap.
+	// principal whose call led to the login may go on, so nobody logs in for others. For unknown
+	// browsers Visitor responds itself, as with a login page, and returns false. Calls overlap.
 	Visitor func(http.ResponseWriter, *http.Request) (protocol.Principal, bool)
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
-// Names depend only on the configuration, not on the order of upstreams or tools, so every replica
-// publishes the same.
+// Names depend on configuration, not on the order of upstreams or tools: all replicas agree.
 
 import (
 	"bytes"

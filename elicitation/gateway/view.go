@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// viewWait limits how long a credential's first request waits for its lists. Lists that come
-	// later are announced, except on a subscription opened before: it follows the gateway's own
-	// view until reopened.
+	// viewWait limits a credential's first request's wait for lists. Later lists are announced,
+	// except on a subscription opened before: it follows the gateway's view until reopened.
 	viewWait  = 5 * time.Second
 	startWait = 2 * time.Second // after the gateway's start, requests wait for lists
 )

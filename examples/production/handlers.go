@@ -103,8 +103,7 @@ func (b *bank) transfer(key string, bill Bill, reference string) error {
 	return errors.Join(err, f.Close())
 }
 
-// connect sends the person to a page and waits for the visit. The client never sees the person's
-// input there.
+// connect sends the person to a page and waits for the visit. The client never sees the input.
 func (b *bank) connect(ctx context.Context, _ *server.ToolCall, _ struct{}) (
 	protocol.CallToolOutcome, error) {
 	visit, err := roundtrip.Nonce(ctx, "visit")

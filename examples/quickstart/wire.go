@@ -9,8 +9,7 @@ import (
 	"strconv"
 )
 
-// A wire is an HTTP transport. show prints the traffic. tamper changes a byte of each requestState
-// sent.
+// A wire is an HTTP transport. show prints traffic. tamper changes a byte of sent requestStates.
 type wire struct{ show, tamper bool }
 
 var state = regexp.MustCompile(`("requestState":")([^"]*)"`)

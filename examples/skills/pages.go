@@ -85,8 +85,7 @@ type item struct {
 	entry any
 }
 
-// answerPage returns a page of all. The cursor names the last item before it, so any replica can
-// read it.
+// answerPage returns one page. The cursor names the last item before it, so any replica reads it.
 func answerPage(call *server.ExtensionCall, member string, all []item) (protocol.Result, error) {
 	cursor, present, err := paramsOf(call).Text("cursor")
 	if err != nil {

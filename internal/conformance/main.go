@@ -13,16 +13,14 @@
 // A leg is one side of one revision, such as server-2026-07-28. client-backcompat has the suite's
 // tests of clients with servers of 2025-03-26, which had no metadata of protected resources.
 // client-extensions has the optional tests: logins without a user. Each leg has a list of the
-// checks that must pass, by scenario, id and name, because some checks are only made in some
-// situations: a scenario may pass without any check. A listed check that is missing is a failure,
-// and so is a check that fails, warns or is skipped unless the list says so. Exclusions are by
-// name, with a reason.
+// checks that must pass, by scenario, id and name, as some checks depend on the situation: a
+// scenario may pass without any. A listed check that is missing is a failure, and so is a check
+// that fails, warns or is skipped unless the list says so. Exclusions are by name, with a reason.
 //
 // # Control
 //
 // After the runs the server is stopped, the client replaced by a program that does nothing, and the
-// suite runs once more. Every listed scenario must now fail: a scenario that passes would not
-// notice a broken subject.
+// suite runs once more. Then each listed scenario must fail, else it misses broken subjects.
 //
 // # The program
 //

@@ -1,5 +1,4 @@
-// Package errtext formats error texts: it clips quoted texts of peers and authors, and adds a
-// package's name once.
+// Package errtext formats error texts: clips quotes of peers and authors, adds package names once.
 package errtext
 
 import (

@@ -72,9 +72,8 @@ func FindSecretName(text string) string {
 
 func describedAt(words []string, i int) bool { return i < len(words) && isDescribing(words[i]) }
 
-// splitWords splits a name or title into lower-case words: at non-letters, before a capital after a
-// small letter ("apiKey"), and before the last capital of a run followed by a small letter
-// ("APIKey").
+// splitWords splits a name or title into lower case words: at non-letters, before a capital after a
+// small letter ("apiKey"), and before a run's last capital if a small letter follows ("APIKey").
 func splitWords(text string) []string {
 	var words []string
 	var word []rune

@@ -14,8 +14,7 @@ import (
 // A Consent is an answer with its question. The user has agreed only if Answer.Decision is accepted
 // and Invalid is false.
 type Consent struct {
-	// Question has message and form. If the question was asked during the same request or on a
-	// page, it is a copy of Answer.
+	// Question has message and form: a copy of Answer's if asked in the same request or on a page.
 	Question, Answer Record
 	Invalid          bool // the answer does not fit the form; the handler did not get it
 }

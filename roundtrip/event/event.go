@@ -88,8 +88,7 @@ type Answered struct {
 	Decision       Decision
 	Principal      protocol.Principal // who answered, if known
 	QuestionDigest QuestionDigest     // zero if unsolicited
-	// Asked is the question, nil if unsolicited or in an earlier [InputRequested]. Do not change
-	// it.
+	// Asked is the question; nil if unsolicited or in an earlier [InputRequested]. Read-only.
 	Asked protocol.InputRequest
 	// Content is for package consent's recorder. No other package can read it.
 	Content     any           `json:"-"`
@@ -210,8 +209,7 @@ type PushFailed struct {
 	Where
 	Kind protocol.InputKind
 	Err  error // may repeat the client's text: escape and truncate it
-	// Tolerated means that the handler went on without the answer; otherwise the client got a
-	// refusal.
+	// Tolerated: the handler went on without the answer; otherwise the client got a refusal.
 	Tolerated bool
 }
 
@@ -228,8 +226,7 @@ type WaitEnded struct {
 // LegRunning: with a guard, a request was repeated while in flight, and the client told to retry.
 type LegRunning struct{ Where }
 
-// CutOff: a request ended without a result while a guard held its state or [roundtrip.Await]
-// waited.
+// CutOff: a request ended without result while a guard held its state or [roundtrip.Await] waited.
 type CutOff struct {
 	Where
 	// Retriable: the request can be sent again. If not, its outcome is unknown and its state spent.
@@ -277,8 +274,7 @@ type MessageRepaired struct {
 	Arguments []string
 }
 
-// QuestionReworded: a question is repeated because another version of the application worded it
-// differently.
+// QuestionReworded: a question is repeated, worded differently by another application version.
 type QuestionReworded struct {
 	Where
 	Key     string

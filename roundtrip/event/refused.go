@@ -19,9 +19,8 @@ type RequestRefused struct {
 	RemoteAddr string // of the HTTP connection's peer, perhaps a proxy; empty on a stream
 	// Principal is set if a limit was reached, otherwise empty.
 	Principal protocol.Principal
-	// Err says why, for the operator, and names the option that would admit the request, if any. It
-	// is not the client's error, and never nil. It wraps an authentication hook's error;
-	// credentials are masked.
+	// Err says why, for the operator, and names an option that would admit the request. It is not
+	// the client's error, never nil, and wraps an authentication hook's; credentials are masked.
 	Err error
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/state/seal"
 )
 
-// A Sealer protects state that clients carry: a [Keyring], or your own, such as for a KMS. Calls
-// may overlap.
+// A Sealer protects state that clients carry: a [Keyring] or your own, as for a KMS. Calls overlap.
 type Sealer interface {
 	// Seal returns plaintext as text, with authenticated encryption, and never the same text twice.
 	Seal(ctx context.Context, plaintext []byte) (string, error)
@@ -76,8 +75,7 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 
 // KeyringFromEnv reads a keyring from the environment variable name with lookup, usually
 // [os.LookupEnv]: "id:secret,id:secret", the primary first, with base64 secrets of at least 32
-// bytes, the same on every replica. An unset variable is an error, so that no replica uses its own
-// key.
+// bytes, the same on every replica. An unset variable is an error, lest a replica use its own key.
 func KeyringFromEnv(lookup func(key string) (string, bool), name string) (*Keyring, error) {
 	text, _ := lookup(name)
 	if text == "" {

@@ -1,5 +1,4 @@
-// Package redisstore makes states single-use across the replicas of a server, and stores large
-// states, in a shared Redis.
+// Package redisstore makes states single-use across replicas, and keeps large ones, in a Redis.
 //
 //	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 //	shared, err := redisstore.New(ctx, client, nil)
@@ -43,9 +42,7 @@
 // Set maxmemory-policy to noeviction, which [New] checks, and appendonly to yes.
 //
 // Set ContextTimeoutEnabled in the client's options. Without it the client ignores deadlines and
-// retries: if Redis does not answer, a request is refused only after several times ReadTimeout
-// instead of five seconds.
+// retries: if Redis is silent, a request is refused after several ReadTimeouts, not 5 s.
 //
-// Do not let the client read from replicas (ReadOnly, RouteByLatency or RouteRandomly): they may
-// lack the latest entries.
+// Do not let the client read from replicas (ReadOnly, RouteByLatency, RouteRandomly): they may lag.
 package redisstore

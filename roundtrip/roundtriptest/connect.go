@@ -20,10 +20,9 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// Server returns a subject in the test's process. newServer is called for each connection, so that
-// flows do not affect each other: servers that must share something, such as a guard, share what
-// newServer closes over. The server's internal errors are part of the flow's error; its client gets
-// only "internal error".
+// Server returns a subject in the test's process. newServer is called per connection: flows are
+// independent: servers that must share something, such as a guard, share what newServer closes
+// over. The server's internal errors are in the flow's error; its client gets "internal error".
 func Server(newServer func() (*server.Server, error)) Subject {
 	said := &reasons{}
 	connect := func(t testing.TB, user string) protocol.Peer {

@@ -31,8 +31,7 @@
 // # Effects
 //
 // A handler that asks reruns from its start in every round, and repeats what precedes the last
-// answer. [Effects] finds effects that must not be repeated. Requests over net/http are counted
-// automatically:
+// answer. [Effects] finds effects that must not repeat. It counts net/http requests itself:
 //
 //	effects := &roundtriptest.Effects{}
 //	bank := &http.Client{Transport: effects.Transport(nil)}
@@ -42,8 +41,7 @@
 //	effects.Mark("charge")
 //	charge(in.Card)
 //
-// An effect in two rounds of a flow fails the test. [Run] logs repeated reads by round: the cost of
-// replay.
+// An effect in two rounds of a flow fails the test. [Run] logs repeated reads: the cost of replay.
 //
 // # Links
 //

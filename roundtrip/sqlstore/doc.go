@@ -25,9 +25,8 @@
 //
 // Of all requests with the same state, at any replica, only one runs the handler. Requests with the
 // same answers get its outcome once it is recorded; until then they are refused with
-// [protocol.CodeBusy] and may retry. Requests with other answers are refused. If the replica that
-// runs the handler has died, and its [store.Lease] has expired, copies get the error that the
-// outcome is unknown.
+// [protocol.CodeBusy] and may retry. Others are refused. If the replica with the handler died, and
+// its [store.Lease] expired, copies get the error that the outcome is unknown.
 //
 // A claim is one row with a unique key, which the database inserts or refuses. This survives a
 // failover of PostgreSQL if the new primary has every transaction that the old one confirmed: set

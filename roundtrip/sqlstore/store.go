@@ -23,9 +23,8 @@ type Options struct {
 	// claim takes about 400 bytes. 0 means 500,000.
 	MaxEntries int64
 	// MaxBytes likewise limits, separately, outcomes, states, and records of finished tasks. An
-	// outcome over the limit is not recorded: its replay gets the error that the outcome is
-	// unknown. A finished task is kept all the same, and no task begins until others are dropped. 0
-	// means 256 MiB.
+	// outcome over the limit is not recorded: its replay's error says that it is unknown. A
+	// finished task is still kept, and no task begins until others are dropped. 0 means 256 MiB.
 	MaxBytes int64
 }
 

@@ -14,8 +14,7 @@ var ErrStateGone = errors.New("state store: no such state")
 type SpentError struct {
 	// Outcome is the recorded outcome; nil while the first claim runs or if the answers differ now.
 	Outcome []byte
-	// Running means that the same answers hold an unexpired [Lease]: the client is told to retry
-	// soon.
+	// Running: the same answers hold an unexpired [Lease], and the client is told to retry soon.
 	Running bool
 	// Unknown means that the answers are those of the first claim, which ended without an outcome
 	// or whose [Lease] ran out: the client is told to find out what happened and to start anew.

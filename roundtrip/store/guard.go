@@ -1,5 +1,4 @@
-// Package store keeps used states (a [Guard]), large states (a [StateStore]) and tasks (a
-// [TaskStore]):
+// Package store keeps used states ([Guard]), large states ([StateStore]) and tasks ([TaskStore]):
 //
 //	srv, err := server.New(&server.Options{Roundtrip: roundtrip.Options{
 //		Guard:      store.NewMemoryGuard(0),
@@ -28,8 +27,7 @@ import (
 // request: an unreachable guard must admit nothing. Package storetest tests implementations.
 type Guard interface {
 	// Claim takes the state id until the returned claim is committed or released. fingerprint
-	// identifies the answers. The claim must be remembered until the given time, whatever happens
-	// to its holder.
+	// identifies the answers. Keep the claim until the given time, whatever happens to the holder.
 	//
 	// owner is a digest of the principal, "" for all anonymous callers, and fixed for an id. Owners
 	// get shares of the room, because clients can spend states as fast as they send requests.
@@ -44,8 +42,7 @@ type Guard interface {
 }
 
 // Lease is how long a claim counts as held, by the store's clock, from [Guard.Claim] or
-// [Claim.Renew]. After that, others get [SpentError.Unknown] instead of Running, and the state
-// stays spent.
+// [Claim.Renew]. Then others get [SpentError.Unknown], not Running, and the state stays spent.
 const Lease = 2 * time.Minute
 
 // A Claim is a state that one request holds, by a unique token. Calls may overlap, be repeated (a

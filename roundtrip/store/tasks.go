@@ -29,8 +29,7 @@ type TaskTimes struct {
 	Keep time.Duration // minimum retention
 }
 
-// TaskRoom limits unfinished tasks of one owner (all anonymous callers are one) and in all. Zero
-// means no limit.
+// TaskRoom limits unfinished tasks of an owner (anonymous callers are one) and in all. 0: no limit.
 type TaskRoom struct{ Owner, All int }
 
 var (
@@ -46,8 +45,7 @@ var (
 // replicas. Calls may overlap. Package storetest tests implementations.
 type TaskStore interface {
 	// CreateTask stores a task with Number 1. It returns [ErrTaskExists] if a task has the same
-	// Flow or ID, even without room, and a [*QuotaError] without room, which finished tasks take
-	// too.
+	// Flow or ID, even without room, and a [*QuotaError] without room; finished tasks count.
 	CreateTask(ctx context.Context, task *Task, times TaskTimes, room TaskRoom) error
 	// GetTask and GetFlow return a task by its ID or Flow, or [ErrNoTask].
 	GetTask(ctx context.Context, id [32]byte) (*Task, error)

@@ -18,8 +18,7 @@ type Options struct {
 	MeterProvider metric.MeterProvider
 	// TrustCaller reports whether to trust a request's trace context: its span becomes the parent,
 	// whose sampled flag a sampler may follow, and its tracestate and baggage are adopted.
-	// Otherwise the span is a link. Trust only your own gateways and programs. If nil, no caller is
-	// trusted.
+	// Otherwise the span is a link. Trust only your own gateways and programs; nil trusts none.
 	TrustCaller func(*server.Request) bool
 	// Baggage accepts the baggage of trusted callers, and sends the context's baggage to called
 	// servers, who can read it. Baggage over 8 KiB is dropped.

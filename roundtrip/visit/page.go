@@ -44,8 +44,7 @@ type Options struct {
 	// TTL is how long a visit may take from the first request, and how long its answer is kept
 	// afterwards. Set it longer for tasks, and if much is asked after the visit. 0 means 1 hour.
 	TTL time.Duration
-	// Wake wakes tasks that wait for key: Wake of package server/tasks. If nil, tasks poll each
-	// minute.
+	// Wake wakes tasks that wait for key: Wake of server/tasks. If nil, tasks poll each minute.
 	Wake func(ctx context.Context, key string) error
 	// Observer, usually the server's, gets an [event.VisitServed] for each browser. May be nil.
 	Observer event.Observer

@@ -27,8 +27,7 @@ const (
 	maxName        = 200 // shown, in bytes
 )
 
-// A QuestionView is a template's data: texts of the call, truncated, with control characters
-// escaped, without HTML.
+// A QuestionView is a template's data: the call's texts, cut, control characters escaped, no HTML.
 type QuestionView struct {
 	// Server asks because of a call of Method, such as tools/call, for Target, such as a tool.
 	Server, Method, Target string

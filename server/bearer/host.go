@@ -16,8 +16,7 @@ const (
 	maxScopes    = 1000 // scopes from [Issuer].ScopesOf
 )
 
-// callHost calls a host function, which may never return: ctx ends the wait with 503. A panic
-// becomes an error.
+// callHost calls a host function that may hang: ctx ends the wait with 503. Panics become errors.
 func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -53,8 +52,7 @@ func callHost[T any](ctx context.Context, slots chan struct{}, call func() (T, e
 // ErrInactive is the error of [Issuer].Verify for an invalid token.
 var ErrInactive = errors.New("bearer: the token is not active")
 
-// verifyByHost returns the claims from [Issuer].Verify. If they have no audience, ClientID is the
-// audience.
+// verifyByHost returns the claims from [Issuer].Verify. If they have no audience, it is ClientID.
 func (i *issuer) verifyByHost(ctx context.Context, token string) (*claims, error) {
 	t, err := callHost(ctx, i.hostCalls, func() (*Token, error) { return i.Verify(ctx, token) })
 	switch {

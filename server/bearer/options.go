@@ -81,10 +81,9 @@ type Issuer struct {
 	// zero. Results are cached like introspection's results. Up to 64 calls may overlap.
 	Verify func(ctx context.Context, token string) (*Token, error)
 	// MaxFailedLookUps limits the look-ups per minute, by Verify or Introspection, that are in
-	// flight or did not accept the token, so that made-up tokens do not flood the issuer. Beyond it
-	// tokens not accepted in the last five minutes get 503. One address may use a quarter, unless
-	// it is private (perhaps a proxy). 0: 60 for Verify, 1200 for Introspection; negative is an
-	// error.
+	// flight or did not accept the token, lest made-up tokens flood the issuer. Beyond it tokens
+	// not accepted in the last five minutes get 503. One address may use a quarter, unless it is
+	// private (perhaps a proxy). 0: 60 for Verify, 1200 for Introspection; negative is an error.
 	MaxFailedLookUps int
 
 	// Audiences are accepted besides Options.Resource, for authorization servers without resource
@@ -117,8 +116,7 @@ type Issuer struct {
 	AnyTenant bool
 }
 
-// An Introspection is an [Issuer]'s introspection endpoint (RFC 7662, section 2). All fields are
-// required.
+// An Introspection is an [Issuer]'s introspection endpoint (RFC 7662, section 2). Set all fields.
 type Introspection struct {
 	URL string // https, or http to a loopback host
 	// ClientID and ClientSecret authenticate this server with HTTP Basic.

@@ -3,9 +3,8 @@ package bearer
 // EntraID returns the issuer of one tenant of Microsoft Entra ID, a GUID in lower case, for a
 // server registered there as clientID, with tokens of version 2, whose aud is clientID
 // (https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference). Tools name
-// scopes as clients request them, "api://clientID/notes.read"; tokens have "notes.read" in scp. A
-// program's app roles count as scopes; a user's do not, as the user has not granted them to each
-// client.
+// scopes as requested, "api://clientID/notes.read"; tokens have "notes.read" in scp. A program's
+// app roles count as scopes; a user's do not, as users do not grant them to each client.
 func EntraID(tenant, clientID string) Issuer {
 	return Issuer{URL: "https://login.microsoftonline.com/" + tenant + "/v2.0",
 		Audiences: []string{clientID}, ScopesOf: entraScopes("api://" + clientID + "/")}

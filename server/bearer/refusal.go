@@ -69,8 +69,7 @@ const (
 	hintClock      hint = "compare the clocks"
 )
 
-// A refusedError refuses a request: permanently with 400 or 401, or with 503 if the token cannot be
-// verified now.
+// A refusedError refuses a request: permanently with 400 or 401, or 503 if verification must wait.
 type refusedError struct {
 	why        reason
 	hint       hint          // may be empty

@@ -34,8 +34,7 @@ type ResourceServer struct {
 
 var _ serverhttp.Authority = (*ResourceServer)(nil)
 
-// New returns a ResourceServer, or an error that names the wrong option. Keys are fetched on first
-// use.
+// New returns a ResourceServer, or an error that names the option. Keys are fetched on first use.
 func New(opts Options) (*ResourceServer, error) {
 	if err := opts.check(); err != nil {
 		return nil, err

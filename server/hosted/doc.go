@@ -3,8 +3,7 @@
 //
 // # Three lines
 //
-// Packages hosted/gosdk and hosted/mcpgo, separate modules, host servers of the official Go SDK and
-// of mcp-go:
+// The modules hosted/gosdk and hosted/mcpgo host servers of the official Go SDK and of mcp-go:
 //
 //	front, err := gosdk.New(mcpServer, nil) // or mcpgo.New
 //	if err != nil {

@@ -25,8 +25,7 @@
 //
 // Only browsers on the same machine: the peer and the header Host must be loopback addresses,
 // without a proxy. [Options.Admit] admits others. Requests of other origins are refused; a POST
-// needs the page's token and cookie. The page names users: mount it where /metrics is, never for
-// clients.
+// needs the page's token and cookie. It names users: mount it where /metrics is, not for clients.
 //
 // # Try
 //

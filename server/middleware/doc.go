@@ -78,8 +78,7 @@
 //	mcp.keys_enabled        info   at start: which keys seal and open states
 //	mcp.ephemeral_key       warn   HTTP, at start: states are sealed with a key of this process
 //
-// Where legs are logged, entries that repeat theirs (questions, completed flows) are at debug
-// level.
+// Where legs are logged, entries that repeat them (questions, completed flows) are at debug level.
 //
 // # What is never recorded
 //

@@ -16,9 +16,8 @@ const (
 	defaultMaxResult = 8 << 20
 )
 
-// Payload returns a middleware that bounds sizes within requests and results. Its limits are
-// tighter than those of transports, and its errors name the part. There may be 64 inputResponses.
-// opts may be nil.
+// Payload returns a middleware that bounds sizes in requests and results. Its limits are tighter
+// than transports', its errors name the part. There may be 64 inputResponses. opts may be nil.
 //
 // A request over a limit is refused with invalid params (-32602) before the handler; its answers
 // and state are not used up. A large result becomes an internal error (-32603).

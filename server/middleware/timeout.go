@@ -19,8 +19,7 @@ const defaultTimeout = 60 * time.Second
 var errTimedOut = fmt.Errorf("middleware: the server's time limit was exceeded: %w",
 	context.DeadlineExceeded)
 
-// Timeout returns middleware that ends a request's context after limit. 0 means a minute; a
-// negative limit means never.
+// Timeout returns middleware to end a request's context after limit; 0: a minute, negative: never.
 //
 // The limit applies to work. The clock stops while the call waits for a user, see
 // [roundtrip.WatchWaiting]; in modern revisions that time lies between legs and does not count

@@ -17,8 +17,7 @@ import (
 )
 
 // An Authority authenticates and authorizes requests, and makes the challenge for missing scopes
-// (basic/authorization). Its methods are called concurrently. Their errors are treated as those of
-// [Options].Authenticate.
+// (basic/authorization). Calls overlap. Errors are treated like those of [Options].Authenticate.
 type Authority interface {
 	// Identify identifies the sender of an HTTP request, also within a session, by its headers; it
 	// must not read the body. An [*AuthError] chooses the refusal, any other error is 401. The

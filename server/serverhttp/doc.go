@@ -42,9 +42,8 @@
 //
 // After these checks the status is 200 for any response, with two exceptions: a missing client
 // capability (-32021) is 400, and missing scopes (23226) are 403 with a challenge, or as the
-// [Authority] decides. From the version check on, refusals pass the server's middleware. For all
-// other refusals its observer gets an [event.RequestRefused], which the log and metrics of package
-// middleware record.
+// [Authority] decides. From the version check on, refusals pass the server's middleware. For other
+// refusals its observer gets an [event.RequestRefused], which package middleware logs and counts.
 //
 // # Credentials
 //
@@ -62,8 +61,7 @@
 // [Options].AllowedOrigins, which are compared exactly. For listed origins the handler answers
 // preflights, and sends the CORS headers in every response, refusals included. A page may send the
 // headers of the protocol, Mcp-Param-* and Authorization. Cookies and other credentials that
-// browsers add themselves are never allowed (Access-Control-Allow-Credentials): a page sends its
-// own token.
+// browsers add are never allowed (Access-Control-Allow-Credentials): a page sends its own token.
 //
 // A page that rebinds its name to the endpoint's address (DNS rebinding) appears to have the same
 // origin. On loopback addresses its name in Host reveals it. On private addresses (RFC 1918, 4193,
@@ -137,8 +135,7 @@
 //
 // Every limit is a field of [Options] with a default, or a constant. One principal may use a
 // quarter of the limits on sessions; all anonymous clients are one principal. At the limit the
-// session that has been idle longest, and for at least a minute, is evicted.
-// Limits.RequestsPerSession excludes calls that wait for a person, which have their own limits
-// ([roundtrip.Options].Limits.Waiting). Set ReadHeaderTimeout and IdleTimeout on the [http.Server]:
-// a handler cannot.
+// session idle longest, and for at least a minute, is evicted. Limits.RequestsPerSession excludes
+// calls that wait for a person, which have their own limits ([roundtrip.Options].Limits.Waiting).
+// Set ReadHeaderTimeout and IdleTimeout on the [http.Server]: a handler cannot.
 package serverhttp

@@ -13,8 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// The headers that mirror the body, as net/http spells them (basic/transports/streamable-http,
-// "Request Metadata").
+// Headers that mirror the body, in net/http's spelling (streamable-http, "Request Metadata").
 const (
 	headerVersion = "Mcp-Protocol-Version"
 	headerMethod  = "Mcp-Method"

@@ -44,9 +44,8 @@ const (
 type Options struct {
 	// Authenticate identifies the sender of a request by its headers; it must not read the body.
 	// Sealed state is bound to the principal, and lists are kept out of shared caches. An
-	// [*AuthError] chooses the refusal, any other error is 401. The server's observer gets the
-	// error's text, with credentials masked. Calls overlap. If nil, all clients are anonymous, and
-	// can use any flow's state.
+	// [*AuthError] chooses the refusal, any other error is 401. The observer gets its text,
+	// credentials masked. Calls overlap. If nil, clients are anonymous, and can use any state.
 	Authenticate func(r *http.Request) (protocol.Principal, error)
 	// Authority replaces Authenticate if permissions depend on credentials: it returns scopes and
 	// values for handlers, and makes the challenge for missing scopes. [New] fails if both are set.

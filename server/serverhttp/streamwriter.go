@@ -130,8 +130,7 @@ func (c *streamWriter) sendEvents(b replay.Batch) error {
 // codeSessionGone is for a lost session; these revisions do not define a code.
 const codeSessionGone = -32001
 
-// textSessionGone has the code and text that widely used clients compare; it has no id, like the
-// TypeScript SDK's.
+// textSessionGone: the code and text that common clients compare; no id, as in the TypeScript SDK.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
 // sessionGoneFault makes the client open another session (basic/transports, "Session Management").

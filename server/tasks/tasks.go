@@ -52,12 +52,10 @@ const (
 // Options configure [New]. Zero numbers and durations select defaults; negative ones are errors.
 type Options struct {
 	Store store.TaskStore // keeps the tasks; nil: in memory
-	// Keys seals stored data, with derived keys. A Store requires the same Keys in all replicas.
-	// Nil means a random keyring.
+	// Keys seals stored data, with derived keys. Replicas with a Store share them. Nil: random.
 	Keys *keys.Keyring
-	// TTL limits a call of a tool, including waits for users; then the task fails. If nil or 0, it
-	// is 7 days. A result is kept as long, or six hours after a poll, but at least a day after the
-	// call.
+	// TTL limits a call of a tool, including waits for users; then the task fails. Nil or 0 means 7
+	// days. A result is kept as long, or six hours after a poll, at least a day after the call.
 	TTL func(tool string, p protocol.Principal) time.Duration
 	// RunTimeout limits one run of a handler; 0 means 1 hour.
 	RunTimeout time.Duration

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// A Handler calls an http.Handler without a socket. For each request it makes only what net/http
-// makes (a context, a Request, a header map): 5 allocations, the same for every peer. It is not for
-// concurrent use.
+// A Handler calls an http.Handler without a socket. Per request it makes what net/http makes
+// (context, Request, header map): 5 allocations for every peer. It is not for concurrent use.
 type Handler struct {
 	handler http.Handler
 	base    context.Context

@@ -1,6 +1,5 @@
-// Everything-client is the client that the protocol's conformance suite drives. The suite starts it
-// once per scenario, with the URL of a server as the last argument and instructions in the
-// environment; see run.sh.
+// Everything-client is the client that the conformance suite drives. The suite starts it once per
+// scenario, with a server's URL as last argument and instructions in the environment; see run.sh.
 //
 //	export MCP_CONFORMANCE_SCENARIO=tools_call
 //	go run ./internal/conformance/everything-client http://127.0.0.1:8080/mcp

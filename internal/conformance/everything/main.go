@@ -5,8 +5,7 @@
 //	go run ./internal/conformance/everything                        # standard input and output
 //	go run ./internal/conformance/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
 //
-// Several processes behind a balancer are one server if they share a key and know each other; see
-// replicas.go:
+// Processes behind a balancer are one server if they share a key and know each other (replicas.go):
 //
 //	RONDO_KEYS=2026-07:$(head -c 32 /dev/urandom | base64)
 //	RONDO_REPLICA=a

@@ -1,5 +1,4 @@
-// Package fields reads the struct tags of forms and of tools' arguments, so that a tag has the same
-// meaning in both:
+// Package fields reads struct tags of forms and tool arguments, so that they mean the same in both:
 //
 //	jsonschema:"text"         the description
 //	title:"text"              the title

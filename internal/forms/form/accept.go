@@ -11,9 +11,8 @@ import (
 // members get their defaults, unknown members are dropped, members are in form order, and integers
 // have neither fraction nor exponent.
 //
-// Optional members are read leniently: null, or "" if the schema refuses it, is an emptied field,
-// absent and without its default. Numbers and booleans may be sent as strings. The schema applies
-// to the result.
+// Optional members are read leniently: null, or "" if the schema refuses it, is an emptied field:
+// absent, no default. Numbers and booleans may be strings. The schema applies to the result.
 //
 // Empty content counts as {}. The error is an *[Error] about the first invalid field in form order.
 // Normalized content is returned unchanged, so clone the result before modifying it. Do not pass

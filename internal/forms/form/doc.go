@@ -1,6 +1,5 @@
 // Package form is the grammar of elicitation forms: a flat object of strings, numbers, integers,
-// booleans and choices (client/elicitation of the specification, and PrimitiveSchemaDefinition of
-// its schema).
+// booleans and choices (the specification's client/elicitation and PrimitiveSchemaDefinition).
 //
 // A [Form] comes from a handler's struct ([Derive]) or schema ([Parse]), or from a server's
 // question ([ParsePeer]). All three produce the same list of fields, and [Form.Accept] checks an

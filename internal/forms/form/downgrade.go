@@ -9,8 +9,7 @@ import (
 
 // DowngradeTo20250618 rewrites a form's schema, as accepted by [Parse] or [Derive], for revision
 // 2025-06-18: titled choices become enum with enumNames, and defaults other than booleans are
-// dropped (the server applies them anyway). The error names a field of several choices, which that
-// revision lacks.
+// dropped (the server applies them). The error names a field of several choices, which it lacks.
 func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 	return rewrite(schema, func(key string, value []byte) ([]byte, error) {
 		if key != "properties" {

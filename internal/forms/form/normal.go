@@ -25,8 +25,7 @@ const (
 
 // normalize rewrites a peer's schema, checked JSON, into the grammar of forms if it has one plain
 // reading: it resolves references and allOf, drops nulls, and turns a union of constants into a
-// choice. Other rules stay as keywords, and are described if the person needs them. No property
-// accepts more than before.
+// choice. Other rules stay as keywords, described if need be. No property accepts more.
 func normalize(raw []byte) ([]byte, error) {
 	n := normalizer{root: raw, left: maxResolved, places: map[string][]byte{}}
 	form, err := n.readRoot()

@@ -8,8 +8,7 @@ import (
 )
 
 // Text makes untrusted text safe to display after HTML escaping: it spells out control characters
-// of terminals and writing direction. It uses at most limit bytes of s and marks a cut with an
-// ellipsis.
+// of terminals and writing direction. It uses at most limit bytes of s and a cut gets an ellipsis.
 func Text(s string, limit int) string {
 	s = errtext.Mark(s, limit)
 	var b strings.Builder

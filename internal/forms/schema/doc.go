@@ -22,8 +22,7 @@
 //
 // # Value rules
 //
-// Lengths, bounds, choices and formats have one implementation, also for the fields of package form
-// ([Rules]).
+// Lengths, bounds, choices and formats have one implementation, shared with package form ([Rules]).
 //
 // # Errors
 //

@@ -17,8 +17,7 @@ import (
 
 // Error names the member of a document that breaks a rule, but never a value of the document.
 type Error struct {
-	// Field is the path of the member, such as "items.0.name", cut at 200 bytes; empty for the
-	// document itself.
+	// Field is the member's path, such as "items.0.name", up to 200 bytes; empty for the whole.
 	Field  string
 	Reason string // such as "must be an integer, got string"
 }

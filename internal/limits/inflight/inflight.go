@@ -1,6 +1,5 @@
 // Package inflight tracks the requests being served: to cancel one by its key, to cancel all, and
-// to drain. A [Request] is started once and may be in several sets, such as the server's and its
-// connection's.
+// to drain. A [Request] is started once and may be in several sets: the server's, its connection's.
 package inflight
 
 import (

@@ -1,6 +1,5 @@
 // Package quota bounds the use of a resource in total and by account. A resource is anything that a
-// peer can make a server keep or run, such as calls, sessions, subscriptions, stored states, spent
-// ids and questions.
+// peer can make a server keep or run: calls, sessions, subscriptions, states, spent ids, questions.
 package quota
 
 import (

@@ -12,8 +12,7 @@ import (
 
 // A Context behaves like the result of context.WithCancelCause, but creates the real context only
 // when Done is called, as deriving a context does, or when cancelled with a cause. Until then its
-// parent answers. [Context.Init] initializes it. It must not be copied. All methods may be called
-// concurrently.
+// parent answers. [Context.Init] initializes it. Do not copy it. Calls may overlap.
 type Context struct {
 	parent context.Context
 	values Values // see SetValues

@@ -1,6 +1,5 @@
-// Package waiting tells the code around a call that the call waits for a person. Meanwhile clocks
-// stop, slots are given back, heartbeats go to the caller, and a shutdown can end the wait without
-// ending calls that work.
+// Package waiting tells the code around a call that the call waits for a person. Then clocks stop,
+// slots are freed, heartbeats go to the caller, and a shutdown can end waits without ending work.
 //
 // Code that asks a person calls [Wait.Begin] and, after the answer or withdrawal, [Wait.End]. Code
 // around a call (middleware, a transport, a router) puts a [Watch] into its context, and learns

@@ -103,9 +103,8 @@ type Mark struct {
 // MaxInvalidAnswers ends a flow that reaches it in Mark.Invalid.
 const MaxInvalidAnswers = 3
 
-// layout is the first byte of claims. A release that changes the encoding, or what the arguments'
-// digest covers, uses the next number and still reads the previous release's. Numbers 1 to 3 were
-// never released.
+// layout is the first byte of claims. A change of the encoding, or of what the arguments' digest
+// covers, uses the next number and reads the previous release's too. 1 to 3 were never released.
 const layout = 4
 
 // EncodedSize is an upper estimate for AppendTo, so that the buffer need not grow.

@@ -30,9 +30,8 @@
 //
 // # Rotation
 //
-// The first key of a [Keyring] seals and every key opens. To rotate: add the new key to every
-// replica as an older one, then make it the first, and drop the old one when its last token has
-// expired.
+// The first key of a [Keyring] seals and every key opens. To rotate: add the new key to all
+// replicas as an older one, make it the first, drop the old one when its last token expired.
 //
 // # Secrets
 //
@@ -41,6 +40,5 @@
 //
 // # Errors
 //
-// Errors about tokens begin with "seal:", errors about keys with the key or the entry, for the
-// caller to complete.
+// Errors about tokens begin with "seal:", about keys with key or entry, for the caller to complete.
 package seal

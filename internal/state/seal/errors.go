@@ -17,8 +17,7 @@ var (
 	ErrVersion = errors.New("seal: token has an unknown format version")
 	// ErrUnknownKey means a key not in the keyring: retired, not rolled out yet, or invented.
 	ErrUnknownKey = errors.New("seal: token names a key that is not enabled")
-	// ErrForeignEphemeral means another process's key; usually replicas or a restart without a
-	// shared key.
+	// ErrForeignEphemeral: another process's key; usually replicas or a restart without shared key.
 	ErrForeignEphemeral = errors.New("seal: token names the ephemeral key of another process")
 	// ErrAuthentication means that the token was not sealed with the named key, or changed since.
 	ErrAuthentication = errors.New("seal: token does not authenticate")

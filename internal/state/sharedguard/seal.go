@@ -10,8 +10,7 @@ import (
 )
 
 // A reader of the store learns no ids, answers or outcomes. Ids have 128 unguessable bits. A key is
-// a digest of the id, the fingerprint is digested with the id, and an outcome's key is derived from
-// the id.
+// a digest of the id, the fingerprint is digested with the id, and outcome keys derive from the id.
 
 // KeyOf returns the storage key of an id, 64 hexadecimal digits, different for each purpose.
 func KeyOf(purpose, id string) string {

@@ -13,9 +13,8 @@ import (
 type rewording struct{ key, modern, other string }
 
 // Compare returns how questions and results of a flow in a session or task differ from those in
-// revision 2026-07-28. Error texts may differ, and so may variable parts, such as a nonce. If there
-// is a difference, the flow is played in revision 2026-07-28 once more: parts that differ between
-// these two are variable.
+// revision 2026-07-28. Error texts may differ, like variable parts such as a nonce. On a difference
+// the flow is played in revision 2026-07-28 again: parts that differ between these are variable.
 func (s *Target) Compare(flow Flow, other, modern *Played) (problems []error) {
 	for _, q := range other.unasked {
 		problems = append(problems, fmt.Errorf("the eras ask differently; %s is not "+

@@ -180,8 +180,7 @@ func (e *Effects) Cost() string {
 	return "what leaves the handler in each round:" + b.String()
 }
 
-// effectsSince returns effects that happened after the counts in before. If known is not nil, it
-// returns only known ones.
+// effectsSince returns effects after the counts in before, only known ones if known is not nil.
 func (e *Effects) effectsSince(before, known map[Effect]int) (texts []string) {
 	for effect, n := range e.copyCounts() {
 		if n > before[effect] && (known == nil || known[effect] > 0) {

@@ -3,8 +3,7 @@
 //
 // [RunFlows] charges flows whose last request is sent repeatedly: each is charged at most once.
 // [RunTasks] runs tasks: all must complete, without duplicate effects. [RunDeaths] runs one that
-// kills each of its processes. [RunLinks] has people answer at links: each answer has at most one
-// effect.
+// kills each of its processes. [RunLinks] has people answer at links, each with at most one effect.
 package chaos
 
 import (

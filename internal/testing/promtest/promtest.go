@@ -10,8 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series returns all series by name and labels, such as name{label="value"}. A histogram's value is
-// its count.
+// Series returns series by name and labels, as in name{label="value"}; a histogram's is its count.
 func Series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()

@@ -1,9 +1,8 @@
 package testkit
 
-// This file bounds the cost of reading foreign bytes by input size. Bytes and objects are counted
-// for the whole process, so these tests are not parallel. CPU time (the least of several runs) is
-// compared between two sizes: for ten times the input a linear reader takes 10 times as long, a
-// quadratic one 100 times.
+// This file bounds the cost of foreign bytes by input size. Bytes and objects are counted per
+// process, so these tests are not parallel. CPU time (the least of several runs) is compared for
+// two sizes: on ten times the input a linear reader takes 10 times as long, a quadratic one 100.
 
 import (
 	"math"

@@ -19,8 +19,7 @@ import (
 const minSecret = 8 // shorter secrets occur by chance
 
 // CheckSecret fails t if a value, printed in any of these ways, shows secret. A secret under eight
-// bytes is refused, because a match would prove nothing. Pass both value and pointer if both are
-// used.
+// bytes is refused: a match would prove nothing. Pass value and pointer if both are used.
 func CheckSecret(t testing.TB, secret []byte, values ...any) {
 	t.Helper()
 	if len(secret) < minSecret {

@@ -1,5 +1,4 @@
-// Package wiretest records the messages of two peers as text, and checks them against the published
-// schemas.
+// Package wiretest records two peers' messages as text, and checks them against published schemas.
 //
 // A test puts a [Recorder] under its HTTP client, or feeds a [Log] from a stream or an in-process
 // peer, and then compares the messages with a transcript and the revision's schema:

@@ -87,9 +87,8 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// mend restores parts of the normative TypeScript schema that the published files have lost: a
-// union of string, number and boolean became integer, and JSONValue lacks null. Otherwise a form's
-// answer 1.5 would fail.
+// mend restores parts of the normative TypeScript schema that published files lost: unions of
+// string, number, boolean became integer, and JSONValue lacks null. Else form answer 1.5 fails.
 func mend(node any) any {
 	switch node := node.(type) {
 	case []any:

@@ -1,6 +1,5 @@
-// Package authhttp sends requests to authorization servers, for OAuth clients and resource servers.
-// Responses are bounded, redirects are not followed, and errors omit the URL, whose query may hold
-// a secret.
+// Package authhttp sends requests to authorization servers, for clients and resource servers.
+// Responses are bounded, redirects are not followed, errors omit the URL and its secrets.
 package authhttp
 
 import (

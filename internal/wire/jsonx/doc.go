@@ -12,9 +12,8 @@
 //
 // [Unmarshal] and [Marshal] serve handlers' Go types with the struct tags and conventions of
 // encoding/json, a [Decoder] is Unmarshal for one type and checked JSON, and [Decode] and [Encode]
-// serve protocol structs off the hot path. All of these match member names by exact case: a peer
-// that sends "Action" next to "action" must not choose which one is read. [AppendCanonical] encodes
-// for digests.
+// serve protocol structs off the hot path. All match member names by exact case: a peer that sends
+// "Action" next to "action" must not choose which is read. [AppendCanonical] encodes for digests.
 //
 // All functions may be called concurrently. None retains its arguments, but results may alias the
 // input, as documented for each.

@@ -90,8 +90,7 @@ func parseInteger(text string) (int64, bool) {
 	return n, true
 }
 
-// Check compares a request's headers, which the function lines returns, with its arguments. Errors
-// name the header.
+// Check compares a request's headers, which lines returns, with arguments. Errors name the header.
 func (t Mirrors) Check(arguments []byte, lines func(name string) []string) error {
 	return t.checkHeaders(arguments, lines, true)
 }

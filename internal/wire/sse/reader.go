@@ -49,8 +49,7 @@ type Reader struct {
 	hasRetry bool
 }
 
-// NewReader returns a reader that refuses events of more than maxEvent bytes, or [DefaultMaxEvent]
-// if it is not positive.
+// NewReader returns a reader of events up to maxEvent bytes, or [DefaultMaxEvent] if not positive.
 func NewReader(src io.Reader, maxEvent int) *Reader {
 	if maxEvent <= 0 {
 		maxEvent = DefaultMaxEvent

@@ -133,8 +133,7 @@ func testTasks(t *testing.T, s *Store) {
 	}
 }
 
-// tasksAtOnce calls the function do twelve times at once and counts successes. Other calls must
-// fail with want, if set.
+// tasksAtOnce calls do 12 times at once and counts successes. Others must fail with want, if set.
 func (s *Store) tasksAtOnce(t *testing.T, want error,
 	do func(n int, s store.TaskStore) error) int {
 	t.Helper()

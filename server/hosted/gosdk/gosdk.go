@@ -33,8 +33,7 @@ type Options struct {
 	// TrueElicitation shows handlers whether the client supports forms and URLs. By default their
 	// session always declares support: otherwise the SDK itself would refuse to ask, and a handler
 	// that drops that error would act without an answer. So rondo gets the question and refuses the
-	// call, saying what is missing. Set it for handlers that check. Other capabilities are always
-	// the client's.
+	// call, saying why. Set it for handlers that check. Other capabilities are the client's.
 	TrueElicitation bool
 	// TrueRevision makes the SDK serve requests of revision 2026-07-28, including lists, in that
 	// revision, for servers that treat it differently. By default handlers see a session of an

@@ -50,9 +50,8 @@ func newSession(p *peer, caller *hosted.Caller, opening json.RawMessage,
 	return x, nil
 }
 
-// connectReturning returns the connection for handlers that return questions. To the SDK, its
-// client has revision 2026-07-28 and the true capabilities: handlers return only supported
-// questions.
+// connectReturning returns the connection for handlers that return questions. To the SDK, the
+// client has revision 2026-07-28 and true capabilities: handlers return supported questions.
 func (x *session) connectReturning() (*connection, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package reference is the practical limit of a server on net/http and encoding/json: it reads
-// messages without copying payloads, and writes prepared responses. It checks nothing, and serves
-// the measured calls only.
+// Package reference is a server at the practical limit of net/http and encoding/json: it copies no
+// payloads and writes prepared responses. It checks nothing, and serves only measured calls.
 package reference
 
 import (

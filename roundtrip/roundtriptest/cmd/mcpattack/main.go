@@ -14,8 +14,7 @@
 // Authorization header. MCPATTACK_OTHER_AUTHORIZATION, another user's, enables the attack "other
 // user", and -single-use those on servers whose states work once.
 //
-// The exit status is 1 if a tool fails open, loses answers or asks in one era only, 2 if the server
-// could not be judged.
+// Exit status: 1 if a tool fails open, loses answers or asks in one era only, 2 if unable to judge.
 package main
 
 import (
