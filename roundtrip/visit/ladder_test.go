@@ -811,3 +811,34 @@ func TestACutOffCallIsNotServedAgain(t *testing.T) {
 		t.Errorf("got %v, then %q", err, again)
 	}
 }
+
+// An answer that the handler does not take is not given back to the next link.
+func TestARefusedAnswerIsAskedForAnew(t *testing.T) {
+	guard := func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		reply := target.Answer(ctx)
+		if reply.Outcome != roundtrip.Accepted || reply.Content.Target != "prod" {
+			return roundtrip.InputRequired(target.Elicit("Where?", roundtrip.AskAgain())), nil
+		}
+		return server.Text(reply.Content.Target), nil
+	}
+	flow := func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		got, err := target.Ask(ctx, "Where?", roundtrip.AskAgain())
+		return server.Text(got.Target), err
+	}
+	for name, era := range eras {
+		for _, tc := range []struct {
+			style   string
+			handle  handler
+			refused string
+		}{{"guard", guard, "accept"}, {"guard", guard, "decline"}, {"flow", flow, "decline"}} {
+			t.Run(name+"/"+tc.style+"/"+tc.refused, func(t *testing.T) {
+				h := openHall(t, "HTTP", tc.handle, nil)
+				h.browser().answer(h.wantLink(t, mute, "", era), tc.refused, "nowhere")
+				h.browser().answer(h.wantLink(t, mute, "", era), "accept", "prod")
+				if text := h.play(t, mute, "", era); text != "prod" {
+					t.Errorf("got %q", text)
+				}
+			})
+		}
+	}
+}
