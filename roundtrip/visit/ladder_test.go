@@ -842,3 +842,47 @@ func TestARefusedAnswerIsAskedForAnew(t *testing.T) {
 		}
 	}
 }
+
+// Agreement to one link is not agreement to the next one of its key, and an answer to a link stays
+// good while the client answers another question of its round.
+func TestEachLinkIsShownAndKeepsItsAnswer(t *testing.T) {
+	loop := func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		step, _ := roundtrip.State[int](ctx)
+		if roundtrip.Answer[yes](ctx, "b").Outcome == roundtrip.Accepted {
+			if step++; step == 2 {
+				return server.Text("done"), nil
+			}
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[yes]("b", fmt.Sprintf("Delete %d?", step)),
+			roundtrip.WithState(step)), nil
+	}
+	beside := func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_, roots := roundtrip.Roots(ctx, "a")
+		if roots && roundtrip.Answer[yes](ctx, "b").Outcome == roundtrip.Accepted {
+			return server.Text("done"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.ListRoots("a"), roundtrip.Elicit[yes]("b", "B?")), nil
+	}
+	for name, era := range eras {
+		for _, tc := range []struct {
+			name   string
+			handle handler
+			links  int32
+		}{{"loop", loop, 2}, {"beside roots", beside, 1}} {
+			t.Run(name+"/"+tc.name, func(t *testing.T) {
+				h, shown := openHall(t, "HTTP", tc.handle, nil), sync.Map{}
+				var links atomic.Int32
+				g := &guest{t: t, host: host{caps: `{"roots":{},"elicitation":{"url":{}}}`,
+					form: `{"roots":[]}`, link: `{"action":"accept"}`}, visit: func(link string) {
+					if _, again := shown.LoadOrStore(link, true); !again {
+						links.Add(1)
+						h.browser().answer(link, "accept", "yes")
+					}
+				}}
+				if text := g.call(h.connect(t), era); text != "done" || links.Load() != tc.links {
+					t.Errorf("%d links shown: %q", links.Load(), text)
+				}
+			})
+		}
+	}
+}
