@@ -90,7 +90,7 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 // refusedStateError is a server's error for an invalid state, exactly as on the wire.
 const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// The error of a refused state has the reference and says that the call must be started again.
+// The error of a refused state has the reference and asks for a new call.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
 	noError(t, json.Unmarshal([]byte(refusedStateError), &struct {

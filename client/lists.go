@@ -145,8 +145,8 @@ func undeclaredList(conn *connection, method string) protocol.Result {
 	return newEmptyList(method)
 }
 
-// unknownList returns an empty list if err says that the server does not know the method and the
-// list is undeclared, else nil. It requests a modern server's capabilities if they are unknown.
+// unknownList returns an empty list for an undeclared list whose method the server refuses with err
+// as unknown, else nil. It requests a modern server's capabilities if they are unknown.
 func (c *Client) unknownList(ctx context.Context, conn *connection, method string,
 	err error) protocol.Result {
 	said, ok := protocol.AsError(err)

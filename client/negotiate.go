@@ -73,7 +73,7 @@ func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
 	return conn.version, nil
 }
 
-// connect returns a usable connection, and negotiates if there is none. Concurrent calls share one
+// connect returns a usable connection, negotiated if necessary. Concurrent calls share one
 // negotiation, which is cancelled when all their contexts have ended.
 func (g *negotiator) connect(ctx context.Context) (*connection, error) {
 	if conn := g.current.Load(); conn.isUsable() {

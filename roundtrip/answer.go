@@ -167,9 +167,9 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form,
 }
 
 // readAnswer finds the answer to key and checks its kind. It gets the content of an accepted answer
-// from check, called with the mutex held. All reading in guard style goes through readAnswer.
+// from checkLocked. All reading in guard style goes through readAnswer.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
-	check func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
+	checkLocked func(*answer) (json.RawMessage, error)) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
 	if r == nil {
 		return nil, Reply[T]{}
@@ -195,7 +195,7 @@ func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 		a.checked = true
 		return nil, reply
 	}
-	content, err := check(a)
+	content, err := checkLocked(a)
 	if err != nil {
 		reply.Outcome, reply.Err = Invalid, err
 		return nil, reply

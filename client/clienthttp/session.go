@@ -269,7 +269,7 @@ const codeNoSession = -32001 // unknown session
 
 // readSingleResponse reads a response that is not a stream. Status 404 without an answer ends the
 // session. The request has not run if a ping is refused too (handlers and proxies have their own
-// 404s) and no header says that the session ended meanwhile.
+// 404s), unless a header reports a later end of the session.
 func (s *session) readSingleResponse(ctx context.Context, x *httpExchange, id protocol.ID) (
 	*protocol.Response, error) {
 	status := x.resp.StatusCode

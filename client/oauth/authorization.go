@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A Login is an unfinished login: the URL for the user, and what the authorization response must
-// match (RFC 6749, section 4.1.2). Its JSON can go to another process, but holds secrets: seal it.
+// A Login is an unfinished login: the URL for the user, and the values that the authorization
+// response must match (RFC 6749, section 4.1.2). Its JSON has secrets: seal it for other processes.
 type Login struct {
 	URL string // authorization request, for the user's browser
 

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wire/rules"
 )
 
-// A challenge is the Bearer challenge of a response (RFC 6750, section 3), zero if there is none.
+// A challenge is the Bearer challenge of a response (RFC 6750, section 3); zero means no challenge.
 type challenge struct {
 	found    bool
 	code     string   // parameter error

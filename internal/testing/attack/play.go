@@ -162,7 +162,7 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 	case r != nil && len(p.asked) == r.limit: // this question is a rewording
 		err = ErrAsksAgain
 	case r != nil && len(p.asked) == r.number:
-		a.Result, err = r.give()
+		a.Result, err = r.giveRefusal()
 	case !ok && p.fill != nil:
 		a, err = p.fillQuestion(asked)
 	case !ok:

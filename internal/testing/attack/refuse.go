@@ -36,7 +36,7 @@ type refusing struct {
 	before        map[Effect]int // effects before the refusal
 }
 
-func (r *refusing) give() (json.RawMessage, error) {
+func (r *refusing) giveRefusal() (json.RawMessage, error) {
 	if r.thinks {
 		time.Sleep(waiting.DefaultMinHumanTime + thinkingSlack)
 	}

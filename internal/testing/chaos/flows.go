@@ -38,7 +38,7 @@ func RunFlows(t *testing.T, plan Plan) Report {
 	if plan.ExpireLeases != nil {
 		plan.ExpireLeases()
 	}
-	report.count(all, f)
+	report.countCharges(all, f)
 	report.Took = time.Since(began)
 	t.Logf("%+v", report)
 	return report
@@ -60,14 +60,14 @@ const (
 
 func (f *fleet) runFlow(one *flow) {
 	for range f.plan.Retries {
-		if f.begin(one) == nil {
+		if f.beginFlow(one) == nil {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	outcomes := make(chan outcome, f.plan.Copies)
 	for range f.plan.Copies {
-		go func() { outcomes <- f.finish(one) }()
+		go func() { outcomes <- f.finishFlow(one) }()
 	}
 	for range f.plan.Copies {
 		one.note(<-outcomes)
@@ -77,7 +77,7 @@ func (f *fleet) runFlow(one *flow) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
-		one.note(f.finish(one))
+		one.note(f.finishFlow(one))
 	}
 }
 
@@ -88,8 +88,8 @@ func (one *flow) note(o outcome) {
 	}
 }
 
-// begin plays a flow up to its last request, which it does not send.
-func (f *fleet) begin(one *flow) error {
+// beginFlow plays a flow up to its last request, which it does not send.
+func (f *fleet) beginFlow(one *flow) error {
 	params := fmt.Sprintf(`"name":"charge","arguments":{"flow":%q}`, one.id)
 	asked, err := f.send(f.t.Context(), protocol.MethodCallTool, "charge", params)
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *fleet) begin(one *flow) error {
 	return err
 }
 
-// finish sends a flow's last request once.
-func (f *fleet) finish(one *flow) outcome {
+// finishFlow sends a flow's last request once.
+func (f *fleet) finishFlow(one *flow) outcome {
 	if one.last == "" {
 		return refused
 	}
@@ -128,12 +128,12 @@ func (f *fleet) finish(one *flow) outcome {
 	return refused
 }
 
-// count counts charges. First it retries each flow without an outcome once.
-func (r *Report) count(all []flow, f *fleet) {
+// countCharges counts charges. First it retries each flow without an outcome once.
+func (r *Report) countCharges(all []flow, f *fleet) {
 	f.t.Helper()
 	for i := range all {
 		if one := &all[i]; one.outcome == refused {
-			one.note(f.finish(one))
+			one.note(f.finishFlow(one))
 		}
 	}
 	charged := map[string]int{}

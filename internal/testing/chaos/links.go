@@ -152,7 +152,7 @@ func (f *linkFleet) answerFlow(n int) {
 		accepts := false
 		person.Go(func() {
 			for _, link := range before.links {
-				accepts = f.answer(web, flow, link) || accepts
+				accepts = f.answerLink(web, flow, link) || accepts
 			}
 		})
 		now := f.callAtOnce(tool, flow)
@@ -226,9 +226,9 @@ func readPage(resp *http.Response, err error) (status int, page string) {
 	return 0, ""
 }
 
-// answer answers at a link, with a double click, and reloads the page until it says that this is
+// answerLink answers with a double click, and reloads the page until it says that this is
 // over. It reports whether it has accepted.
-func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
+func (f *linkFleet) answerLink(web *http.Client, flow, link string) (accepts bool) {
 	answer := url.Values{}
 	for {
 		status, page := readPage(web.Get(link))
@@ -242,7 +242,7 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 			f.t.Errorf("%s: the page is %d %s", flow, status, page)
 			return accepts
 		case len(answer) == 0:
-			answer, accepts = f.decide(flow)
+			answer, accepts = f.decideAnswer(flow)
 		}
 		form, _ := testkit.ReadHTMLForm(page)
 		maps.Copy(form, answer)
@@ -261,8 +261,8 @@ func (f *linkFleet) answer(web *http.Client, flow, link string) (accepts bool) {
 	}
 }
 
-// decide returns the person's input: an accepting, unique text, or a decline if the effect is done.
-func (f *linkFleet) decide(flow string) (answer url.Values, accepts bool) {
+// decideAnswer returns the person's input: a unique accepted text, or a decline after the effect.
+func (f *linkFleet) decideAnswer(flow string) (answer url.Values, accepts bool) {
 	done := false
 	f.eachNote(func(_, which, _ string) { done = done || which == flow })
 	f.mu.Lock()

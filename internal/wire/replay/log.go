@@ -160,10 +160,10 @@ func (l *Log) removeLocked(s *Stream) {
 	s.removed = true
 }
 
-// applyChange calls change with mu held, then enforces the bounds. Evicting for the total bound
-// affects other logs and runs without the lock. Use it to add events and to detach a reader.
-func (l *Log) applyChange(change func() error) error {
-	exceeded, err := l.updateOnce(change)
+// applyChange calls changeLocked, then enforces the bounds. Evicting for the total bound affects
+// other logs and runs without the lock. Use it to add events and to detach a reader.
+func (l *Log) applyChange(changeLocked func() error) error {
+	exceeded, err := l.updateOnce(changeLocked)
 	if !exceeded {
 		return err
 	}
@@ -176,10 +176,10 @@ func (l *Log) applyChange(change func() error) error {
 }
 
 // updateOnce enforces the bound of this log and reports whether another bound is exceeded.
-func (l *Log) updateOnce(change func() error) (exceeded bool, err error) {
+func (l *Log) updateOnce(changeLocked func() error) (exceeded bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err = change()
+	err = changeLocked()
 	if l.shared == nil || l.ended {
 		return false, err
 	}
