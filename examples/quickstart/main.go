@@ -1,5 +1,5 @@
-// Quickstart is a server whose tool asks before it acts, and a client that gets the question. Both
-// run in this process and speak HTTP over loopback.
+// Quickstart is a server whose tool asks before it acts, and clients of both eras that get its
+// questions. All run in this process and speak HTTP over loopback.
 //
 //	go run ./examples/quickstart         # answers by itself; examples/first asks you
 //	go run ./examples/quickstart -wire   # prints the messages, too
@@ -38,20 +38,21 @@ func run(ctx context.Context, show bool) error {
 		return err
 	}
 	defer stop()
-	fmt.Println("== The person accepts")
-	err = call(ctx, url, &wire{show: show},
-		answerWith(protocol.ActionAccept, `{"reason":"the fix is tested"}`))
-	if err != nil {
-		return err
+	accept := answerWith(map[string]string{
+		"How many people?": `{"people":3}`, "Where, for 3?": `{"place":"window"}`})
+	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
+		fmt.Printf("== A client of revision %s\n", version)
+		if err := call(ctx, url, version.Era(), &wire{show: show}, accept); err != nil {
+			return err
+		}
+		fmt.Println()
 	}
-	fmt.Println("\n== The person declines")
-	err = call(ctx, url, &wire{show: show}, answerWith(protocol.ActionDecline, ""))
-	if err != nil {
+	fmt.Println("== The person declines")
+	if err = call(ctx, url, protocol.Modern, &wire{show: show}, answerWith(nil)); err != nil {
 		return err
 	}
 	fmt.Println("\n== Somebody changes the state on its way back")
-	err = call(ctx, url, &wire{show: show, tamper: true},
-		answerWith(protocol.ActionAccept, `{"reason":"let me in"}`))
+	err = call(ctx, url, protocol.Modern, &wire{show: show, tamper: true}, accept)
 	refused, ok := errors.AsType[*protocol.Error](err)
 	if !ok {
 		return fmt.Errorf("a tampered state was not refused: %v", err)
@@ -63,8 +64,13 @@ func run(ctx context.Context, show bool) error {
 // An elicit is the client's handler for a server's form.
 type elicit = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error)
 
-func answerWith(action protocol.ElicitAction, content string) elicit {
+// answerWith answers each message with its content, and declines others.
+func answerWith(contents map[string]string) elicit {
 	return func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		action, content := protocol.ActionDecline, contents[q.Message]
+		if content != "" {
+			action = protocol.ActionAccept
+		}
 		fmt.Printf("   asked: %s -> %s %s\n", q.Message, action, content)
 		time.Sleep(time.Second / 2) // an immediate answer would not count as a person's answer
 		return &protocol.ElicitResult{Action: action, Content: json.RawMessage(content)}, nil
@@ -79,8 +85,7 @@ func newServer() (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv,
-		server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
+	server.AddTool(srv, server.Tool{Name: "book", Description: "Books a table."}, book)
 	return srv, nil
 }
 
@@ -108,7 +113,7 @@ func serve() (url string, stop func(), err error) {
 	return "http://" + listener.Addr().String() + "/mcp", stop, nil
 }
 
-func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
+func call(ctx context.Context, url string, era protocol.Era, wire *wire, elicit elicit) error {
 	transport, err := clienthttp.New(url,
 		&clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
 	if err != nil {
@@ -116,13 +121,13 @@ func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
 	}
 	c, err := client.New(transport, &client.Options{
 		Info:       protocol.Implementation{Name: "quickstart-client", Version: "1.0.0"},
-		ElicitForm: elicit,
+		ElicitForm: elicit, Era: era,
 	})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	result, err := c.CallTool(ctx, "deploy", Deploy{Env: "production"})
+	result, err := c.CallTool(ctx, "book", Booking{Restaurant: "Chez Ada"})
 	if err != nil {
 		return err
 	}

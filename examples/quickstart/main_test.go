@@ -15,20 +15,22 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 // TestRun checks the output. With -wire it also has the messages, which vary from run to run.
 func TestRun(t *testing.T) {
-	const want = `== The person accepts
-   asked: Deploy to production? -> accept {"reason":"the fix is tested"}
-result: deployed to production: the fix is tested
+	const asked = `   asked: How many people? -> accept {"people":3}
+   asked: Where, for 3? -> accept {"place":"window"}
+result: Chez Ada: a table for 3, window
 
-== The person declines
-   asked: Deploy to production? -> decline
-result: left production alone
+`
+	const want = "== A client of revision 2026-07-28\n" + asked +
+		"== A client of revision 2025-11-25\n" + asked + `== The person declines
+   asked: How many people? -> decline
+result: declined: party; the person does not want this: do not call again unless they ask for it
 
 == Somebody changes the state on its way back
-   asked: Deploy to production? -> accept {"reason":"let me in"}
+   asked: How many people? -> accept {"people":3}
 refused: Invalid or expired requestState (code -32602)
 `
 	traffic := regexp.MustCompile(`(?m)^(->|<-) .*\n`)
-	for show, messages := range map[bool]int{false: 0, true: 18} { // 6 messages in each of 3 calls
+	for show, messages := range map[bool]int{false: 0, true: 23} { // 6, 9, 4 and 4 in the calls
 		out := printed(t, func() error { return run(context.Background(), show) })
 		if n := len(traffic.FindAllString(out, -1)); n != messages {
 			t.Errorf("-wire=%t: %d messages, want %d", show, n, messages)

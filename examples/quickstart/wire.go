@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // A wire is an HTTP transport. show prints traffic. tamper changes a byte of sent requestStates.
@@ -15,6 +16,9 @@ type wire struct{ show, tamper bool }
 var state = regexp.MustCompile(`("requestState":")([^"]*)"`)
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil { // opens or ends a session's stream
+		return http.DefaultTransport.RoundTrip(r)
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -30,14 +34,42 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = &stream{resp.Body, w, nil} // must not be read to its end first
+		return resp, nil
+	}
 	answer, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	w.print("<- "+strconv.Itoa(resp.StatusCode), answer)
+	if len(answer) > 0 { // 202 has none
+		w.print("<- "+strconv.Itoa(resp.StatusCode), answer)
+	}
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	return resp, nil
+}
+
+// A stream prints the messages of an event stream while they are read.
+type stream struct {
+	io.ReadCloser
+	wire *wire
+	line []byte // that has not ended yet
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	for line := range bytes.Lines(p[:n]) {
+		s.line = append(s.line, line...)
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			continue
+		}
+		if data, ok := bytes.CutPrefix(s.line, []byte("data: ")); ok && data[0] == '{' {
+			s.wire.print("<- event", data)
+		}
+		s.line = nil
+	}
+	return n, err
 }
 
 func (w *wire) print(direction string, body []byte) {

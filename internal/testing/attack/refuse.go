@@ -70,8 +70,7 @@ func refusals(a askedQuestion) []refusal {
 		`{"action":"accepted","content":` + string(content) + `}`, false})
 }
 
-// refuseQuestions declines and cancels each question of the flow, in each era. It returns the cases
-// in which the tool continues as if the user had agreed.
+// refuseQuestions refuses each question in each era, and returns the cases that continue anyway.
 func (v *Victim) refuseQuestions() (problems []error) {
 	filled := v.honest.filledTexts()
 	accepted, err := v.honest.textWithout(filled)

@@ -164,8 +164,7 @@ func (f *fleet) runAll(slots int, run func(n int), next func(int) func()) (failu
 	return f.makeTrouble(stop, next)
 }
 
-// makeTrouble runs the functions that next() returns (nil kills a replica) until stop is closed.
-// Call it on the test's goroutine.
+// makeTrouble runs next()'s functions, nil for a kill, until stop closes, on the test's goroutine.
 func (f *fleet) makeTrouble(stop <-chan struct{}, next func(int) func()) (failures int) {
 	for ; ; failures++ {
 		select {

@@ -40,8 +40,7 @@ type LinkStore interface {
 // approvers returns the names of the tools.
 func approvers() []string { return []string{"flow", "guard", "twice"} }
 
-// askForApproval returns the answers of the person, or what asks for them: in guard style, in flow
-// style, or in that twice.
+// askForApproval returns the answers, or asks: in guard or flow style, or twice in the latter.
 func askForApproval(ctx context.Context, tool string) (string, protocol.CallToolOutcome, error) {
 	if tool == "guard" {
 		switch answer := roundtrip.Answer[reply](ctx, "first"); answer.Outcome {
@@ -115,9 +114,8 @@ type linkFleet struct {
 // RunLinks runs flows whose person answers at the link in the result, with double clicks and
 // reloads, while calls are repeated and replicas are killed.
 //
-// An answer serves one call. One that its call took along when it was killed is lost, whether that
-// has done something or not, and the next call has a new link. The person who opens that looks
-// whether it was done, and declines then. So each flow has one effect in the end.
+// An answer serves one call and is lost if that is killed, before or after its effect. The next one
+// has a new link. Its person declines if the effect has happened: each flow ends with one effect.
 func RunLinks(t *testing.T, plan Plan) {
 	t.Helper()
 	f := &linkFleet{fleet: startFleet(t, approvals, plan, 2), accepted: map[string]string{}}
@@ -139,8 +137,7 @@ type linkRound struct {
 
 var pageLink = regexp.MustCompile(`http://[^\s"\\]+`)
 
-// answerFlow calls one tool several times at once, again and again, until it is done. Meanwhile the
-// person answers at the links of the calls before.
+// answerFlow repeats concurrent calls until the tool is done. The person answers at earlier links.
 func (f *linkFleet) answerFlow(n int) {
 	flow, tool := fmt.Sprint("flow-", n), approvers()[n%3]
 	jar, _ := cookiejar.New(nil) // which has no options that could be wrong
@@ -226,8 +223,7 @@ func readPage(resp *http.Response, err error) (status int, page string) {
 	return 0, ""
 }
 
-// answerLink answers with a double click, and reloads the page until it says that this is
-// over. It reports whether it has accepted.
+// answerLink answers with a double click, reloads until the page says so, and reports an accept.
 func (f *linkFleet) answerLink(web *http.Client, flow, link string) (accepts bool) {
 	answer := url.Values{}
 	for {
