@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,8 +47,8 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 		}
 		switch {
 		case !met:
-			failed = append(failed,
-				fmt.Sprintf("%s: %s %s: %s: %s", scenario, c.ID, c.Name, c.Status, c.why()))
+			failed = append(failed, fmt.Sprintf("%s: %s %s: %s: %s", scenario, c.ID, c.Name,
+				c.Status, cmp.Or(c.ErrorMessage, c.Description)))
 		case i >= 0:
 			passed++
 		}
@@ -69,13 +70,12 @@ func (l *List) strangers(results Results) []string {
 		pattern := l.exclusion(scenario)
 		used[pattern] = true
 		if pattern == "" && !slices.Contains(known, scenario) {
-			found = append(found, fmt.Sprintf("%s: is neither on the list nor excluded", scenario))
+			found = append(found, scenario+": is neither on the list nor excluded")
 		}
 	}
 	for _, pattern := range l.excluded {
 		if !used[pattern] {
-			found = append(found, fmt.Sprintf("%s: is excluded, but there is no such scenario",
-				pattern))
+			found = append(found, pattern+": is excluded, but there is no such scenario")
 		}
 	}
 	return found
@@ -89,7 +89,7 @@ func (l *List) JudgeControl(results Results) Verdict {
 			v.Passed++
 			continue
 		}
-		v.Failed = append(v.Failed, fmt.Sprintf("%s: passes without a subject", scenario))
+		v.Failed = append(v.Failed, scenario+": passes without a subject")
 	}
 	if len(results) == 0 {
 		v.Failed = append(v.Failed, "the suite wrote no results, so nothing was tried")

@@ -43,7 +43,7 @@ func good() fstest.MapFS {
 
 func parse(t *testing.T, text string) *List {
 	t.Helper()
-	l, err := ParseList(strings.NewReader(text))
+	l, err := ParseList(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,15 +88,11 @@ func TestJudge(t *testing.T) {
 			fs[headers] = file("sent Initialize FAILURE")
 		}, 3, []string{"headers: sent Initialize: FAILURE: what it is"}},
 		{"missing", func(fs fstest.MapFS) {
-			fs[tools] = file("wire Wire SUCCESS",
-				"wire Wire SUCCESS")
-		},
-			3, []string{"tools-call: call ToolCall: is missing, want SUCCESS"}},
+			fs[tools] = file("wire Wire SUCCESS", "wire Wire SUCCESS")
+		}, 3, []string{"tools-call: call ToolCall: is missing, want SUCCESS"}},
 		{"one of two missing", func(fs fstest.MapFS) {
-			fs[tools] = file("call ToolCall SUCCESS",
-				"wire Wire SUCCESS")
-		},
-			3, []string{"tools-call: wire Wire: is missing, want SUCCESS"}},
+			fs[tools] = file("call ToolCall SUCCESS", "wire Wire SUCCESS")
+		}, 3, []string{"tools-call: wire Wire: is missing, want SUCCESS"}},
 		{"one of two failed", func(fs fstest.MapFS) {
 			fs[tools] = file("call ToolCall SUCCESS", "wire Wire FAILURE", "wire Wire SUCCESS")
 		}, 3, []string{"tools-call: wire Wire: FAILURE: what it is"}},
@@ -182,12 +178,10 @@ func TestParseListErrors(t *testing.T) {
 		"failure expected":           "tools-call call ToolCall FAILURE",
 		"status of no meaning":       "tools-call call ToolCall FINE",
 	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := ParseList(strings.NewReader("# first\n" + text)); err == nil ||
-				!strings.Contains(err.Error(), "line 2") {
-				t.Errorf("error %v, want one that names line 2", err)
-			}
-		})
+		if _, err := ParseList("# first\n" + text); err == nil ||
+			!strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: error %v, want one that names line 2", name, err)
+		}
 	}
 }
 

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -28,15 +25,14 @@ type List struct {
 }
 
 // ParseList reads a list. An exclusion without a reason is an error.
-func ParseList(r io.Reader) (*List, error) {
+func ParseList(text string) (*List, error) {
 	l := &List{expected: map[Key][]Status{}}
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		if err := l.parse(lines.Text()); err != nil {
-			return nil, fmt.Errorf("list: line %d: %w", n, err)
+	for i, line := range strings.Split(text, "\n") {
+		if err := l.parse(line); err != nil {
+			return nil, fmt.Errorf("list: line %d: %w", i+1, err)
 		}
 	}
-	return l, lines.Err()
+	return l, nil
 }
 
 func (l *List) parse(line string) error {
@@ -122,9 +118,5 @@ func (l *List) Text() []byte {
 		}
 	}
 	slices.Sort(body)
-	var text bytes.Buffer
-	for _, line := range append(append(slices.Clone(l.header), ""), body...) {
-		text.WriteString(line + "\n")
-	}
-	return text.Bytes()
+	return []byte(strings.Join(slices.Concat(l.header, []string{""}, body), "\n") + "\n")
 }

@@ -32,7 +32,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -92,7 +91,7 @@ func (l *leg) load(lists string, update bool) error {
 	if err != nil {
 		return err
 	}
-	if l.list, err = ParseList(bytes.NewReader(raw)); err != nil {
+	if l.list, err = ParseList(string(raw)); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if !update {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,13 +11,11 @@ import (
 	"strings"
 )
 
-// A Status is a check's outcome, in the suite's words.
+// A Status is a check's outcome, in the suite's words. Others are FAILURE and WARNING.
 type Status string
 
 const (
 	Success Status = "SUCCESS"
-	Failure Status = "FAILURE"
-	Warning Status = "WARNING"
 	Skipped Status = "SKIPPED"
 	Info    Status = "INFO"
 )
@@ -33,17 +32,7 @@ type Check struct {
 // key returns the check's name. In the list a name is one word.
 func (c Check) key(scenario string) Key {
 	name := strings.Join(strings.Fields(c.Name), "_")
-	if name == "" {
-		name = "-"
-	}
-	return Key{scenario, c.ID, name}
-}
-
-func (c Check) why() string {
-	if c.ErrorMessage != "" {
-		return c.ErrorMessage
-	}
-	return c.Description
+	return Key{scenario, c.ID, cmp.Or(name, "-")}
 }
 
 // Results are the checks of one run, by scenario.

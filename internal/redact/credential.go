@@ -49,7 +49,7 @@ func credentialAt(s string, i int) (start, end int) {
 	if i > 0 && (s[i-1] == '_' || s[i-1] == '-') {
 		return 0, 0 // within a name
 	}
-	name := s[i : i+nameLen(s[i:])]
+	name := s[i : len(s)-len(strings.TrimLeftFunc(s[i:], isNameRune))]
 	if start = valueStart(s, i+len(name)); start == 0 {
 		return 0, 0
 	}
@@ -60,14 +60,8 @@ func credentialAt(s string, i int) (start, end int) {
 	return 0, 0
 }
 
-func nameLen(s string) int {
-	n := strings.IndexFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
-	if n < 0 {
-		return len(s)
-	}
-	return n
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
 // valueStart returns where a name's value starts (after "=", or ":" if quoted), or 0.
@@ -76,25 +70,17 @@ func valueStart(s string, i int) int {
 	if quoted {
 		i++
 	}
-	for i < len(s) && s[i] == ' ' {
-		i++
-	}
-	if i >= len(s) || s[i] != '=' && !(quoted && s[i] == ':') {
+	rest := strings.TrimLeft(s[i:], " ")
+	if rest == "" || rest[0] != '=' && !(quoted && rest[0] == ':') {
 		return 0
 	}
-	for i++; i < len(s) && strings.IndexByte(` "'`, s[i]) >= 0; {
-		i++
-	}
-	return i
+	return len(s) - len(strings.TrimLeft(rest[1:], ` "'`))
 }
 
 func valueEnd(s string, i int) int {
-	end := len(s)
-	if n := strings.IndexAny(s[i:], " \t\r\n\"'`,;&)}]<>"); n >= 0 {
-		end = i + n
+	value := s[i:]
+	if n := strings.IndexAny(value, " \t\r\n\"'`,;&)}]<>"); n >= 0 {
+		value = value[:n]
 	}
-	for end > i && (s[end-1] == ':' || s[end-1] == '.') { // of the sentence
-		end--
-	}
-	return end
+	return i + len(strings.TrimRight(value, ":.")) // of the sentence
 }

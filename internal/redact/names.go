@@ -12,16 +12,13 @@ func isSecret(words string) bool {
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd",
 		"secret", "secrets", "token", "bearer", "credential", "credentials", "pin", "otp",
 		"api key", "access key", "private key", "secret key", "api keys", "access keys",
-		"private keys", "secret keys":
-		return true
-	// Payment.
-	case "cvv", "cvc", "iban", "card number", "credit card", "security code", "bank account":
-		return true
-	// Identity.
-	case "ssn", "passport number":
-		return true
-	// Pairs written as one word.
-	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
+		"private keys", "secret keys",
+		// Payment.
+		"cvv", "cvc", "iban", "card number", "credit card", "security code", "bank account",
+		// Identity.
+		"ssn", "passport number",
+		// Pairs written as one word.
+		"apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
 		"passportnumber", "bankaccount",
 		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
 		return true
@@ -34,9 +31,8 @@ func isSecret(words string) bool {
 func isDescribing(word string) bool {
 	switch word {
 	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name",
-		"policy", "rotation", "size", "ttl", "type", "usage":
-		return true
-	case "color", "colour", "label", "location", "position", // of a pin on a map
+		"policy", "rotation", "size", "ttl", "type", "usage",
+		"color", "colour", "label", "location", "position", // of a pin on a map
 		"address", "amount", "symbol", // of a traded token
 		"manager", "santa": // a program, a game
 		return true

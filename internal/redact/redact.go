@@ -40,23 +40,17 @@ func MaskParts(text string, secrets []string) string {
 	}
 	hidden := make([]bool, len(text)) // bytes of secrets
 	for _, secret := range secrets {
-		if len(secret) >= minWhole {
-			hideAll(hidden, text, secret)
+		for end := 0; len(secret) >= minWhole; {
+			i := strings.Index(text[end:], secret)
+			if i < 0 {
+				break
+			}
+			end += i + len(secret)
+			hide(hidden[end-len(secret) : end])
 		}
 	}
 	hideParts(hidden, text, secrets)
 	return mask(text, hidden)
-}
-
-func hideAll(hidden []bool, text, secret string) {
-	for from := 0; ; {
-		i := strings.Index(text[from:], secret)
-		if i < 0 {
-			return
-		}
-		from += i + len(secret)
-		hide(hidden[from-len(secret) : from])
-	}
 }
 
 // hideParts hides the parts that text shares with a secret, by each minPart bytes of secrets.

@@ -51,24 +51,21 @@ func (s *Secrets) AddJSON(raw []byte) {
 	if len(raw) == 0 || s.full {
 		return
 	}
+	var err error
 	switch jsonx.KindOf(raw) {
 	case jsonx.String:
 		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			text = string(raw)
-		}
+		err = json.Unmarshal(raw, &text)
 		s.AddText(text)
 	case jsonx.Number:
 		s.AddText(string(raw))
 	case jsonx.Object:
-		if jsonx.Members(raw, func(_, value []byte) error { s.AddJSON(value); return nil }) != nil {
-			s.AddText(string(raw))
-		}
+		err = jsonx.Members(raw, func(_, value []byte) error { s.AddJSON(value); return nil })
 	case jsonx.Array:
-		add := func(_ int, value []byte) error { s.AddJSON(value); return nil }
-		if jsonx.Elements(raw, add) != nil {
-			s.AddText(string(raw))
-		}
+		err = jsonx.Elements(raw, func(_ int, value []byte) error { s.AddJSON(value); return nil })
+	}
+	if err != nil {
+		s.AddText(string(raw))
 	}
 }
 

@@ -42,11 +42,9 @@ func TestRedactTakesSecretsOut(t *testing.T) {
 		{"JWT", "got eyJhbGciOi.eyJzdWIi.sig", "got [redacted]"},
 		{"token as a word", "invalid token: expired", "invalid token: expired"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := s.Redact(tt.text); got != tt.want {
-				t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
-			}
-		})
+		if got := s.Redact(tt.text); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

@@ -69,7 +69,10 @@ func HideURLSecrets(s string) string {
 			break
 		}
 		if start += i + len("://"); start >= end { // a new word: each is searched once
-			end = start + wordLength(s[start:])
+			end = len(s)
+			if n := strings.IndexAny(s[start:], " \t\r\n\"'"); n >= 0 {
+				end = start + n
+			}
 			at = start + strings.LastIndexByte(s[start:end], '@')
 		}
 		if at > start && mayHoldUser(s[start:end]) {
@@ -80,13 +83,6 @@ func HideURLSecrets(s string) string {
 	}
 	b.WriteString(s[done:])
 	return b.String()
-}
-
-func wordLength(s string) int {
-	if end := strings.IndexAny(s, " \t\r\n\"'"); end >= 0 {
-		return end
-	}
-	return len(s)
 }
 
 // mayHoldUser reports whether the text after a URL's scheme may begin with user name and password,

@@ -12,16 +12,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/oauth"
 )
 
-const (
-	// documentURL is the client id at servers that read metadata documents. No page exists there.
-	documentURL = "https://conformance-test.local/client-metadata.json"
-
-	redirectURI = "http://localhost:3000/callback" // for the browser; nothing listens there
-)
+// documentURL is the client id at servers that read metadata documents. No page exists there.
+const documentURL = "https://conformance-test.local/client-metadata.json"
 
 // authScenarios returns the scenarios with authorization. All make the same calls, because the
 // suite watches how the client gets its tokens. In some it must get no token, and fails.
@@ -159,7 +154,8 @@ func (visitor) Open(context.Context, string, string) (oauth.Receiver, error) {
 	return visitor{}, nil
 }
 
-func (visitor) RedirectURI() string { return redirectURI }
+// RedirectURI is where nothing listens.
+func (visitor) RedirectURI() string { return "http://localhost:3000/callback" }
 
 func (visitor) Close() error { return nil }
 
@@ -183,11 +179,4 @@ func (visitor) Receive(ctx context.Context, l *oauth.Login,
 		return nil, err
 	}
 	return callback, check(callback)
-}
-
-func callTestTool(ctx context.Context, c *client.Client, _ json.RawMessage) error {
-	if err := listTools(ctx, c, nil); err != nil {
-		return err
-	}
-	return call(ctx, c, "test-tool", map[string]string{})
 }

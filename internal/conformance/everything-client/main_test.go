@@ -15,16 +15,14 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
+var noError = testkit.NoError
+
 func connect(t *testing.T) (*client.Client, *server.Server) {
 	t.Helper()
 	srv, err := server.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(srv, options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c, srv
 }
@@ -46,9 +44,7 @@ func TestAgree(t *testing.T) {
 		return roundtrip.InputRequired(question.Elicit("Sure?")), nil
 	})
 	got, err := c.CallTool(t.Context(), "ask", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if want := `{"sure":true,"count":3,"loud":false}`; string(got.StructuredContent) != want {
 		t.Errorf("got %s, want %s", got.StructuredContent, want)
 	}

@@ -14,20 +14,21 @@ type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) 
 
 func scenarios() map[string]scenario {
 	known := map[string]scenario{
-		"initialize":                          listTools,
-		"tools_call":                          addNumbers,
-		"elicitation-sep1034-client-defaults": callOne("test_client_elicitation_defaults"),
-		"sse-retry":                           callOne("test_reconnection"),
+		"initialize": listTools,
+		"tools_call": callOne("add_numbers",
+			map[string]int{"a": 5, "b": 3}),
+		"elicitation-sep1034-client-defaults": callOne("test_client_elicitation_defaults", nil),
+		"sse-retry":                           callOne("test_reconnection", nil),
 		"request-metadata":                    listTools,
 		"sep-2322-client-request-state":       answerQuestions,
 		"http-standard-headers":               oneOfEach,
 		"http-custom-headers":                 callAsTold,
-		"http-invalid-tool-headers":           callAll,
+		"http-invalid-tool-headers":           callAll(map[string]string{"region": "us-west1"}),
 		"json-schema-ref-no-deref":            listTools,
 		"json-schema-2020-12-preservation":    echoSchema,
 	}
 	for _, name := range authScenarios() {
-		known[name] = callTestTool
+		known[name] = callOne("test-tool", map[string]string{})
 	}
 	return known
 }
@@ -48,20 +49,13 @@ func call(ctx context.Context, c *client.Client, name string, args any) error {
 	return nil
 }
 
-func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error {
-	if err := listTools(ctx, c, nil); err != nil {
-		return err
-	}
-	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
-}
-
-// callOne calls the only tool. The suite checks the messages before its result.
-func callOne(name string) scenario {
+// callOne calls the only tool, after listing it. The suite checks the messages before its result.
+func callOne(name string, args any) scenario {
 	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
 		if err := listTools(ctx, c, nil); err != nil {
 			return err
 		}
-		return call(ctx, c, name, nil)
+		return call(ctx, c, name, args)
 	}
 }
 
@@ -99,17 +93,19 @@ func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) err
 }
 
 // callAll calls every listed tool. Tools with impossible headers must not be in the client's list.
-func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
-	list, err := c.ListTools(ctx, "")
-	if err != nil {
-		return err
-	}
-	for _, tool := range list.Tools {
-		if err := call(ctx, c, tool.Name, map[string]string{"region": "us-west1"}); err != nil {
+func callAll(args any) scenario {
+	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+		list, err := c.ListTools(ctx, "")
+		if err != nil {
 			return err
 		}
+		for _, tool := range list.Tools {
+			if err := call(ctx, c, tool.Name, args); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error {
@@ -124,4 +120,29 @@ func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 		}
 	}
 	return fmt.Errorf("json_schema_2020_12_tool is not listed")
+}
+
+func oneOfEach(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	if err := callAll(nil)(ctx, c, nil); err != nil {
+		return err
+	}
+	resources, err := c.ListResources(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, resource := range resources.Resources {
+		if _, err := c.ReadResource(ctx, resource.URI); err != nil {
+			return err
+		}
+	}
+	prompts, err := c.ListPrompts(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, prompt := range prompts.Prompts {
+		if _, err := c.GetPrompt(ctx, prompt.Name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

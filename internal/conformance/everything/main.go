@@ -60,8 +60,11 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	if replicas != nil {
-		addReplica(srv, replicas.Name)
+	if replicas != nil { // it never changes in a session
+		add(srv, "test_replica", "Answers with the name of the replica that runs it.",
+			func(context.Context, *server.ToolCall, nothing) (outcome, error) {
+				return server.Text(replicas.Name), nil
+			})
 	}
 	return serveHTTP(ctx, srv, addr, replicas)
 }
@@ -89,8 +92,7 @@ func newServer(ring *keys.Keyring) (*server.Server, error) {
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)
-	_, err = addTasks(srv)
-	return srv, err
+	return srv, addTasks(srv)
 }
 
 // serveHTTP serves until ctx ends. Then it drains sessions (other replicas accept new clients),

@@ -13,13 +13,13 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
+var noError = testkit.NoError
+
 // connect returns an in-process client whose user answers each question with its key's answer.
 func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Client {
 	t.Helper()
 	srv, err := newServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(srv, &client.Options{
 		ElicitForm: func(_ context.Context,
 			q *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -35,9 +35,7 @@ func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Cl
 			return []protocol.Root{{URI: "file:///a"}, {URI: "file:///b"}}, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -97,13 +95,9 @@ func text(blocks []protocol.Content) string {
 // A client without capabilities gets no questions, and tools that need one are refused at once.
 func TestWithoutCapabilities(t *testing.T) {
 	srv, err := newServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c, err := client.New(srv, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	got, err := c.CallTool(t.Context(), "test_input_required_result_capabilities", nil)
 	if err != nil || text(got.Content) != "There is nothing that you could be asked." {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/roundtrip/keys"
-	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
 
@@ -42,13 +40,4 @@ func replicasFromEnv(ring *keys.Keyring) (*replicas.Options, error) {
 	}
 	r.Locate, err = replicas.LocateByList(urls)
 	return r, err
-}
-
-// addReplica registers a tool that names its replica, which never changes in a session.
-func addReplica(srv *server.Server, name string) {
-	add(srv, "test_replica",
-		"Answers with the name of the replica that runs it.",
-		func(context.Context, *server.ToolCall, nothing) (outcome, error) {
-			return server.Text(name), nil
-		})
 }

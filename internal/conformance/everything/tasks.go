@@ -6,32 +6,38 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-func addTasks(srv *server.Server) (*tasks.Tasks, error) {
-	added, err := tasks.New(srv, nil)
-	if err != nil {
-		return nil, err
+func addTasks(srv *server.Server) error {
+	if _, err := tasks.New(srv, nil); err != nil {
+		return err
 	}
 	server.AddTool(srv, server.Tool{Name: "greet", Description: "Greets, at once."}, greetNow)
-	can := func(name, description string) server.Tool {
-		return server.Tool{Name: name, Description: description, Task: server.TaskCan}
+	tool := func(use server.TaskMode, name, description string) server.Tool {
+		return server.Tool{Name: name, Description: description, Task: use}
 	}
-	must := func(name, description string) server.Tool {
-		return server.Tool{Name: name, Description: description, Task: server.TaskMust}
-	}
-	server.AddTool(srv, can("slow_compute", "Takes a while."), slowCompute)
-	server.AddTool(srv, must("failing_job", "Fails after a while."), failingJob)
-	server.AddTool(srv, must("protocol_error_job", "Breaks after a while."), protocolErrorJob)
-	server.AddTool(srv, can("confirm_delete", "Asks before it deletes nothing."), confirmDelete)
-	server.AddTool(srv, can("multi_input", "Asks two questions at once."), multiInput)
-	server.AddTool(srv, must("test_tool_with_task", "Asks for a name, then takes a while."),
+	const can, must = server.TaskCan, server.TaskMust
+	server.AddTool(srv, tool(can, "slow_compute", "Takes a while."), slowCompute)
+	server.AddTool(srv, tool(must, "failing_job", "Fails after a while."),
+		job(func() (outcome, error) {
+			return server.ErrorText("the job failed, as it always does"), nil
+		}))
+	server.AddTool(srv, tool(must, "protocol_error_job", "Breaks after a while."),
+		job(func() (outcome, error) {
+			return nil, protocol.Errorf(protocol.CodeInternalError,
+				"the job broke, as it always does")
+		}))
+	server.AddTool(srv, tool(can, "confirm_delete", "Asks before it deletes nothing."),
+		confirmDelete)
+	server.AddTool(srv, tool(can, "multi_input", "Asks two questions at once."), multiInput)
+	server.AddTool(srv, tool(must, "test_tool_with_task", "Asks for a name, then takes a while."),
 		greetInTask)
-	return added, nil
+	return nil
 }
 
 func greetNow(_ context.Context, _ *server.ToolCall, in userName) (outcome, error) {
@@ -49,33 +55,27 @@ func slowCompute(ctx context.Context, _ *server.ToolCall, in computation) (outco
 			return nil, err
 		}
 	}
-	if err := wait(ctx, time.Duration(in.Seconds*float64(time.Second))); err != nil {
+	if err := waiting.Sleep(ctx, time.Duration(in.Seconds*float64(time.Second))); err != nil {
 		return nil, err
 	}
 	return server.Text(fmt.Sprintf("computed %q in %g s", in.Label, in.Seconds)), nil
 }
 
-const jobTime = time.Second // duration of failing jobs
-
 func runJob(ctx context.Context) error {
 	if err := roundtrip.BeginTask(ctx); err != nil {
 		return err
 	}
-	return wait(ctx, jobTime)
+	return waiting.Sleep(ctx, time.Second)
 }
 
-func failingJob(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
-	if err := runJob(ctx); err != nil {
-		return nil, err
+// job returns a handler that takes a while and then ends with end.
+func job(end func() (outcome, error)) question {
+	return func(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
+		if err := runJob(ctx); err != nil {
+			return nil, err
+		}
+		return end()
 	}
-	return server.ErrorText("the job failed, as it always does"), nil
-}
-
-func protocolErrorJob(ctx context.Context, _ *server.ToolCall, _ nothing) (outcome, error) {
-	if err := runJob(ctx); err != nil {
-		return nil, err
-	}
-	return nil, protocol.Errorf(protocol.CodeInternalError, "the job broke, as it always does")
 }
 
 type deletion struct {

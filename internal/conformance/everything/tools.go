@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -72,15 +73,6 @@ func addContent(srv *server.Server) {
 
 const stepTime = 50 * time.Millisecond
 
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done(): // the client is gone
-		return context.Cause(ctx)
-	}
-}
-
 func addNotifying(srv *server.Server) {
 	add(srv, "test_tool_with_progress", "Reports progress while it works.", progress)
 	server.AddTool(srv, server.Tool{Name: "test_slow_tool",
@@ -106,7 +98,7 @@ func progress(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, e
 		if done == 100 {
 			return server.Text("Tool execution completed with progress."), nil
 		}
-		if err := wait(ctx, stepTime); err != nil {
+		if err := waiting.Sleep(ctx, stepTime); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +115,7 @@ func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (outcom
 		if err := call.Progress(ctx, float64(done), float64(seconds), message); err != nil {
 			return nil, err
 		}
-		if err := wait(ctx, time.Second); err != nil {
+		if err := waiting.Sleep(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +130,7 @@ func logs(done string, pause time.Duration,
 			if err := call.Log(ctx, protocol.LevelInfo, "everything", text); err != nil {
 				return nil, err
 			}
-			if err := wait(ctx, pause); err != nil {
+			if err := waiting.Sleep(ctx, pause); err != nil {
 				return nil, err
 			}
 		}
@@ -152,7 +144,7 @@ func hangUp(ctx context.Context, call *server.ToolCall, _ nothing) (outcome, err
 		100*time.Millisecond); err != nil && !errors.Is(err, server.ErrCannotClose) {
 		return nil, err
 	}
-	if err := wait(ctx, 2*stepTime); err != nil {
+	if err := waiting.Sleep(ctx, 2*stepTime); err != nil {
 		return nil, err
 	}
 	return server.Text("Reconnection test completed successfully"), nil
@@ -197,17 +189,15 @@ func addSchemas(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "json_schema_2020_12_tool",
 		Description: "Takes a contact; its schema uses references and conditions.",
 		InputSchema: json.RawMessage(contactSchema),
-	}, echo)
+	}, func(_ context.Context, _ *server.ToolCall, in json.RawMessage) (outcome, error) {
+		return server.Text(string(in)), nil
+	})
 	server.AddTool(srv, server.Tool{Name: "test_x_mcp_header",
 		Description: "Takes a region, which clients repeat in a header.",
 		InputSchema: json.RawMessage(regionSchema),
 	}, func(_ context.Context, _ *server.ToolCall, in place) (outcome, error) {
 		return server.Text(fmt.Sprintf("ran in region %q at level %d", in.Region, in.Level)), nil
 	})
-}
-
-func echo(_ context.Context, _ *server.ToolCall, in json.RawMessage) (outcome, error) {
-	return server.Text(string(in)), nil
 }
 
 type place struct {

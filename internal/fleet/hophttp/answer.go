@@ -52,10 +52,14 @@ func (d *Delivery) Size() int {
 
 // WriteResponse writes the owner's response, if Send got one, and reports whether it did.
 func (d *Delivery) WriteResponse(w http.ResponseWriter) bool {
-	if d.response != nil {
-		d.response.writeTo(w)
+	if d.response == nil {
+		return false
 	}
-	return d.response != nil
+	maps.Copy(w.Header(), d.response.header)
+	delete(w.Header(), "Content-Length") // the body may have been cut
+	w.WriteHeader(d.response.status)
+	_, _ = w.Write(d.response.body)
+	return true
 }
 
 // Send sends the answer until the owner has taken or refused it, is certainly gone, or ctx ends.
@@ -113,11 +117,4 @@ func (w *answerResponse) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	w.body = append(w.body, p[:min(len(p), maxAnswerResponse-len(w.body))]...)
 	return len(p), nil
-}
-
-func (w *answerResponse) writeTo(to http.ResponseWriter) {
-	maps.Copy(to.Header(), w.header)
-	delete(to.Header(), "Content-Length") // the body may have been cut
-	to.WriteHeader(w.status)
-	_, _ = to.Write(w.body)
 }

@@ -52,9 +52,7 @@ func startAnswered(t *testing.T) *answered {
 		}
 	})))
 	at, err := url.Parse(owner.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(at)
 	s.owner = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()

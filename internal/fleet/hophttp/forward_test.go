@@ -282,9 +282,7 @@ func TestHeadersOfOneConnectionStayThere(t *testing.T) {
 			map[string]string{"Te": "trailers", "Expect": "100-continue"}[name])
 		r.Header["User-Agent"] = []string{""} // sends no User-Agent
 		response, err := p.other.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		response.Body.Close()
 		if response.StatusCode != 200 || response.Header.Get("Keep-Alive") != "" ||
 			response.Header.Get("Proxy-Authenticate") != "" {

@@ -13,10 +13,15 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/fleet/hophttp"
 	"github.com/rondo-mcp/rondo/internal/testing/servertest"
+	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 	"github.com/rondo-mcp/rondo/server/replicas"
 )
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+var noError = testkit.NoError
 
 // newForwarder returns a replica with the key of the fleet.
 func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) (
@@ -27,9 +32,7 @@ func newForwarder(t testing.TB, name string, change ...func(*replicas.Options)) 
 		c(&o)
 	}
 	f, err := hophttp.New(&o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(f.CloseIdle)
 	return f
 }
@@ -41,9 +44,7 @@ func nowhere(context.Context, string) (*url.URL, error) {
 func locatedAt(t testing.TB, text string) func(*replicas.Options) {
 	t.Helper()
 	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return func(o *replicas.Options) {
 		o.Locate = func(context.Context, string) (*url.URL, error) { return u, nil }
 	}
@@ -149,9 +150,7 @@ const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 func newRequest(t testing.TB, method, url, id, body string, header ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.Header.Set("Mcp-Session-Id", id)
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
@@ -163,14 +162,10 @@ func newRequest(t testing.TB, method, url, id, body string, header ...string) *h
 func send(t testing.TB, ts *httptest.Server, r *http.Request) (status int, body string) {
 	t.Helper()
 	response, err := ts.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return response.StatusCode, string(text)
 }
 

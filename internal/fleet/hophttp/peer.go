@@ -193,20 +193,12 @@ func (f *Forwarder) proveOwner(ctx context.Context, p *peer) (*proof, error) {
 		f.transport.CloseIdleConnections() // the next request must not reach this process
 		err = fmt.Errorf("the process at the owner's address, which answered with status %d, "+
 			"does not prove to be the owner", response.StatusCode)
-		if answersForOthers(response.StatusCode) {
+		switch response.StatusCode {
+		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+			http.StatusGatewayTimeout: // perhaps of a proxy in front of the owner
 			return nil, newFailure(words.ForwardGone, err)
 		}
 		return nil, newConnectFailure(fmt.Errorf("%w: %w", errOther, err))
 	}
 	return &proof{peer: p, url: at, ticket: fields[1], draining: fields[2] != ""}, nil
-}
-
-// answersForOthers reports whether a proxy in front of the owner may send this status.
-func answersForOthers(status int) bool {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
-		http.StatusGatewayTimeout:
-		return true
-	}
-	return false
 }

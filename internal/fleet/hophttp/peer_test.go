@@ -80,9 +80,7 @@ func TestRequestsDoNotPileUpForAnOwnerThatHangs(t *testing.T) {
 
 func TestAnOwnerThatClosesConnectionsIsTriedOncePerSecond(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var accepted atomic.Int32
 	var wg sync.WaitGroup
 	wg.Go(func() {

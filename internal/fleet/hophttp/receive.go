@@ -1,9 +1,11 @@
 package hophttp
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -66,7 +68,7 @@ func (f *Forwarder) AnswerChallenges(next http.Handler) http.Handler {
 		}
 		if tokens := r.Header[headerHop]; len(tokens) == 1 {
 			if _, verdict := f.openHop(r, tokens[0]); verdict == VerdictTaken {
-				w.Header()[headerReply] = []string{f.sealReply(tokens[0], VerdictHost)}
+				w.Header().Set(headerReply, f.codec.Seal(KindReply, digest(tokens[0]), VerdictHost))
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -97,12 +99,10 @@ func (f *Forwarder) Receive(w http.ResponseWriter, r *http.Request) (p *Received
 			verdict = VerdictStale // net/http repeats a GET by itself: the sender makes another hop
 		}
 	}
-	if verdict == "" { // without a reply the sender treats the outcome as unknown
-		delete(w.Header(), headerReply)
-		w.WriteHeader(http.StatusMisdirectedRequest)
-		return nil, true
+	delete(w.Header(), headerReply)
+	if verdict != "" { // else the sender, without a reply, treats the outcome as unknown
+		w.Header().Set(headerReply, f.codec.Seal(KindReply, digest(tokens[0]), verdict))
 	}
-	w.Header()[headerReply] = []string{f.sealReply(tokens[0], verdict)}
 	if verdict != VerdictTaken {
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return nil, true
@@ -128,10 +128,39 @@ func (f *Forwarder) openHop(r *http.Request, token string) (hop []string, verdic
 	return hop, VerdictTaken
 }
 
-// sealReply proves that the response to a hop is this replica's.
-func (f *Forwarder) sealReply(hop, verdict string) string {
-	return f.codec.Seal(KindReply, digest(hop), verdict)
-}
-
 // IsBody reports whether the other replica sent this body, which is read after Receive.
 func (p *Received) IsBody(body []byte) bool { return digest(body) == p.body }
+
+const maxSpent = 1 << 17 // of one generation, some 8 MiB
+
+// spentHops remembers the served hops of valid tickets, against replays. The zero value is empty.
+type spentHops struct {
+	mu          sync.Mutex
+	now, before map[[sha256.Size]byte]struct{} // two generations
+	since       time.Duration                  // when now began, in the time of tickets
+	floor       time.Duration                  // older tickets are invalid
+}
+
+// takeHop returns VerdictTaken for a new hop, "" for a served one, and VerdictStale if its ticket
+// ended early, due to many hops. issued and age are the owner's ages at the ticket's issue and now.
+func (s *spentHops) takeHop(token string, issued, age time.Duration) (verdict string) {
+	key := sha256.Sum256([]byte(token))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if full := len(s.now) >= maxSpent; full || s.now == nil || age-s.since >= TicketLife {
+		if full {
+			s.floor = s.since
+		}
+		s.now, s.before, s.since = map[[sha256.Size]byte]struct{}{}, s.now, age
+	}
+	_, spent := s.now[key]
+	_, earlier := s.before[key]
+	switch {
+	case spent || earlier:
+		return ""
+	case issued < s.floor:
+		return VerdictStale
+	}
+	s.now[key] = struct{}{}
+	return VerdictTaken
+}

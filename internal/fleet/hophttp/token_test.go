@@ -61,9 +61,7 @@ func FuzzOpen(f *testing.F) {
 	c, ring := newCodec("k1"), servertest.NewKeyring("k1").Derive("rondo/replicas/v2")
 	open := func(t testing.TB, token string) string {
 		plaintext, err := ring.Open(t.Context(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return string(plaintext)
 	}
 	for kind, of := range fields {
@@ -71,9 +69,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, plaintext string) {
 		token, err := ring.Seal(t.Context(), []byte(plaintext))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for kind := range fields {
 			got, ok := c.Open(kind, token)
 			if !ok {

@@ -60,16 +60,15 @@ func (x *flight) watchOwner() {
 	if x.peer.proven.After(x.began) { // it answered a challenge sent since
 		x.until = time.Time{}
 	}
+	silent := failureOf(x.peer.failed).silent
 	switch left := time.Until(x.until); {
 	case x.ctx.Err() != nil:
 		return
 	case !x.until.IsZero() && left > 0:
 		f.beginAttemptLocked(x.peer)
 		wait = left
-	case !x.until.IsZero() && (x.peer.failed == nil || failureOf(x.peer.failed).silent):
-		x.cut(&failure{outcome: words.ForwardUnknown, err: errSilent, silent: true})
-		return
-	case silence >= maxSilence && failureOf(x.peer.failed).silent:
+	case !x.until.IsZero() && (x.peer.failed == nil || silent),
+		silence >= maxSilence && silent:
 		x.cut(&failure{outcome: words.ForwardUnknown, err: errSilent, silent: true})
 		return
 	case wait <= 0:

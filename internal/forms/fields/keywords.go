@@ -50,9 +50,8 @@ var foreign = [...]struct{ keys, instead string }{
 }
 
 func (r *reader) readPairs() error {
-	r.pairs = map[string]string{}
-	rest := string(r.field.Tag)
-	for rest != "" {
+	r.tags.pairs = map[string]string{}
+	for rest := string(r.field.Tag); rest != ""; {
 		key, value, after, ok := cutPair(rest)
 		if !ok {
 			if mentionsKeyword(rest) {
@@ -65,10 +64,10 @@ func (r *reader) readPairs() error {
 		if key == "" { // trailing spaces
 			return nil
 		}
-		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
+		if _, twice := r.tags.pairs[key]; twice && slices.Contains(keywords[:], key) {
 			return r.newError(key, "occurs twice; only the first is read")
 		} else if !twice {
-			r.pairs[key] = value
+			r.tags.pairs[key] = value
 		}
 		if reason := mistaken(key); reason != "" {
 			return r.newError(key, "%s", reason)

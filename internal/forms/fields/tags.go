@@ -41,19 +41,23 @@ type Error struct {
 // Error returns `main.Order.Count: tag minimum:"one": is not a number`.
 func (e *Error) Error() string {
 	where := e.Type.String() + "." + e.Field
-	if e.Tag == "" {
-		return where + ": " + e.Reason
+	if e.Tag != "" {
+		where += ": tag " + e.Tag
 	}
-	return where + ": tag " + e.Tag + ": " + e.Reason
+	return where + ": " + e.Reason
 }
 
 // Read reads the tags of field, a field of the struct owner. The error is an *[Error].
 func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	r := reader{owner: owner, field: field, kind: KindOf(field.Type)}
-	if err := r.readAll(); err != nil {
-		return Tags{}, err
+	for _, read := range []func() error{
+		r.readPairs, r.readTexts, r.readEnum, r.readFormat,
+		r.readCounts, r.readBounds, r.checkOrder, r.readDefault,
+	} {
+		if err := read(); err != nil {
+			return Tags{}, err
+		}
 	}
-	r.tags.pairs = r.pairs
 	return r.tags, nil
 }
 
@@ -64,7 +68,7 @@ func Refuse(owner reflect.Type, field reflect.StructField) error {
 		return err
 	}
 	for _, key := range keywords {
-		if _, ok := r.pairs[key]; ok {
+		if _, ok := r.tags.pairs[key]; ok {
 			return r.newError(key,
 				"does nothing on an embedded struct, whose fields are members of their own")
 		}
@@ -76,43 +80,25 @@ type reader struct {
 	owner reflect.Type
 	field reflect.StructField
 	kind  Kind
-	pairs map[string]string
 	tags  Tags
-}
-
-func (r *reader) readAll() error {
-	for _, read := range []func() error{
-		r.readPairs, r.readTexts, r.readEnum, r.readFormat,
-		r.readCounts, r.readBounds, r.checkOrder, r.readDefault,
-	} {
-		if err := read(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *reader) newError(key, format string, args ...any) error {
 	tag := ""
 	if key != "" {
-		tag = key + ":" + strconv.Quote(r.pairs[key])
+		tag = key + ":" + strconv.Quote(r.tags.pairs[key])
 	}
-	return &Error{
-		Type:   r.owner,
-		Field:  r.field.Name,
-		Tag:    tag,
-		Reason: fmt.Sprintf(format, args...),
-	}
+	return &Error{r.owner, r.field.Name, tag, fmt.Sprintf(format, args...)}
 }
 
 func (r *reader) readTexts() error {
 	for _, key := range keywords {
-		if !utf8.ValidString(r.pairs[key]) {
+		if !utf8.ValidString(r.tags.pairs[key]) {
 			return r.newError(key, "is not UTF-8")
 		}
 	}
-	r.tags.Title = r.pairs["title"]
-	text, ok := r.pairs["jsonschema"]
+	r.tags.Title = r.tags.pairs["title"]
+	text, ok := r.tags.pairs["jsonschema"]
 	if ok && text == "" {
 		return r.newError("jsonschema", "is empty; leave it out")
 	}
@@ -125,8 +111,8 @@ func (r *reader) readTexts() error {
 }
 
 func (r *reader) readEnum() error {
-	list, ok := r.pairs["enum"]
-	titles, titled := r.pairs["enumTitles"]
+	list, ok := r.tags.pairs["enum"]
+	titles, titled := r.tags.pairs["enumTitles"]
 	switch {
 	case !ok && titled:
 		return r.newError("enumTitles", "enumTitles needs an enum")
@@ -167,7 +153,7 @@ func splitList(s string) []string {
 }
 
 func (r *reader) readFormat() error {
-	format, ok := r.pairs["format"]
+	format, ok := r.tags.pairs["format"]
 	switch {
 	case !ok:
 		return nil
@@ -195,7 +181,7 @@ func (r *reader) readCounts() error {
 		{"minLength", text, &r.tags.MinLength}, {"maxLength", text, &r.tags.MaxLength},
 		{"minItems", list, &r.tags.MinItems}, {"maxItems", list, &r.tags.MaxItems},
 	} {
-		s, ok := r.pairs[count.key]
+		s, ok := r.tags.pairs[count.key]
 		if !ok {
 			continue
 		}
@@ -218,7 +204,7 @@ func (r *reader) readBounds() error {
 		key string
 		to  **Number
 	}{{"minimum", &r.tags.Minimum}, {"maximum", &r.tags.Maximum}} {
-		s, ok := r.pairs[bound.key]
+		s, ok := r.tags.pairs[bound.key]
 		if !ok {
 			continue
 		}
@@ -252,7 +238,7 @@ func (r *reader) checkOrder() error {
 }
 
 func (r *reader) readDefault() error {
-	s, ok := r.pairs["default"]
+	s, ok := r.tags.pairs["default"]
 	if !ok {
 		return nil
 	}

@@ -38,11 +38,10 @@ type Options[K comparable] struct {
 type Pool[K comparable] struct {
 	opts Options[K]
 
-	mu            sync.Mutex
-	authenticates bool
-	used          int64
-	by            map[K]int64 // of accounts with any use
-	queue         []*queued[K]
+	mu    sync.Mutex // guards opts.Authenticates, too
+	used  int64
+	by    map[K]int64 // of accounts with any use
+	queue []*queued[K]
 }
 
 type queued[K comparable] struct {
@@ -52,7 +51,7 @@ type queued[K comparable] struct {
 }
 
 func New[K comparable](opts Options[K]) *Pool[K] {
-	return &Pool[K]{opts: opts, authenticates: opts.Authenticates, by: map[K]int64{}}
+	return &Pool[K]{opts: opts, by: map[K]int64{}}
 }
 
 // Take uses n units for an account, or returns the bound that they would exceed. The account's
@@ -61,7 +60,7 @@ func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isAuthenticated(account) {
-		p.authenticates = true // even if refused: the next authenticated caller must find room
+		p.opts.Authenticates = true // even if refused: the next authenticated caller must find room
 	}
 	if n == 0 {
 		return None
@@ -162,7 +161,7 @@ func (p *Pool[K]) giveLocked(account K, n int64) {
 func (p *Pool[K]) ReserveForAuthenticated() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.authenticates = true
+	p.opts.Authenticates = true
 }
 
 // Used returns the total use.
@@ -184,7 +183,7 @@ func (p *Pool[K]) UsedBy(account K) int64 {
 
 func (p *Pool[K]) addLocked(account K, n int64) {
 	if p.isAuthenticated(account) {
-		p.authenticates = true
+		p.opts.Authenticates = true
 	}
 	p.used += n
 	p.by[account] += n
@@ -205,7 +204,7 @@ func (p *Pool[K]) shareLocked(account K) int64 {
 	switch {
 	case p.isAuthenticated(account):
 		return p.opts.Share
-	case account == anonymous && p.authenticates && p.opts.Total >= 0:
+	case account == anonymous && p.opts.Authenticates && p.opts.Total >= 0:
 		return p.opts.Total - p.opts.Total/anonymousReserve
 	}
 	return -1

@@ -23,32 +23,23 @@ func (s *slabs[V]) at(i index) *Entry[V] {
 // take returns a free entry, with only its index set.
 func (s *slabs[V]) take() *Entry[V] {
 	if s.firstFree == 0 {
-		s.grow()
+		slab := make([]Entry[V], slabSize)
+		first := index(len(s.all)*slabSize) + 1
+		for i := range slab {
+			slab[i].index, slab[i].nextFree = first+index(i), first+index(i)+1
+		}
+		slab[slabSize-1].nextFree = 0
+		s.all, s.firstFree = append(s.all, slab), first
 	}
 	e := s.at(s.firstFree)
 	s.firstFree, e.nextFree = e.nextFree, 0
 	return e
 }
 
-func (s *slabs[V]) grow() {
-	slab := make([]Entry[V], slabSize)
-	first := index(len(s.all)*slabSize) + 1
-	for i := range slab {
-		slab[i].index, slab[i].nextFree = first+index(i), first+index(i)+1
-	}
-	slab[slabSize-1].nextFree = 0
-	s.all, s.firstFree = append(s.all, slab), first
-}
-
 func (s *slabs[V]) free(e *Entry[V]) {
 	*e = Entry[V]{index: e.index, nextFree: s.firstFree}
 	s.firstFree = e.index
 }
-
-func (s *slabs[V]) large() bool { return len(s.all) > 1 }
-
-// reset frees the memory of all entries, all of which must be unused.
-func (s *slabs[V]) reset() { s.all, s.firstFree = nil, 0 }
 
 type queue struct {
 	of          int // which links of an entry it uses

@@ -94,23 +94,19 @@ func (s *Store[V]) Put(id, owner string, v V, size int64, until time.Time) Limit
 		s.entries.Give(owner, 1)
 		return limit
 	}
+	a := s.accounts[owner]
+	if a == nil {
+		a = &account{name: owner, sized: queue{of: ofAccount}}
+		s.accounts[owner] = a
+	}
 	e := s.slabs.take()
-	e.Value, e.id, e.account = v, sha256.Sum256([]byte(id)), s.account(owner)
+	e.Value, e.id, e.account = v, sha256.Sum256([]byte(id)), a
 	e.until = momentOf(until)
 	e.account.entries++
 	s.byID[e.id] = e.index
 	heap.Push(&s.byExpiry, e)
 	s.setSize(e, size)
 	return None
-}
-
-func (s *Store[V]) account(name string) *account {
-	a := s.accounts[name]
-	if a == nil {
-		a = &account{name: name, sized: queue{of: ofAccount}}
-		s.accounts[name] = a
-	}
-	return a
 }
 
 // Resize changes an entry's size, or returns the bound that it would exceed.
@@ -186,8 +182,7 @@ func (s *Store[V]) forgetEntry(e *Entry[V]) {
 	}
 	delete(s.byID, e.id)
 	s.slabs.free(e)
-	if s.byExpiry.Len() == 0 && s.slabs.large() { // free memory after a peak
-		s.byID, s.byExpiry.items = map[digest]index{}, nil
-		s.slabs.reset()
+	if s.byExpiry.Len() == 0 && len(s.slabs.all) > 1 { // free memory after a peak
+		s.byID, s.byExpiry.items, s.slabs = map[digest]index{}, nil, slabs[V]{}
 	}
 }

@@ -41,8 +41,7 @@ func TestStoreForgetsWhatHasExpired(t *testing.T) {
 func TestStoreBoundsNumberAndSize(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	s := quota.NewStore[int](quota.StoreOptions{MaxEntries: 8, MaxBytes: 80, Local: local})
-	put := func(id, owner string,
-		size int64) quota.Limit {
+	put := func(id, owner string, size int64) quota.Limit {
 		return s.Put(id, owner, 0, size, later)
 	}
 	if limit := put("large", "alice", 21); limit != quota.Share || s.Len() != 0 || s.Bytes() != 0 {
@@ -73,6 +72,14 @@ func TestStoreBoundsNumberAndSize(t *testing.T) {
 	s.Remove(s.Get("local"))
 	if limit := put("last", "bob", 1); limit != quota.None {
 		t.Errorf("after a removal: refused by %q", limit)
+	}
+}
+
+func TestLimitOr(t *testing.T) {
+	for given, want := range map[int]int{0: 7, -1: quota.Unlimited, 1: 1} {
+		if got := quota.LimitOr(given, 7); got != want {
+			t.Errorf("%d: got %d, want %d", given, got, want)
+		}
 	}
 }
 

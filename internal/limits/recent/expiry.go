@@ -137,15 +137,13 @@ func (q *Queue[T]) Stop() {
 func (q *Queue[T]) armLocked(d time.Duration) {
 	q.armed = true
 	if q.timer == nil {
-		q.timer = time.AfterFunc(d, q.evictDue)
+		q.timer = time.AfterFunc(d, func() {
+			for _, v := range q.removeDue() {
+				q.evict(v)
+			}
+		})
 	} else {
 		q.timer.Reset(d)
-	}
-}
-
-func (q *Queue[T]) evictDue() {
-	for _, v := range q.removeDue() {
-		q.evict(v)
 	}
 }
 

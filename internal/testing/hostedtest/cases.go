@@ -37,12 +37,12 @@ type SDK struct {
 }
 
 func Run(t *testing.T, sdk SDK) {
-	t.Run("end of a session", func(t *testing.T) { sdk.testEndOfASession(t) })
-	t.Run("end of a call", func(t *testing.T) { sdk.testEndOfACall(t) })
-	t.Run("handlers that stay", func(t *testing.T) { sdk.testHandlersThatStay(t) })
-	t.Run("end of a question", func(t *testing.T) { sdk.testEndOfAQuestion(t) })
-	t.Run("errors of the way back", func(t *testing.T) { sdk.testErrorsOfTheWayBack(t) })
-	t.Run("where a question is put", func(t *testing.T) { sdk.testWhereAQuestionIsPut(t) })
+	t.Run("end of a session", sdk.testEndOfASession)
+	t.Run("end of a call", sdk.testEndOfACall)
+	t.Run("handlers that stay", sdk.testHandlersThatStay)
+	t.Run("end of a question", sdk.testEndOfAQuestion)
+	t.Run("errors of the way back", sdk.testErrorsOfTheWayBack)
+	t.Run("where a question is put", sdk.testWhereAQuestionIsPut)
 	t.Run("no way back", func(t *testing.T) {
 		p, _ := sdk.Peer(nil)
 		if _, err := Open(t, p).Session.Handle(t.Context(), &protocol.Request{
@@ -50,7 +50,7 @@ func Run(t *testing.T, sdk SDK) {
 			t.Error("a request without a way back was handled")
 		}
 	})
-	t.Run("many sessions", func(t *testing.T) { sdk.testManySessions(t) })
+	t.Run("many sessions", sdk.testManySessions)
 }
 
 // bothWays returns calls of a tool: with pushed questions, and with a state as for returned ones.
@@ -139,19 +139,8 @@ func (sdk SDK) testEndOfASession(t *testing.T) {
 var errLeft = errors.New("the client has left")
 
 func (sdk SDK) testEndOfACall(t *testing.T) {
-	for _, test := range []struct {
-		end        func(context.Context) (context.Context, func())
-		err, cause error
-	}{
-		{func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			return ctx, func() { cancel(errLeft) }
-		}, context.Canceled, errLeft},
-		{func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithTimeout(ctx, time.Minute)
-			return ctx, func() { <-ctx.Done(); cancel() }
-		}, context.DeadlineExceeded, context.DeadlineExceeded},
-	} {
+	for wantCause, want := range map[error]error{errLeft: context.Canceled,
+		context.DeadlineExceeded: context.DeadlineExceeded} {
 		for _, params := range bothWays("wait") {
 			synctest.Test(t, func(t *testing.T) {
 				began := make(chan struct{})
@@ -165,11 +154,17 @@ func (sdk SDK) testEndOfACall(t *testing.T) {
 					got, cause = child.Err(), context.Cause(child)
 					return "", cause
 				}})
-				ctx, end := test.end(t.Context())
-				go func() { <-began; end() }()
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				ctx, leave := context.WithCancelCause(ctx)
+				go func() {
+					if <-began; wantCause == errLeft {
+						leave(errLeft)
+					}
+				}()
 				answer := TextOf(Open(t, p).Send(ctx, protocol.MethodCallTool, params, nil))
-				if got != test.err || cause != test.cause ||
-					!strings.HasSuffix(answer, test.cause.Error()) {
+				if got != want || cause != wantCause ||
+					!strings.HasSuffix(answer, wantCause.Error()) {
 					t.Errorf("%s: %s; the handler got %v, because of %v", params, answer, got, cause)
 				}
 			})

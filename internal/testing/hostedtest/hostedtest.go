@@ -3,6 +3,7 @@
 package hostedtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -123,14 +124,12 @@ func OpenAs(t testing.TB, p hosted.Peer, caller *hosted.Caller, capabilities str
 // Send sends a request of the session's caller. Calls may overlap.
 func (c *Core) Send(ctx context.Context, method, params string, b *Back) (
 	*protocol.Response, error) {
-	if b == nil {
-		b = &Back{}
-	}
 	request := &protocol.Request{ID: protocol.IntID(c.ids.Add(1)), Method: method}
 	if params != "" {
 		request.Params = json.RawMessage(params)
 	}
-	response, err := c.Session.Handle(hosted.WithCaller(ctx, c.caller), request, b)
+	response, err := c.Session.Handle(hosted.WithCaller(ctx, c.caller), request,
+		cmp.Or(b, &Back{}))
 	if err == nil && response.ID != request.ID {
 		c.Errorf("the response has id %v, want %v", response.ID, request.ID)
 	}
@@ -170,11 +169,11 @@ func TextOf(response *protocol.Response, err error) string {
 		return raw
 	}
 	text := ""
+	if r.IsError {
+		text = "failed: "
+	}
 	for _, c := range r.Content {
 		text += c.Text
-	}
-	if r.IsError {
-		return "failed: " + text
 	}
 	return text
 }

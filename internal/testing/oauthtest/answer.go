@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -97,9 +98,7 @@ func (a *Answer) writeTo(w http.ResponseWriter, r *Request) {
 		body = a.encodeJSON()
 	}
 	w.Header().Set("Content-Type", kind)
-	for name, values := range a.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.Header)
 	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
 	_, _ = w.Write([]byte(body)) // the client may be gone
 }

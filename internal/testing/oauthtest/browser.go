@@ -1,6 +1,7 @@
 package oauthtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,10 +114,7 @@ func (b *Browser) Load(ctx context.Context, address string) (Page, error) {
 
 // Do loads a page by a custom request.
 func (b *Browser) Do(request *http.Request) (page Page, err error) {
-	client := http.Client{}
-	if b.Client != nil {
-		client = *b.Client
-	}
+	client := *cmp.Or(b.Client, http.DefaultClient)
 	client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}

@@ -105,9 +105,7 @@ func (r *Resource) answerCall(request *Request) *Answer {
 		return r.Refusal(http.StatusUnauthorized, "", r.opts.Scopes...)
 	case !ok:
 		return r.Refusal(http.StatusUnauthorized, "invalid_token", r.opts.Scopes...)
-	case slices.ContainsFunc(need, func(scope string) bool {
-		return !slices.Contains(grant.Scopes, scope)
-	}):
+	case !grant.covers(need):
 		return r.Refusal(http.StatusForbidden, "insufficient_scope", need...)
 	}
 	return &Answer{handler: r.opts.Handler,

@@ -27,6 +27,11 @@ type Grant struct {
 	Scopes   []string
 }
 
+func (g Grant) covers(scopes []string) bool {
+	return !slices.ContainsFunc(scopes,
+		func(scope string) bool { return !slices.Contains(g.Scopes, scope) })
+}
+
 // A token is a code, refresh token or access token. Reuse of a code or refresh token revokes all.
 type token struct {
 	kind    string // grant type that redeems it; empty: it is an access token
@@ -115,9 +120,7 @@ func (s *Server) answerTokenLocked(r *Request) *Answer {
 	if scopes == nil || kind == grantCode {
 		scopes = grant.Scopes
 	}
-	if mistake == "" && slices.ContainsFunc(scopes, func(scope string) bool {
-		return !slices.Contains(grant.Scopes, scope)
-	}) {
+	if mistake == "" && !grant.covers(scopes) {
 		mistake = "invalid_scope"
 	}
 	if mistake != "" {

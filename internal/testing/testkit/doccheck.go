@@ -42,9 +42,7 @@ func ParseFile(t *testing.T, name string) *ast.File {
 	t.Helper()
 	mode := parser.ParseComments | parser.SkipObjectResolution
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, err)
 	return file
 }
 
@@ -96,9 +94,7 @@ var documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\
 func CheckMetrics(t *testing.T, text string, register func(event.MetricSink) error) {
 	t.Helper()
 	names := Names{}
-	if err := register(names); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, register(names))
 	WantSame(t, names, DocumentedMetrics(text))
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 )
@@ -151,12 +152,8 @@ func (r GrowthReader) run(input []byte) (c cost, accepted bool) {
 // Repeat returns a Make that puts as many copies of part between head and tail as fit into size.
 func Repeat(head, part, tail string) func(size int) []byte {
 	return func(size int) []byte {
-		b := make([]byte, 0, size+len(part)+len(tail))
-		b = append(b, head...)
-		for len(b)+len(part)+len(tail) <= size {
-			b = append(b, part...)
-		}
-		return append(b, tail...)
+		copies := max(0, size-len(head)-len(tail)) / len(part)
+		return []byte(head + strings.Repeat(part, copies) + tail)
 	}
 }
 

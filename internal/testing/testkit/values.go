@@ -1,6 +1,6 @@
 package testkit
 
-import "strconv"
+import "fmt"
 
 // GrowthValues returns difficult JSON values. Values named "broken" or "twice" are invalid.
 func GrowthValues(head, tail string) []GrowthInput {
@@ -38,9 +38,7 @@ func members(head, tail, shut string) func(size int) []byte {
 	return func(size int) []byte {
 		b := append([]byte(head), `{"m":0`...)
 		for i := 0; len(b)+len(shut)+len(tail)+20 <= size; i++ {
-			b = append(b, `,"m`...)
-			b = strconv.AppendInt(b, int64(i), 10)
-			b = append(b, `":1`...)
+			b = fmt.Appendf(b, `,"m%d":1`, i)
 		}
 		return append(append(b, shut...), tail...)
 	}

@@ -2,6 +2,7 @@ package wiretest
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,10 +24,8 @@ func Golden(t testing.TB, path string, got []Message) {
 	archive.Comment = txtar.Parse(old).Comment
 	text := txtar.Format(archive)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o666); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+			os.WriteFile(path, text, 0o666)); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -64,10 +63,8 @@ func transcript(messages []Message) *txtar.Archive {
 				return states[member]
 			}))
 		}
-		archive.Files = append(archive.Files, txtar.File{
-			Name: fmt.Sprintf("%d %s", i+1, message.From),
-			Data: []byte(text.String()),
-		})
+		name := fmt.Sprintf("%d %s", i+1, message.From)
+		archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text.String())})
 	}
 	return archive
 }

@@ -15,13 +15,6 @@ const (
 	Server From = "server"
 )
 
-func (f From) other() From {
-	if f == Client {
-		return Server
-	}
-	return Client
-}
-
 // A Message is a JSON-RPC message. The first one in an HTTP request or response has its head.
 type Message struct {
 	From From

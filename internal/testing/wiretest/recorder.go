@@ -2,6 +2,7 @@ package wiretest
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"mime"
 	"net/http"
@@ -48,11 +49,7 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.exchanges = append(r.exchanges, ex)
 	r.mu.Unlock()
 
-	base := r.Base
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	resp, err := base.RoundTrip(req)
+	resp, err := cmp.Or(r.Base, http.DefaultTransport).RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +111,9 @@ func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
 		name = http.CanonicalHeaderKey(name)
-		switch name {
-		case "Accept", "Allow", "Content-Type", "Last-Event-Id", "Retry-After", "Www-Authenticate":
-		default:
-			if !strings.HasPrefix(name, "Mcp-") {
-				continue
-			}
+		if !strings.HasPrefix(name, "Mcp-") && !slices.Contains([]string{"Accept", "Allow",
+			"Content-Type", "Last-Event-Id", "Retry-After", "Www-Authenticate"}, name) {
+			continue
 		}
 		for _, value := range values {
 			lines = append(lines, name+": "+value)

@@ -70,16 +70,9 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	if err := json.Unmarshal(raw, &file); err != nil {
 		return nil, err
 	}
-	s := &Schema{
-		revision:      revision,
-		requests:      make(map[From]map[string]string),
-		notifications: make(map[From]map[string]string),
-		results:       make(map[string]string),
-		errors:        make(map[int64][]string),
-		refs:          "#/$defs/",
-		defs:          file.Defs,
-		compiler:      compiler,
-	}
+	s := &Schema{revision: revision, refs: "#/$defs/", defs: file.Defs, compiler: compiler,
+		requests: map[From]map[string]string{}, notifications: map[From]map[string]string{},
+		results: map[string]string{}, errors: map[int64][]string{}}
 	if s.defs == nil {
 		s.refs, s.defs = "#/definitions/", file.Definitions
 	}

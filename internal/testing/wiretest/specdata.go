@@ -9,17 +9,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
 
 // module is the first line of the root's go.mod, by which nested modules are skipped.
 const module = "module github.com/rondo-mcp/rondo"
-
-// Revisions lists the published protocol revisions, oldest first.
-func Revisions() []string {
-	return []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"}
-}
 
 // Root returns the root module's directory above the working directory, or false without one.
 func Root() (string, bool) {
@@ -28,12 +24,9 @@ func Root() (string, bool) {
 		return "", false
 	}
 	for {
-		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			first, _, _ := bytes.Cut(mod, []byte("\n"))
-			if string(bytes.TrimSpace(first)) == module {
-				return dir, true
-			}
+		mod, _ := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if first, _, _ := bytes.Cut(mod, []byte("\n")); string(bytes.TrimSpace(first)) == module {
+			return dir, true
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -81,18 +74,14 @@ func Examples(revision string) ([]Example, bool) {
 	if err != nil || len(files) == 0 {
 		return nil, false
 	}
-	examples := make([]Example, 0, len(files))
+	var examples []Example
 	for _, file := range files { // sorted by Glob
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			return nil, false
 		}
-		name := filepath.Base(file)
-		examples = append(examples, Example{
-			Type: filepath.Base(filepath.Dir(file)),
-			Name: name[:len(name)-len(".json")],
-			JSON: raw,
-		})
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		examples = append(examples, Example{filepath.Base(filepath.Dir(file)), name, raw})
 	}
 	return examples, true
 }

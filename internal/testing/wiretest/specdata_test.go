@@ -11,7 +11,8 @@ import (
 
 func TestEveryRevisionHasASchema(t *testing.T) {
 	wiretest.Need(t)
-	for _, revision := range wiretest.Revisions() {
+	for _, revision := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25",
+		"2026-07-28"} {
 		raw, ok := wiretest.SchemaOf(revision)
 		if !ok || !json.Valid(raw) {
 			t.Errorf("schema of %s: found %v, valid %v", revision, ok, json.Valid(raw))

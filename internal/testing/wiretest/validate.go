@@ -24,18 +24,12 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	return eachMessage(value, s.revision,
-		func(object map[string]any) error { return s.message(from, object, answers, foreign) })
-}
-
-// eachMessage calls check with each message: the one or, if revision has batches, a batch's.
-func eachMessage(value any, revision string, check func(map[string]any) error) error {
 	batch, isBatch := value.([]any)
 	switch {
 	case !isBatch:
 		batch = []any{value}
-	case revision != "2025-03-26":
-		return fmt.Errorf("%s has no batches", revision)
+	case s.revision != "2025-03-26":
+		return fmt.Errorf("%s has no batches", s.revision)
 	case len(batch) == 0:
 		return errors.New("an empty batch")
 	}
@@ -43,7 +37,7 @@ func eachMessage(value any, revision string, check func(map[string]any) error) e
 		object, ok := member.(map[string]any)
 		err := fmt.Errorf("a message is an object, not a %T", member)
 		if ok {
-			err = check(object)
+			err = s.message(from, object, answers, foreign)
 		}
 		if err != nil && isBatch {
 			err = fmt.Errorf("member %d of the batch: %w", i, err)
@@ -147,6 +141,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 		reportMissing(t)
 		return
 	}
+	other := map[From]From{Client: Server, Server: Client}
 	asked := map[From]map[string]string{Client: {}, Server: {}}
 	for i, message := range messages {
 		if len(message.Body) == 0 || message.foreign() {
@@ -158,7 +153,7 @@ func Conform(t testing.TB, revision string, messages []Message) {
 				asked[message.From][id] = method
 			}
 			if err := schema.Message(message.From, raw,
-				asked[message.From.other()][id]); err != nil {
+				asked[other[message.From]][id]); err != nil {
 				t.Errorf("wiretest: message %d: %v\n%s: %s", i+1, err, message.From, raw)
 			}
 		}

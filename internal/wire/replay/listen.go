@@ -88,12 +88,6 @@ func (l *Log) Listen(r *Reader) error {
 	return nil
 }
 
-func (s *Stream) isListener() bool {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return slices.Contains(s.log.listeners, s)
-}
-
 // endListenerLocked ends the oldest GET stream without a reader, or else the oldest, whose reader
 // may still send queued events.
 func (l *Log) endListenerLocked() {
@@ -120,8 +114,12 @@ func (l *Log) Resume(lastEventID string, r *Reader) error {
 	if !ok || id.tag != l.tag {
 		return ErrUnknownEvent
 	}
-	s := l.findStreamLocked(id.stream)
-	if s == nil || id.position < s.dropped || id.position > s.lastPositionLocked() {
+	i, known := l.indexLocked(id.stream)
+	if !known {
+		return ErrUnknownEvent
+	}
+	s := l.streams[i]
+	if id.position < s.dropped || id.position > s.lastPositionLocked() {
 		return ErrUnknownEvent
 	}
 	s.attachLocked(r)

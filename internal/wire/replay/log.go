@@ -102,13 +102,6 @@ func (l *Log) End() {
 
 func eventCost(event []byte) int64 { return int64(cap(event)) + eventOverhead }
 
-func (l *Log) findStreamLocked(number uint64) *Stream {
-	if i, ok := l.indexLocked(number); ok {
-		return l.streams[i]
-	}
-	return nil
-}
-
 // indexLocked returns the index at which the stream with a number is, or would be.
 func (l *Log) indexLocked(number uint64) (int, bool) {
 	return slices.BinarySearchFunc(l.streams, number, func(s *Stream, n uint64) int {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/wire/sse"
@@ -23,11 +24,7 @@ type Reader struct {
 }
 
 // NewReader returns a detached reader, see [Log.OpenStream], [Log.Listen] and [Log.Resume].
-func NewReader() *Reader {
-	r := &Reader{}
-	r.Init()
-	return r
-}
+func NewReader() *Reader { return &Reader{wake: make(chan struct{}, 1)} }
 
 // Init initializes a reader within a larger struct.
 func (r *Reader) Init() { r.wake = make(chan struct{}, 1) }
@@ -47,7 +44,12 @@ func (r *Reader) Woken() <-chan struct{} { return r.wake }
 func (r *Reader) LogEnded() <-chan struct{} { return r.stream.log.endedSignal }
 
 // IsListener reports whether the stream carries messages that relate to no request.
-func (r *Reader) IsListener() bool { return r.stream.isListener() }
+func (r *Reader) IsListener() bool {
+	l := r.stream.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.listeners, r.stream)
+}
 
 // BeginEvents makes the response an event stream before its first message.
 func (r *Reader) BeginEvents() {
@@ -73,10 +75,9 @@ type Batch struct {
 
 	log       *Log
 	stream    uint64
-	after     uint64 // position before the first event
-	transient []byte // an event without id after the others; may be nil
-	reconnect bool
-	retry     time.Duration
+	after     uint64        // position before the first event
+	transient []byte        // an event without id after the others; may be nil
+	retry     time.Duration // after which to reconnect; 0 for none
 }
 
 // Next returns the batch to send now, possibly empty. Events are valid until the next call.
@@ -89,7 +90,7 @@ func (r *Reader) Next() Batch {
 		return Batch{log: l, stream: s.number, IsStream: s.number != 0, Over: true}
 	}
 	b := Batch{
-		log: l, stream: s.number, after: s.sent, reconnect: r.reconnect, retry: r.retry,
+		log: l, stream: s.number, after: s.sent, retry: r.retry,
 		IsStream: s.number != 0,
 		Over:     s.done || l.ended || r.reconnect,
 		Cut:      s.cut || l.ended && !s.done,
@@ -135,7 +136,7 @@ func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 	if b.transient != nil {
 		dst = sse.AppendEvent(dst, b.transient)
 	}
-	if b.reconnect && b.retry > 0 {
+	if b.retry > 0 {
 		dst = sse.AppendEvent(sse.AppendRetry(dst, b.retry), nil)
 	}
 	return dst
@@ -143,31 +144,20 @@ func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 
 // Detach ends the reader. The events are kept if the client can resume.
 func (r *Reader) Detach() {
-	_ = r.stream.log.applyChange(func() error { // cannot fail
-		r.detachLocked()
+	s := r.stream
+	_ = s.log.applyChange(func() error { // cannot fail
+		if s.reader == r {
+			s.reader = nil
+		}
+		r.releaseSendersLocked()
+		if s.log.tag == "" || s.number == 0 { // cannot be resumed
+			s.events, s.backlog = nil, 0
+		}
+		if s.stale && s.reader == nil && !s.log.ended {
+			s.log.removeLocked(s)
+		}
 		return nil
 	})
-}
-
-func (r *Reader) detachLocked() {
-	s := r.stream
-	if s.reader == r {
-		s.reader = nil
-	}
-	r.releaseSendersLocked()
-	if s.log.tag == "" || s.number == 0 { // cannot be resumed
-		s.events, s.backlog = nil, 0
-	}
-	if s.stale && s.reader == nil && !s.log.ended {
-		s.log.removeLocked(s)
-	}
-}
-
-func (r *Reader) roomSignalLocked() <-chan struct{} {
-	if r.room == nil {
-		r.room = make(chan struct{})
-	}
-	return r.room
 }
 
 func (r *Reader) releaseSendersLocked() {

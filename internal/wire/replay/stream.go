@@ -94,7 +94,10 @@ func (s *Stream) roomSignal() <-chan struct{} {
 	}
 	s.log.registerLocked(s) // senders must not wait for a batch of responses
 	s.wakeReaderLocked()
-	return s.reader.roomSignalLocked()
+	if s.reader.room == nil {
+		s.reader.room = make(chan struct{})
+	}
+	return s.reader.room
 }
 
 func (s *Stream) isFullLocked() bool {
@@ -122,28 +125,23 @@ func (s *Stream) SendTransient(message []byte) {
 // Respond adds the response to one request, or nil for none. The last response ends the stream.
 func (s *Stream) Respond(response []byte) {
 	_ = s.log.applyChange(func() error { // cannot fail
-		s.respondLocked(response)
+		s.requests--
+		last := s.requests <= 0
+		if s.log.ended || s.done || s.removed {
+			s.done, s.cut = s.done || last, true
+			s.wakeReaderLocked()
+			return nil
+		}
+		if response != nil && (s.reader != nil || s.canComeBackLocked()) {
+			s.addLocked(response)
+		}
+		if last {
+			s.endLocked()
+		} else if s.number != 0 {
+			s.wakeReaderLocked()
+		}
 		return nil
 	})
-}
-
-func (s *Stream) respondLocked(response []byte) {
-	s.requests--
-	last := s.requests <= 0
-	if s.log.ended || s.done || s.removed {
-		s.done, s.cut = s.done || last, true
-		s.wakeReaderLocked()
-		return
-	}
-	reachable := s.reader != nil || (s.number != 0 && s.log.tag != "")
-	if response != nil && reachable {
-		s.addLocked(response)
-	}
-	if last {
-		s.endLocked()
-	} else if s.number != 0 {
-		s.wakeReaderLocked()
-	}
 }
 
 // CloseForReconnect makes the reader close the response after sending queued events; the client

@@ -83,9 +83,7 @@ func testLeases(t *testing.T, s *Store) {
 		a.expect(id, unknown)
 		b.expect(id, unknown)
 	}
-	if err := renewed.Renew(t.Context()); err != nil {
-		t.Errorf("renewal after the end of the lease: %v", err)
-	}
+	expect(t, "renewal after the end of the lease", renewed.Renew(t.Context()), nil)
 	b.expect("renewed", running)
 	a.commit(committed, "late outcome")
 	b.expect("committed", recorded("late outcome"))
@@ -143,17 +141,11 @@ func testEndedContexts(t *testing.T, s *Store) {
 		}
 		claim = c.take("id")
 	}
-	if err := claim.Renew(gone); err != nil {
-		t.Errorf("renew: %v", err)
-	}
-	if err := claim.Commit(gone, []byte("outcome")); err != nil {
-		t.Errorf("commit: %v", err)
-	}
+	expect(t, "renew", claim.Renew(gone), nil)
+	expect(t, "commit", claim.Commit(gone, []byte("outcome")), nil)
 	c.expect("id", recorded("outcome"))
 	released := c.take("released")
-	if err := released.Release(gone); err != nil {
-		t.Errorf("release: %v", err)
-	}
+	expect(t, "release", released.Release(gone), nil)
 	c.take("released")
 }
 

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -30,13 +29,10 @@ func testStates(t *testing.T, s *Store) {
 		idOf("large"): []byte(strings.Repeat("0123456789abcdef", 64<<10)),
 	}
 	for id, state := range want {
-		if _, err := b.Get(ctx, id); !errors.Is(err, store.ErrStateGone) {
-			t.Errorf("get of nothing: %v", err)
-		}
+		_, err := b.Get(ctx, id)
+		expect(t, "get of nothing", err, store.ErrStateGone)
 		given := bytes.Clone(state)
-		if err := a.Put(ctx, id, alice, given, inAnHour()); err != nil {
-			t.Fatalf("put: %v", err)
-		}
+		expect(t, "put", a.Put(ctx, id, alice, given, inAnHour()), nil)
 		clear(given) // the store must not retain it
 		if err := b.Put(ctx, id, alice, []byte("another"), inAnHour()); err == nil {
 			t.Error("an id was put twice")
@@ -75,13 +71,10 @@ func testStateClocks(t *testing.T, s *Store) {
 		t.Skip("one clock")
 	}
 	id := idOf("past")
-	if err := s.States(t).Put(t.Context(), id, alice, []byte("x"),
-		time.Now().Add(-s.Skew)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.States(t).Get(t.Context(), id); err != nil {
-		t.Errorf("a state of a caller whose clock is behind by %v: %v", s.Skew, err)
-	}
+	err := s.States(t).Put(t.Context(), id, alice, []byte("x"), time.Now().Add(-s.Skew))
+	expect(t, "put", err, nil)
+	_, err = s.States(t).Get(t.Context(), id)
+	expect(t, fmt.Sprintf("a caller whose clock is behind by %v", s.Skew), err, nil)
 }
 
 func testStateBounds(t *testing.T, s *Store) {
@@ -93,7 +86,6 @@ func testStateBounds(t *testing.T, s *Store) {
 		n++
 		return states[n%2].Put(t.Context(), idOf(id), owner, []byte("x"), inAnHour())
 	})
-	if _, err := s.States(t).Get(t.Context(), idOf("alice 0")); err != nil {
-		t.Errorf("get from a full store: %v", err)
-	}
+	_, err := s.States(t).Get(t.Context(), idOf("alice 0"))
+	expect(t, "get from a full store", err, nil)
 }

@@ -139,16 +139,12 @@ func (c claimant) commit(claim store.Claim, outcome string) {
 	if outcome != "" {
 		data = []byte(outcome)
 	}
-	if err := claim.Commit(c.t.Context(), data); err != nil {
-		c.t.Errorf("commit: %v", err)
-	}
+	expect(c.t, "commit", claim.Commit(c.t.Context(), data), nil)
 }
 
 func (c claimant) release(claim store.Claim) {
 	c.t.Helper()
-	if err := claim.Release(c.t.Context()); err != nil {
-		c.t.Errorf("release: %v", err)
-	}
+	expect(c.t, "release", claim.Release(c.t.Context()), nil)
 }
 
 // atOnce calls do() n times at once, on three stores, and counts successes; check gets the errors.
@@ -196,9 +192,7 @@ func (s *Store) checkBounds(t *testing.T, resource string, put func(id, owner st
 	if got != s.Entries/4 || full.Limit != "principal" || full.Resource != resource {
 		t.Errorf("one owner got %d entries, then %+v; want %d, a quarter", got, full, s.Entries/4)
 	}
-	if err := put("bob", bob); err != nil {
-		t.Errorf("another owner has no room: %v", err)
-	}
+	expect(t, "the room of another owner", put("bob", bob), nil)
 	got, full = fill(t, s.Entries, func(n int) error {
 		return put(fmt.Sprint("others ", n), fmt.Sprint("owner ", n))
 	})

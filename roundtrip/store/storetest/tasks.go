@@ -280,9 +280,7 @@ func testTaskWakes(t *testing.T, s *Store) {
 	waked := func(limit int) [][32]byte {
 		t.Helper()
 		ids, err := b.WakeTasks(ctx, w, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect(t, "wake", err, nil)
 		slices.SortFunc(ids, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
 		return ids
 	}
