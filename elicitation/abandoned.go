@@ -12,17 +12,6 @@ var errAbandonedCall = errors.New(
 // question's longest life after the last call was added. Guarded by router.mu.
 type abandonedCount struct{ calls int }
 
-func (c *Call) abandonLocked() {
-	counts := c.router.abandoned
-	count, known := counts.Get(c.upstream)
-	if !known {
-		count = &abandonedCount{}
-	}
-	count.calls++
-	counts.Put(c.upstream, count) // restarts the count's expiry
-	c.abandoned = count
-}
-
 // ConfirmUpstreamEnd reports that the upstream is done with the call: it answered, acknowledged the
 // cancellation, or its connection closed. Later questions do not belong to this call. Hosts call it
 // before or after [Call.End]; without it an abandoned call counts as long as a question may last,

@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -62,9 +63,7 @@ func (r *Router) Begin(
 	if origin.Session == nil || origin.Session.router != r {
 		return nil, errors.New("elicitation call: Origin.Session is not one of this router")
 	}
-	if origin.Principal == (protocol.Principal{}) {
-		origin.Principal = origin.Session.info.Principal
-	}
+	origin.Principal = cmp.Or(origin.Principal, origin.Session.info.Principal)
 	if origin.CallID == "" {
 		origin.CallID = newID()
 	}
@@ -115,7 +114,13 @@ func (c *Call) End() {
 	}
 	c.ended = true
 	if c.upstream != "" && c.ctx.Err() != nil && !c.upstreamDone {
-		c.abandonLocked()
+		count, known := r.abandoned.Get(c.upstream)
+		if !known {
+			count = &abandonedCount{}
+		}
+		count.calls++
+		r.abandoned.Put(c.upstream, count) // restarts the count's expiry
+		c.abandoned = count
 	}
 	r.removeCallLocked(c)
 }

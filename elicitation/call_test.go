@@ -16,10 +16,7 @@ func TestNoQuestionsAfterTheEndOfACall(t *testing.T) {
 		"ended":     func(s *scene, _, _ func()) { s.call.End(); s.call.End() },
 		"cancelled": func(_ *scene, cancel, _ func()) { cancel(); synctest.Wait() },
 		"left":      func(_ *scene, _, leave func()) { leave() }, // the upstream's request ends
-		"detached": func(s *scene, _, _ func()) {
-			s.session.Detach()
-			s.session.Detach()
-		},
+		"detached":  func(s *scene, _, _ func()) { s.session.Detach(); s.session.Detach() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -44,28 +44,18 @@ func (c *Call) Elicit(
 func (r *Router) ElicitFrom(
 	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
 ) (*protocol.ElicitResult, error) {
-	c, err := r.findCall(ctx, upstream, params)
-	if err != nil {
-		return nil, err
-	}
-	return c.Elicit(ctx, params)
-}
-
-// findCall returns the call that may have caused a question. A call counts until its host ends it.
-func (r *Router) findCall(
-	ctx context.Context, upstream UpstreamKey, params json.RawMessage,
-) (*Call, error) {
 	event := questionEvent{Upstream: upstream, CallID: readCallID(params)}
 	r.mu.Lock()
-	found, refused := r.findCallLocked(upstream, &event)
+	c, refused := r.findCallLocked(upstream, &event)
 	r.mu.Unlock()
 	if refused != nil {
 		return nil, r.recordRejection(ctx, refused, event, params)
 	}
-	return found, nil
+	return c.Elicit(ctx, params)
 }
 
-// findCallLocked is like findCall, for the CallID in event. It adds the candidate calls to event.
+// findCallLocked returns the call that may have caused a question with the CallID in event, to
+// which it adds the candidate calls. A call counts until its host ends it.
 func (r *Router) findCallLocked(upstream UpstreamKey, event *questionEvent) (*Call, *Error) {
 	var found []*Call
 	_, abandoned := r.abandoned.Get(upstream)

@@ -24,16 +24,15 @@ func (r Reason) Error() string { return string(r) }
 
 // Is reports whether the reason is a special case of target.
 func (r Reason) Is(target error) bool {
-	general := Reason("")
 	switch r {
 	case ReasonMode:
-		general = ReasonCapability
+		return target == ReasonCapability
 	case ReasonTooLarge, ReasonSecret, ReasonURLPolicy:
-		general = ReasonInvalidQuestion
+		return target == ReasonInvalidQuestion
 	case ReasonInvalidContent:
-		general = ReasonInvalidReply
+		return target == ReasonInvalidReply
 	}
-	return general != "" && target == general
+	return false
 }
 
 // Reasons of refusals: nothing was sent.
@@ -96,10 +95,10 @@ func (e *Error) Unwrap() []error {
 	if e.Reason != "" {
 		all = append(all, e.Reason)
 	}
-	if e.By == bySession {
+	switch e.By {
+	case bySession:
 		all = append(all, ReasonNoSession)
-	}
-	if e.By == byShutdown {
+	case byShutdown:
 		all = append(all, ReasonShutdown)
 	}
 	if e.Err != nil {

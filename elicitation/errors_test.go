@@ -21,12 +21,10 @@ func TestErrorIsItsReason(t *testing.T) {
 	all := []elicitation.Reason{
 		elicitation.ReasonNoSession, elicitation.ReasonAmbiguous, elicitation.ReasonCapability,
 		elicitation.ReasonMode, elicitation.ReasonInvalidQuestion, elicitation.ReasonTooLarge,
-		elicitation.ReasonSecret,
-		elicitation.ReasonURLPolicy, elicitation.ReasonCapacity, elicitation.ReasonShutdown,
-		elicitation.ReasonDelivery,
-		elicitation.ReasonClientError, elicitation.ReasonInvalidReply,
-		elicitation.ReasonInvalidContent, elicitation.ReasonTimeout,
-		elicitation.ReasonCancelled,
+		elicitation.ReasonSecret, elicitation.ReasonURLPolicy, elicitation.ReasonCapacity,
+		elicitation.ReasonShutdown, elicitation.ReasonDelivery, elicitation.ReasonClientError,
+		elicitation.ReasonInvalidReply, elicitation.ReasonInvalidContent,
+		elicitation.ReasonTimeout, elicitation.ReasonCancelled,
 	}
 	for _, reason := range all {
 		t.Run(string(reason), func(t *testing.T) {

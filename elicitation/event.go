@@ -104,10 +104,8 @@ func (c *Call) emit(e *questionEvent) {
 func (k eventKind) endsQuestion() bool { return k != eventCreated && k != eventDelivered }
 
 func (p *pendingQuestion) emitStateLocked(out *outcome) {
-	if p.router.recordsEvents() {
-		p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
-			Created: p.created}, p.state, out)
-	}
+	p.call.emitQuestion(&Relayed{ID: bareID(p.id), Mode: p.kind, Message: p.message,
+		Created: p.created}, p.state, out)
 }
 
 // emitQuestion emits an event of a question; out is nil while the question is pending.
@@ -118,24 +116,18 @@ func (c *Call) emitQuestion(q *Relayed, kind eventKind, out *outcome) {
 	e := questionEvent{Kind: kind, RequestID: q.ID, Mode: q.Mode, Message: q.Message,
 		Duration: time.Since(q.Created)}
 	if out != nil {
-		c.describeOutcome(out, &e)
+		e.Violation = escapeForLog(out.detail)
 	}
-	c.emit(&e)
-}
-
-func (c *Call) describeOutcome(out *outcome, e *questionEvent) {
-	e.Violation = escapeForLog(out.detail)
-	if out.result != nil {
+	if out != nil && out.result != nil {
 		e.Action, e.Unseen = out.result.Action, out.unseen
 	}
-	if out.err == nil {
-		return
+	if out != nil && out.err != nil {
+		e.By, e.Code, e.Err = out.err.By, out.err.Wire.Code, c.explainFailure(out.err)
+		if out.state == eventError {
+			e.Reason = out.err.Reason
+		}
 	}
-	e.By, e.Code = out.err.By, out.err.Wire.Code
-	if out.state == eventError {
-		e.Reason = out.err.Reason
-	}
-	e.Err = c.explainFailure(out.err)
+	c.emit(&e)
 }
 
 // describeCandidates describes the only possible call, or the calls' number and common fields.

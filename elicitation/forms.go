@@ -75,8 +75,6 @@ func (r *Router) answerCheckFor(q *parsedQuestion) answerCheck {
 	return answerCheck{schema: bytes.Clone(q.schema)}
 }
 
-func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
-
 // checkContent validates accepted content. With convert it returns the form's normalized content,
 // else content unchanged. The error names a field of the form, but no value.
 func (c *formCache) checkContent(

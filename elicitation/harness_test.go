@@ -26,6 +26,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/middleware/zaplog"
 )
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 // A rig is a router with inspectable logs and metrics.
 type rig struct {
 	testing.TB

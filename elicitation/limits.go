@@ -2,7 +2,6 @@ package elicitation
 
 import (
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
-
 	"github.com/rondo-mcp/rondo/protocol"
 )
 

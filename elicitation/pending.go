@@ -183,7 +183,11 @@ func (p *pendingQuestion) finish(out outcome) bool {
 		p.mu.Unlock()
 		return false
 	}
-	out.unseen = p.isUnseenLocked(out)
+	shown := p.created
+	if !p.delivered.IsZero() {
+		shown = p.delivered
+	}
+	out.unseen = p.call.isUnseen(out.result, shown)
 	p.endLocked(out)
 	p.mu.Unlock()
 
@@ -200,16 +204,10 @@ func (p *pendingQuestion) finish(out outcome) bool {
 	return true
 }
 
-// isUnseenLocked reports whether a refusal came too soon, after delivery or creation, for a person.
-func (p *pendingQuestion) isUnseenLocked(out outcome) bool {
-	if out.result == nil || out.result.Action == protocol.ActionAccept {
-		return false
-	}
-	shown := p.created
-	if !p.delivered.IsZero() {
-		shown = p.delivered
-	}
-	return waiting.IsTooSoon(p.call.ctx, p.router.opts.MinHumanTime, time.Since(shown))
+// isUnseen reports whether a refusal came too soon after shown for a person.
+func (c *Call) isUnseen(result *protocol.ElicitResult, shown time.Time) bool {
+	return result != nil && result.Action != protocol.ActionAccept &&
+		waiting.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(shown))
 }
 
 // confirmDeliveryLocked records a delivery that the reply proves before the transport reports it.

@@ -135,7 +135,7 @@ func (q *parsedQuestion) relayedMember(
 		if q.kind == protocol.KindElicitForm && v < protocol.V20251125 {
 			if downgraded, err := form.DowngradeTo20250618(value); err == nil {
 				return downgraded, true, nil
-			} // } // else not downgraded: the client may know more than its revision
+			} // else the client may know more than its revision
 		}
 		return value, q.kind == protocol.KindElicitForm, nil
 	case "message":
@@ -164,17 +164,25 @@ func readCallID(params json.RawMessage) (id string) {
 		return ""
 	}
 	_ = jsonx.Members(params, func(key, value []byte) error {
-		if string(key) != "_meta" || jsonx.KindOf(value) != jsonx.Object {
-			return nil
+		if string(key) == "_meta" {
+			id = findText(value, MetaCall)
 		}
-		return jsonx.Members(value, func(key, value []byte) (err error) {
-			if string(key) == MetaCall {
-				id, err = jsonx.Text(value)
+		return nil
+	})
+	return id
+}
+
+// findText returns the text of a member of checked JSON, or "" if there is none.
+func findText(raw []byte, name string) (text string) {
+	if jsonx.KindOf(raw) == jsonx.Object {
+		_ = jsonx.Members(raw, func(key, value []byte) (err error) {
+			if string(key) == name {
+				text, err = jsonx.Text(value)
 			}
 			return err
 		})
-	})
-	return id
+	}
+	return text
 }
 
 // reservedMeta prefixes the keys of _meta that are only valid on one connection.

@@ -70,12 +70,10 @@ func (c *Call) CompleteRelayed(q *Relayed, result *protocol.ElicitResult) error 
 		return out.err
 	case result == nil:
 		c.endRelayed(q, failed(invalidReply(ReasonInvalidReply, errNoResult)))
-		return nil
+	default:
+		unseen := c.isUnseen(result, q.Created)
+		c.endRelayed(q, outcome{state: eventCompleted, result: result, unseen: unseen})
 	}
-	out := outcome{state: eventCompleted, result: result}
-	out.unseen = result.Action != protocol.ActionAccept &&
-		waiting.IsTooSoon(c.ctx, c.router.opts.MinHumanTime, time.Since(q.Created))
-	c.endRelayed(q, out)
 	return nil
 }
 

@@ -125,13 +125,11 @@ func invalidReply(reason Reason, err error) *Error {
 }
 
 func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
-	out := outcome{state: eventError, replied: true}
+	err := &Error{Reason: ReasonClientError, Wire: wire}
 	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > maxContentBytes {
-		out.err = invalidReply(ReasonInvalidReply, errLargeError)
-	} else {
-		out.err = &Error{Reason: ReasonClientError, Wire: wire}
+		err = invalidReply(ReasonInvalidReply, errLargeError)
 	}
-	return out
+	return outcome{state: eventError, replied: true, err: err}
 }
 
 // readResult returns the outcome of a client's result, validated as Options.Validation says.
@@ -142,7 +140,7 @@ func (p *pendingQuestion) readResult(raw []byte) outcome {
 			err: invalidReply(ReasonInvalidReply, err)}
 	}
 	out := outcome{state: eventCompleted, replied: true, result: result}
-	if result.Action != protocol.ActionAccept || p.check.isEmpty() {
+	if result.Action != protocol.ActionAccept || p.check.form == nil && p.check.schema == nil {
 		return out
 	}
 	enforce := p.router.opts.Validation == ValidateEnforce

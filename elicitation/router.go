@@ -75,24 +75,6 @@ func New(opts *Options) (*Router, error) {
 	return r, nil
 }
 
-// removeSession removes a session and returns its pending questions. It may be called again.
-func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s.detached {
-		return nil
-	}
-	s.detached = true
-	delete(r.sessions, s.info.ID)
-	for _, u := range s.urls.All() {
-		r.forgetURLLocked(u)
-	}
-	for c := range s.calls {
-		pending = append(pending, c.questions...)
-	}
-	return pending
-}
-
 func (r *Router) removeCallLocked(c *Call) {
 	delete(c.origin.Session.calls, c)
 	delete(r.calls, c)
@@ -138,7 +120,7 @@ func (p *pendingQuestion) removeLocked(out outcome) {
 		session: c.origin.Session.info.ID, principal: c.origin.Principal,
 		answered: out.replied,
 	})
-	if p.url != nil && !out.mayVisit() {
+	if p.url != nil && (out.result == nil || out.result.Action != protocol.ActionAccept) {
 		r.forgetURLLocked(p.url)
 	}
 	r.freeSlotLocked(c)

@@ -1,6 +1,7 @@
 package elicitation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -40,21 +41,16 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
 	}
-	if info.Version == "" {
-		info.Version = protocol.V20251125
-	}
+	info.Version = cmp.Or(info.Version, protocol.V20251125)
 	if !info.Version.Known() {
 		version := escapeForLog(string(info.Version))
 		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", version)
 	}
 	s := &Session{
-		router: r, info: info, logName: info.LogName, calls: make(map[*Call]struct{}),
-		urls: recent.New[urlKey, *urlElicitation](maxURLsPerSession, 0),
+		router: r, info: info, logName: escapeForLog(cmp.Or(info.LogName, info.ID)),
+		calls: make(map[*Call]struct{}),
+		urls:  recent.New[urlKey, *urlElicitation](maxURLsPerSession, 0),
 	}
-	if s.logName == "" {
-		s.logName = info.ID
-	}
-	s.logName = escapeForLog(s.logName)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -74,7 +70,21 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 // Detach removes the session. Its pending questions, and later ones of calls still in flight, end
 // with [ReasonNoSession]. It may be called again.
 func (s *Session) Detach() {
-	for _, p := range s.router.removeSession(s) {
+	r := s.router
+	var pending []*pendingQuestion
+	r.mu.Lock()
+	if !s.detached {
+		s.detached = true
+		delete(r.sessions, s.info.ID)
+		for _, u := range s.urls.All() {
+			r.forgetURLLocked(u)
+		}
+		for c := range s.calls {
+			pending = append(pending, c.questions...)
+		}
+	}
+	r.mu.Unlock()
+	for _, p := range pending {
 		p.finishCancelled(bySession, nil)
 	}
 }

@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -71,16 +72,7 @@ func peekMessage(params json.RawMessage) string {
 	if len(params) > maxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
 		return ""
 	}
-	text := ""
-	if jsonx.KindOf(params) == jsonx.Object {
-		_ = jsonx.Members(params, func(key, value []byte) (err error) {
-			if string(key) == "message" {
-				text, err = jsonx.Text(value)
-			}
-			return err
-		})
-	}
-	return text
+	return findText(params, "message")
 }
 
 func (r *Router) subjectOf(p protocol.Principal) string {
@@ -93,4 +85,17 @@ func (r *Router) subjectOf(p protocol.Principal) string {
 func digestOf(p protocol.Principal) string {
 	sum := sha256.Sum256([]byte(p.Issuer + "\x00" + p.Subject))
 	return hex.EncodeToString(sum[:8])
+}
+
+// newID returns 128 random bits in hexadecimal.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// bareID returns a router id without its quotes on the wire.
+func bareID(id protocol.ID) string {
+	s := id.String()
+	return s[1 : len(s)-1]
 }

@@ -99,15 +99,10 @@ func (r *Router) rememberURLLocked(u *urlElicitation) {
 }
 
 func (r *Router) forgetURLLocked(u *urlElicitation) {
-	if r.urls[u.key] != u {
-		return
+	if r.urls[u.key] == u {
+		delete(r.urls, u.key)
+		u.session.urls.Delete(u.key)
 	}
-	delete(r.urls, u.key)
-	u.session.urls.Delete(u.key)
-}
-
-func (out outcome) mayVisit() bool {
-	return out.result != nil && out.result.Action == protocol.ActionAccept
 }
 
 // HandleURLCompletion takes an upstream's notifications/elicitation/complete. The notification is
@@ -152,8 +147,7 @@ func (r *Router) HandleURLCompletion(
 	err := deliver(ctx, frames, protocol.NotifyElicitationCompleted,
 		protocol.ElicitationCompleted{ElicitationID: u.clientID})
 	if err != nil {
-		return Expired, fmt.Errorf(
-			"elicitation: URL completion: %w: %w", ReasonDelivery, err)
+		return Expired, fmt.Errorf("elicitation: URL completion: %w: %w", ReasonDelivery, err)
 	}
 	return Accepted, nil
 }

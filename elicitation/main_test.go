@@ -1,9 +1,0 @@
-package elicitation_test
-
-import (
-	"testing"
-
-	"github.com/rondo-mcp/rondo/internal/testing/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.Main(m) }
