@@ -170,12 +170,16 @@ func AskUnkeyed(ctx context.Context, request protocol.InputRequest,
 	if q = q.applyOptions(opts); q.err != nil {
 		return nil, r.endWithError(q.err)
 	}
+	if !r.askingMode().returnsQuestions() {
+		key, err := r.nextKey(unkeyedPrefix, &q)
+		if err != nil {
+			return nil, err
+		}
+		return AskRequest(ctx, key, request, opts...)
+	}
 	u, err := r.unkeyedQuestions()
 	if err != nil {
 		return nil, err
-	}
-	if !r.askingMode().returnsQuestions() {
-		return AskRequest(ctx, u.nextKey(), request, opts...)
 	}
 	// This comes first: a question that cannot be asked takes no place in the order.
 	if err := r.checkOptional(ctx, &q); err != nil {

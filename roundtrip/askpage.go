@@ -1,9 +1,9 @@
 package roundtrip
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,125 +11,107 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
 )
 
-// This file asks questions on the page. A repeated call has the same binding, so it finds answers
-// given after the first call.
+// This file asks a running handler's questions on the page. The flow has a memo for each open one.
 
-// bindQuestion returns the digest of everything that an answer on the page applies to.
-func (r *run) bindQuestion(q *Question) (digest [32]byte, err error) {
-	call, err := r.digestCall()
+const pagePrefix = "\x00page\x00" // of memo keys; authors' keys have no such prefix
+
+func pageKey(key string) string { return pagePrefix + key }
+
+// showsNoneKey is the key of the memo that the flow's client has not shown a form.
+const showsNoneKey = "\x00shows none"
+
+// A pageMark is the memo of a question on the page.
+type pageMark struct {
+	ID     string    `json:"id"`
+	Digest string    `json:"digest"` // of the question as the handler asks it
+	Way    event.Way `json:"way"`
+	Lacks  bool      `json:"lacks,omitempty"` // the client declares neither forms nor links
+}
+
+func (r *run) findPageMarkLocked(key string) (mark pageMark, found bool) {
+	err := json.Unmarshal(r.findMemoLocked(pageKey(key)), &mark)
+	return mark, err == nil
+}
+
+func (r *run) dropMemoLocked(key string) {
+	r.memos = slices.DeleteFunc(slices.Clone(r.memos),
+		func(m claims.Memo) bool { return m.Key == key })
+}
+
+// openOnPage opens q on the page, or finds it if the flow has opened it.
+func (r *run) openOnPage(ctx context.Context, q *Question, way event.Way) (*openQuestion, error) {
+	digest, err := q.digest()
 	if err != nil {
-		return digest, err
+		return nil, err
 	}
+	hidden := r.isHidden(q)
+	r.mu.Lock()
+	mark, found := r.findPageMarkLocked(q.key)
+	r.mu.Unlock()
+	var reply *PageReply
+	if found && mark.Digest == digest {
+		reply, err = r.funnel.opts.Page.FindQuestion(ctx, r.call.Principal, mark.ID)
+	}
+	if reply == nil && err == nil {
+		shown := r.explainRepeats(protocol.InputRequests{{Key: q.key, Request: q.request}})
+		reply, err = r.funnel.opts.Page.OpenQuestion(ctx, &PageQuestion{
+			Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
+			Arguments: r.call.Arguments, Form: q.form.Schema(),
+			Message: shown[0].Request.(*protocol.ElicitForm).Message})
+	}
+	if err != nil {
+		return nil, err
+	}
+	lacks := !r.showsByItself(protocol.KindElicitForm) && !r.showsByItself(protocol.KindElicitURL)
+	memo, err := json.Marshal(pageMark{reply.ID, digest, way, lacks})
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed { // the handler left this goroutine
+		return nil, errReturned()
+	}
+	r.dropMemoLocked(pageKey(q.key))
+	r.addMemoLocked(pageKey(q.key), memo)
+	if hidden && r.findMemoLocked(showsNoneKey) == nil {
+		r.addMemoLocked(showsNoneKey, json.RawMessage("true"))
+	}
+	open := &openQuestion{*q, way, lacks, reply}
+	r.ladder.noteOpen(q.key, open)
+	return open, nil
+}
+
+// showsByItself reports whether the client declares that it shows questions of a kind.
+func (p *questioner) showsByItself(kind protocol.InputKind) bool {
+	return p.askingMode().checkAskable(p, sampleQuestion(kind)) == nil
+}
+
+// digest returns the digest of everything that an answer applies to.
+func (q *Question) digest() (string, error) {
 	mark, err := q.makeMark()
 	if q.reworded {
 		mark.PromptDigest = [16]byte{}
 	}
-	question := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
-	answers := r.digestAnswers(q.key)
-	r.mu.Lock()
-	if kept := r.findMemoLocked(openKey(q.key)); kept != nil {
-		_ = json.Unmarshal(kept, &answers) // written by lookAtPage
-	}
-	r.mu.Unlock()
-	return sha256.Sum256(append(append(call[:], question[:]...), answers[:]...)), err
+	digest := claims.DigestQuestion(q.request.Kind(), q.key, q.formDigest(), mark)
+	return hex.EncodeToString(digest[:]), err
 }
 
-// digestAnswers returns the digest of the previous answers, to which consent is bound.
-func (r *run) digestAnswers(but string) [32]byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var parts []string
-	for _, a := range r.answers {
-		if a.outcome == Accepted && a.key != but && a.kind != protocol.KindElicitURL {
-			parts = append(parts, fmt.Sprintf("%q %s", a.key, a.content))
-		}
+// digestCall returns a digest that is the same for repeated calls.
+func (e *exchange) digestCall() (digest [32]byte, err error) {
+	if !e.digested { // Do has tried
+		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
 	}
-	slices.Sort(parts)
-	return sha256.Sum256([]byte(strings.Join(parts, "\n")))
-}
-
-// openKey is the key of a memo with the digest of the answers before a question that is open on the
-// page, because answers to others in the meantime must not change its binding.
-func openKey(key string) string { return "\x00open\x00" + key }
-
-// newPageQuestion returns the question for the page, which later answers to others do not change.
-func (r *run) newPageQuestion(q *Question) (*PageQuestion, error) {
-	binding, err := r.bindQuestion(q)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	flow, closed := r.flowIDLocked(), r.closed
-	r.mu.Unlock()
-	if closed {
-		return nil, errReturned()
-	}
-	// A replayed round gets its answer again; a later round does not.
-	return &PageQuestion{Binding: binding, Taker: fmt.Sprintf("%x.%d", flow, r.number),
-		Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
-		Arguments: r.call.Arguments, Message: q.request.(*protocol.ElicitForm).Message,
-		Form: q.form.Schema(), answers: r.digestAnswers(q.key)}, nil
-}
-
-// lookAtPage records the page's answer or notes the link; hidden means the client shows no form.
-func (r *run) lookAtPage(ctx context.Context, q *Question, asked *PageQuestion, way event.Way,
-	hidden bool) (open *openQuestion, err error) {
-	own, done := r.outliveSuspension(ctx)
-	reply, err := r.funnel.opts.Page.AskOnPage(own, asked)
-	done()
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	if r.closed { // the handler left this goroutine: a later run must not get the answer
-		r.mu.Unlock()
-		if reply.Answer != nil {
-			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), asked)
-		}
-		return nil, errReturned()
-	}
-	open = &openQuestion{way, asked, reply.Link, reply.Key, reply.Answer}
-	if open.answer != nil {
-		r.memos = slices.DeleteFunc(slices.Clone(r.memos),
-			func(m claims.Memo) bool { return m.Key == openKey(q.key) })
-	} else if way != words.WayText && r.findMemoLocked(openKey(q.key)) == nil {
-		value, _ := json.Marshal(asked.answers)
-		r.addMemoLocked(openKey(q.key), value)
-	}
-	r.funnel.pages.changeNote(asked.Binding, func(n *pageNote) {
-		if open.answer == nil {
-			n.hidden, n.way = n.hidden || hidden, way
-			return
-		}
-		open.way = cmp.Or(n.way, way)
-	})
-	// Concurrent questions are answered in the next round: else the order of answers is random.
-	session := q.fixed && !r.askingMode().returnsQuestions()
-	if session && open.answer != nil {
-		r.ladder.noteEffect() // a handler that pushes runs once, goes on and may act on the answer
-	}
-	inRound := !isFlowStyle(q) || q.askAgain || way == words.WayText && !session ||
-		way == words.WayLink && r.askingMode().returnsQuestions() && r.taskRun() == nil
-	r.ladder.noteOpen(q.key, open, inRound)
-	if hidden && open.answer != nil {
-		r.ladder.noteShowsNone()
-	}
-	r.mu.Unlock()
-	if open.answer == nil || inRound {
-		return open, nil
-	}
-	outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
-	if err != nil {
-		return nil, fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
-	}
-	r.recordOtherWay(ctx, q, outcome, content, open.way, &open.answer)
-	return open, nil
+	c := claims.Claims{Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
+		Arguments: e.arguments, Audience: e.funnel.opts.Audience}
+	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00"))), nil
 }
 
 // outliveSuspension returns a copy of ctx that does not end when another goroutine of the handler
@@ -147,8 +129,12 @@ func (r *run) outliveSuspension(ctx context.Context) (own context.Context, done 
 }
 
 // recordOtherWay records an answer to a form that came by another way.
-func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
-	content json.RawMessage, way event.Way, result *json.RawMessage) {
+func (r *run) recordOtherWay(ctx context.Context, q *Question, result json.RawMessage,
+	way event.Way, shown protocol.InputRequest) error {
+	outcome, content, err := interpret(protocol.KindElicitForm, result)
+	if err != nil {
+		return fmt.Errorf("question %q: the answer of the page: %w", q.key, err)
+	}
 	a := &answer{key: q.key, kind: protocol.KindElicitForm, outcome: outcome,
 		digest: q.formDigest(), mark: q.mark, content: content, round: r.number, announced: true}
 	if q.carryForm && !q.mark.Set {
@@ -156,16 +142,18 @@ func (r *run) recordOtherWay(ctx context.Context, q *Question, outcome Outcome,
 	}
 	reported := *a
 	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return errReturned()
+	}
 	r.recordAnswerLocked(a)
-	r.forgetAnswerLocked(q.key + linkSuffix)
+	link := q.key + linkSuffix
+	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == link })
+	r.dropMemoLocked(pageKey(q.key))
 	where := r.where
 	r.mu.Unlock()
-	r.reportAnswered(ctx, &reported, result,
-		event.Answered{Where: where, Way: way, Asked: q.request})
-}
-
-func (r *run) forgetAnswerLocked(key string) {
-	r.answers = slices.DeleteFunc(r.answers, func(a *answer) bool { return a.key == key })
+	r.reportAnswered(ctx, &reported, &result, event.Answered{Where: where, Way: way, Asked: shown})
+	return nil
 }
 
 // askOnPage asks a flow-style question on the page, or returns false if the client is to be asked.
@@ -182,6 +170,19 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 			missing, err := r.collectAnswer(one)
 			return !missing, err
 		}
+		pushed := strings.HasPrefix(q.key, pushPrefix)
+		if pushed && way == words.WayText {
+			if waiting.PageOf(&r.ctx).Returns {
+				r.freeKey(q.key)
+				r.ladder.words.Store(true)
+				return true, waiting.ErrReturn
+			}
+			if r.hasPushed() {
+				return true, r.endWithText(protocol.CodeCannotAsk, words.EndUnseen, "the server asks "+
+					"again after an answer, while it works, and this client does not show the "+
+					"question; find out what it has done, and call from a client that shows it")
+			}
+		}
 		err := r.askPage(ctx, q, way)
 		if err == errNotShown {
 			continue
@@ -189,20 +190,23 @@ func (r asker) askOnPage(ctx context.Context, one *inquiry) (over bool, err erro
 		if err != nil {
 			return true, err
 		}
-		open, got := r.ladder.findOnPage(q.key)
-		if got != nil {
-			return true, r.suspendHandler(q)
-		}
 		if missing, err := r.collectAnswer(one); err != nil || !missing {
 			return true, err
 		}
+		open := r.ladder.findOpen(q.key)
 		if open == nil { // the answer fits the form, but not its reader
 			return true, r.endWithText(protocol.CodeFlowEnded, words.EndInvalid, "the answer that "+
 				"was given on the page cannot be used; start the call again")
 		}
-		return true, r.leaveOpen(ctx, q, open)
+		if pushed { // goroutines that ask at once share a round
+			_ = waiting.Sleep(&r.ctx, settleTime)
+		}
+		return true, r.leaveOpen(open)
 	}
 }
+
+// settleTime is how long a pushed question waits for others before it suspends the handler.
+const settleTime = 15 * time.Millisecond
 
 // restoreUnseen records the client's response to a hidden question if no other way is left.
 func (r *run) restoreUnseen(key string) bool {
@@ -218,8 +222,8 @@ func (r *run) restoreUnseen(key string) bool {
 	return said != nil
 }
 
-// askPage looks for the answer to a question on the page, and waits if the user has agreed to go
-// there. A nil error means that the answer is recorded, or that the question is open.
+// askPage asks a question on the page. A nil error means that the question is open, or answered
+// while the handler waited.
 func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 	switch {
 	case way == "" && q.optional:
@@ -230,145 +234,178 @@ func (r asker) askPage(ctx context.Context, q *Question, way event.Way) error {
 		r.endWith(noWayEnding())
 		return errNoWay
 	}
-	asked, err := r.newPageQuestion(q)
-	if err != nil {
-		return r.endWithPageError(err)
-	}
-	hidden := r.isHidden(q)
-	look := func(ctx context.Context) (*openQuestion, error) {
-		return r.lookAtPage(ctx, q, asked, way, hidden)
-	}
-	open, err := look(ctx)
+	own, done := r.outliveSuspension(ctx)
+	open, err := r.openOnPage(own, q, way)
+	done()
 	switch {
 	case err != nil && ctx.Err() != nil && r.ctx.Err() == nil:
 		return r.freeWithdrawn(ctx, q, q.key+linkSuffix, err)
 	case err != nil:
-		return r.endWithPageError(err)
+		return r.endWithPageError(q, err)
 	}
-	if open.answer != nil || way != words.WayLink {
+	waits := isFlowStyle(q) && !r.askingMode().returnsQuestions()
+	if open.reply.Answer != nil && waits {
+		return r.takePageAnswer(ctx, open)
+	}
+	if way != words.WayLink {
 		return nil
 	}
-	link := linkQuestion(q, open)
-	if r.checkURLs([]Question{link}) != nil { // refused by the author's hook
+	link := open.link()
+	switch {
+	case r.checkURLs([]Question{link}) != nil: // refused by the author's hook
 		r.ladder.noteHidden(link.key, nil)
 		return errNotShown
-	}
-	if !r.askingMode().returnsQuestions() && isFlowStyle(q) {
-		if err := r.takeKey(&link); err != nil {
-			return err
-		}
-		err := r.askInPlace(ctx, &inquiry{question: link})
-		if err == errNotShown {
-			r.ladder.noteHidden(link.key, nil)
-		}
-		if err != nil && findRefusal(err) == nil {
-			return r.freeWithdrawn(ctx, q, link.key, err)
-		}
-		if err == nil { // a quick user may be done
-			open, err = look(ctx)
-		}
-		if err == nil && open.answer != nil {
-			return r.finishVisit(ctx, link.key, false)
-		}
+	case waits:
+		return r.awaitOnPage(ctx, open, &link)
 	}
 	r.mu.Lock()
 	agreed := r.findAnswerLocked(link.key)
 	r.mu.Unlock()
-	switch {
-	case agreed == nil || agreed.unsolicited || !agreed.matchesLocked(&link): // or of another link
-		return nil
-	case agreed.outcome != Accepted:
-		return r.declineLink(ctx, q, agreed)
+	if agreed != nil && agreed.outcome == Accepted {
+		r.noteUnfinished([]string{link.key})
 	}
-	own, release := r.outliveSuspension(ctx) // by answers to other links, which wait for this one
+	return nil
+}
+
+// awaitOnPage shows the link of a question to the client of a session, and waits for the answer.
+func (r asker) awaitOnPage(ctx context.Context, open *openQuestion, link *Question) error {
+	q := &open.question
+	if err := r.takeKey(link); err != nil {
+		return err
+	}
+	if err := r.askInPlace(ctx, &inquiry{question: *link}); err != nil {
+		refused := findRefusal(err)
+		if err == errNotShown {
+			r.ladder.noteHidden(link.key, nil)
+		}
+		if refused == nil {
+			return r.freeWithdrawn(ctx, q, link.key, err)
+		}
+		r.ladder.noteOpen(q.key, nil)
+		return r.recordOtherWay(ctx, q, refusalResult(refused), words.WayLink, q.request)
+	}
+	look := func(ctx context.Context) (bool, error) {
+		reply, err := r.funnel.opts.Page.FindQuestion(ctx, r.call.Principal, open.reply.ID)
+		if err != nil || reply == nil {
+			return false, nil // unknown while the store is down
+		}
+		open.reply = reply
+		return reply.Answer != nil, nil
+	}
+	own, release := r.outliveSuspension(ctx) // by a question in words
 	defer release()
-	done, err := r.holdVisit(own, link.key, func(ctx context.Context) (bool, error) {
-		open, err := look(ctx)
-		return err == nil && open.answer != nil, nil // unknown while the store is down
-	})
+	done, err := look(own)
+	if !done {
+		done, err = r.holdVisit(own, link.key, look)
+	}
 	switch {
 	case !done && r.ctx.Parent().Err() != nil:
 		return r.cutOff(link.key)
 	case err != nil:
 		return r.freeWithdrawn(ctx, q, link.key, err)
-	case done:
-		return r.finishVisit(ctx, link.key, false)
+	case !done:
+		return nil
 	}
-	r.noteUnfinished([]string{link.key})
+	r.notifyFinished(ctx, link.key)
+	return r.takePageAnswer(ctx, open)
+}
+
+// hasPushed reports whether the handler has the answer to a pushed question, and may have acted.
+func (r *run) hasPushed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.answers, func(a *answer) bool {
+		return a.outcome == Accepted && strings.HasPrefix(a.key, pushPrefix) &&
+			slices.Contains(r.flow.used, a.key)
+	})
+}
+
+// takePageAnswer records an answer of the page while the handler runs.
+func (r asker) takePageAnswer(ctx context.Context, open *openQuestion) error {
+	r.ladder.noteOpen(open.question.key, nil)
+	taken, err := r.funnel.opts.Page.TakeAnswer(ctx, r.call.Principal, open.reply.ID)
+	if err != nil {
+		return r.endWithPageError(&open.question, err)
+	}
+	if !taken {
+		return r.endWithText(protocol.CodeFlowEnded, words.EndFailed, "another call has used the "+
+			"answer; call again")
+	}
+	err = r.recordOtherWay(ctx, &open.question, open.reply.Answer, open.way, open.shown())
+	if err != nil {
+		return r.endWithError(err)
+	}
 	return nil
+}
+
+// refusalResult returns the refusal of a link as the answer to its question.
+func refusalResult(refused error) json.RawMessage {
+	return json.RawMessage(`{"action":"` + string(actionOf(refused)) + `"}`)
 }
 
 // freeWithdrawn frees the keys of a question that the handler withdrew, and returns err.
 func (r asker) freeWithdrawn(ctx context.Context, q *Question, link string, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
+		r.ladder.noteOpen(q.key, nil)
 		r.freeKey(q.key)
 		r.freeKey(link)
 	}
 	return err
 }
 
-// declineLink treats the refusal of a link as a refusal of its question.
-func (r asker) declineLink(ctx context.Context, q *Question, refused *answer) error {
-	if isFlowStyle(q) {
-		r.recordOtherWay(ctx, q, refused.outcome, nil, words.WayLink, nil)
-		return nil
-	}
-	action := protocol.ActionDecline
-	if refused.outcome == Cancelled {
-		action = protocol.ActionCancel
-	}
-	r.ladder.noteOpen(q.key, &openQuestion{way: words.WayLink,
-		answer: json.RawMessage(`{"action":"` + string(action) + `"}`)}, true)
-	return nil
-}
-
 // isFlowStyle reports whether q is asked in flow style: only such questions have marks.
 func isFlowStyle(q *Question) bool { return q.mark.Set }
 
-func linkQuestion(q *Question, open *openQuestion) Question {
-	link := ElicitURL(q.key+linkSuffix, open.asked.Message, open.link)
+// link returns the question that shows the link.
+func (open *openQuestion) link() Question {
+	q := &open.question
+	link := ElicitURL(q.key+linkSuffix, open.reply.Message, open.reply.Link)
 	link.expiresIn = q.expiresIn
 	link.mark, _ = link.makeMark() // fails only for forms
 	return link
 }
 
+// shown returns the question as the page shows it.
+func (open *openQuestion) shown() protocol.InputRequest {
+	return &protocol.ElicitForm{Message: open.reply.Message, Schema: open.reply.Form}
+}
+
 // endWithPageError ends the run because the page failed to take the question.
-func (r asker) endWithPageError(err error) error {
+func (r asker) endWithPageError(q *Question, err error) error {
 	wire, ok := protocol.AsError(err)
 	if !ok {
 		return r.endWithError(err)
 	}
-	e := &ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed}
-	r.endWith(e)
-	r.returnTaken(&r.ctx)
+	r.endWith(&ending{err: err, refusal: &refusal{wire: wire, always: true}, how: words.EndFailed,
+		page: isFlowStyle(q) && !q.fixed}) // else code behind an answer may have run
 	return err
 }
 
 // leaveOpen suspends the handler, or the task, while a question is open on the page.
-func (r asker) leaveOpen(ctx context.Context, q *Question, open *openQuestion) error {
+func (r asker) leaveOpen(open *openQuestion) error {
 	switch {
 	case r.taskRun() == nil:
-	case open.way == words.WayTask, r.wasAgreedTo(q.key + linkSuffix):
+	case open.way == words.WayTask, r.wasAgreedTo(open.question.key + linkSuffix):
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.tellTaskLocked(open)
 		if _, err := r.activeFlowLocked(); err != nil {
 			return err
 		}
-		return r.waitLocked(open.wake)
+		return r.waitLocked(open.reply.ID)
 	}
-	return r.suspendHandler(q)
+	return r.suspendHandler(&open.question)
 }
 
 // tellTaskLocked shows the link in the task's status message.
 func (r *run) tellTaskLocked(open *openQuestion) {
 	if open.way == words.WayTask {
-		r.taskRun().Message = "Answer at " + open.link + " : " + open.asked.Message
+		r.taskRun().Message = "Answer at " + open.reply.Link + " : " + open.reply.Message
 	}
 }
 
-// lookForReturned looks for answers on the page to questions that a guard-style handler returned.
-func (r asker) lookForReturned(result protocol.Result) {
+// openReturned opens questions that a guard-style handler returned on the page.
+func (r asker) openReturned(result protocol.Result) {
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil || r.isDecided() {
 		return
@@ -385,7 +422,7 @@ func (r asker) lookForReturned(result protocol.Result) {
 				err = r.askPage(&r.ctx, q, way)
 				continue
 			}
-			r.ladder.noteOpen(q.key, nil, false)
+			r.ladder.noteOpen(q.key, nil)
 			r.restoreUnseen(q.key)
 		}
 		if err != nil {
@@ -394,205 +431,4 @@ func (r asker) lookForReturned(result protocol.Result) {
 	}
 }
 
-// A pageRound is a round answered on the page.
-type pageRound struct {
-	state   []byte // claims
-	answers pushedAnswers
-	from    []pageAnswer
-}
-
-// A pageAnswer says how an answer came from the page.
-type pageAnswer struct {
-	key   string
-	way   event.Way
-	asked protocol.InputRequest
-}
-
-// settleReturned splits a round's questions by their ways. If the page has all answers, round is
-// the next one; otherwise it returns questions for the client or the end of the run.
-func (r responder) settleReturned(ctx context.Context, d *draft,
-	asks *protocol.InputRequiredResult) (
-	left *draft, shown *protocol.InputRequiredResult, round *pageRound, end *ending) {
-	round = &pageRound{}
-	var inWords []Question
-	rest := *d
-	rest.questions = nil
-	var onPage []string
-	changed, links := false, 0
-	if r.ladder != nil {
-		defer func() { r.ladder.onPage = onPage }()
-	}
-	for _, q := range d.questions {
-		switch open, got := r.ladder.findOnPage(q.key); {
-		case got != nil:
-			round.answers.responses = append(round.answers.responses,
-				protocol.KeyedResponse{Key: q.key, Result: got.answer})
-			round.answers.took = append(round.answers.took, pushTime{waited: time.Hour})
-			round.from = append(round.from, pageAnswer{q.key, got.way, q.request})
-			continue
-		case open == nil:
-			if q.ways != 0 && r.wayOf(&q) != words.WayForm {
-				return d, asks, nil, noWayEnding()
-			}
-			rest.questions = append(rest.questions, q)
-			continue
-		case open.way == words.WayText:
-			inWords = append(inWords, q)
-			continue
-		case open.way == words.WayLink && !(r.taskRun() != nil && r.wasAgreedTo(q.key+linkSuffix)):
-			rest.questions = append(rest.questions, linkQuestion(&q, open))
-			links++
-		default: // a task waits
-			r.mu.Lock()
-			r.tellTaskLocked(open)
-			r.startFlowLocked()
-			r.flow.waitsFor = append(r.flow.waitsFor, open.wake)
-			r.mu.Unlock()
-		}
-		changed = true
-		onPage = append(onPage, q.key)
-	}
-	switch n := len(round.from); {
-	case len(inWords) > 0:
-		if d.hasState || r.prior != nil && r.prior.State != nil || r.hasMemo() {
-			r.ladder.noteEffect() // the state is lost, and may record effects
-		}
-		return d, asks, nil, r.endWithLinks(ctx, inWords)
-	case n > 0 && n == len(d.questions):
-		return d, asks, round, nil
-	case n > 0 && len(rest.questions) > links: // the client's answers would change bindings
-		changed = true
-		r.keepFromPage(ctx, d, round.from)
-	case n > 0: // a round needs all its answers; the next one finds these
-		changed = true
-		r.returnTaken(ctx, round.from...)
-		for _, got := range round.from {
-			onPage = append(onPage, got.key)
-		}
-	}
-	if !changed {
-		return d, asks, nil, nil
-	}
-	shown = rest.buildResult(&protocol.InputRequiredResult{})
-	shown.Meta = asks.Meta
-	return &rest, shown, nil, nil
-}
-
-// keepFromPage records answers of the page while the client is asked for the round's others.
-func (r responder) keepFromPage(ctx context.Context, d *draft, from []pageAnswer) {
-	for _, got := range from {
-		q := &d.questions[slices.IndexFunc(d.questions,
-			func(q Question) bool { return q.key == got.key })]
-		_, open := r.ladder.findOnPage(q.key)
-		outcome, content, err := interpret(protocol.KindElicitForm, open.answer)
-		if err == nil {
-			r.recordOtherWay(ctx, q, outcome, content, got.way, &open.answer)
-		}
-	}
-}
-
-// openPageRound opens the run for the answers of the page, or returns nil.
-func (e *exchange) openPageRound(ctx context.Context) (*run, error) {
-	if e.ladder == nil || e.ladder.next == nil {
-		return nil, nil
-	}
-	round := e.ladder.next
-	e.ladder.next, e.ladder.from = nil, round.from
-	return e.openLocalState(ctx, round.state, &round.answers, protocol.RequestState{})
-}
-
-// endWithLinks ends a run whose questions are open on the page, with their links in its text. The
-// next call with the same arguments finds the answers, including those that this run took.
-func (r responder) endWithLinks(ctx context.Context, questions []Question) *ending {
-	var links strings.Builder
-	often := false
-	for _, q := range questions {
-		open, _ := r.ladder.findOnPage(q.key)
-		note := r.funnel.pages.changeNote(open.asked.Binding, func(n *pageNote) {
-			if n.link != open.link { // the answer may have been taken at another replica
-				n.link, n.shown = open.link, 0
-			}
-			n.shown++
-		})
-		often = often || note.shown > maxLinkShown
-		fmt.Fprintf(&links, "\n%s\n%s", open.link, open.asked.Message)
-	}
-	begun := "A"
-	if r.returnTaken(ctx) {
-		begun = "Nothing was done yet: a"
-	}
-	if often {
-		text := fmt.Sprintf("this call needs the answer of a person, who has not used the link "+
-			"returned by %d calls; do not call again until they say that they have answered",
-			maxLinkShown)
-		return &ending{err: errLinkGiven, how: words.EndUnseen,
-			refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
-	}
-	kinds := make([]protocol.InputKind, len(questions))
-	for i := range kinds {
-		kinds[i] = protocol.KindElicitForm
-	}
-	r.observe(ctx, event.InputRequested{Where: r.where, Kinds: kinds, Way: words.WayText,
-		Questions: askedQuestions(questions), RoundsLeft: r.maxRounds(),
-		Principal: &r.call.Principal, Client: r.call.Client})
-	text := begun + " person has to answer first, and this client does not show " +
-		"the question. Show the person this link with what it asks, and call again with the " +
-		"same arguments when they have answered." + links.String()
-	return &ending{err: errLinkGiven, how: words.EndLink,
-		refusal: &refusal{code: protocol.CodeCannotAsk, text: text}}
-}
-
-// returnTaken gives back the answers that the call took, or only some, unless it may have acted on
-// them. It reports whether it has not acted.
-func (r *run) returnTaken(ctx context.Context, only ...pageAnswer) bool {
-	acted := r.hasActed()
-	r.ladder.mu.Lock()
-	acted = acted || r.ladder.effect
-	taken, kept := r.ladder.taken, []*PageQuestion(nil)
-	if only != nil { // the flow goes on with the others
-		taken = nil
-		for _, q := range r.ladder.taken {
-			if slices.ContainsFunc(only, func(a pageAnswer) bool {
-				return r.ladder.got[a.key].asked == q
-			}) {
-				taken = append(taken, q)
-			} else {
-				kept = append(kept, q)
-			}
-		}
-	}
-	r.ladder.taken = kept
-	r.ladder.mu.Unlock()
-	for _, t := range taken {
-		if !acted && !r.ladder.asksAgain(t) { // a lost answer is asked for again
-			_ = r.funnel.opts.Page.ReturnAnswer(context.WithoutCancel(ctx), t)
-		}
-	}
-	return !acted
-}
-
-// hasMemo reports whether the author has kept a memo, in any round.
-func (r *run) hasMemo() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.memos,
-		func(m claims.Memo) bool { return !strings.HasPrefix(m.Key, "\x00") })
-}
-
-func (r *run) hasActed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.acted
-}
-
-// asksAgain reports whether the question of a used answer is open once more.
-func (l *ladder) asksAgain(t *PageQuestion) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, q := range l.open {
-		if q.asked.Binding == t.Binding {
-			return true
-		}
-	}
-	return false
-}
+func isLink(key string) bool { return strings.HasSuffix(key, linkSuffix) }

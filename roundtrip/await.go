@@ -92,7 +92,7 @@ func (r asker) lookAtVisit(ctx context.Context, key string,
 	case err != nil:
 		return true, err
 	case finished:
-		return true, r.finishVisit(ctx, key, true) // done is not called again after success
+		return true, r.finishVisit(ctx, key) // done is not called again after success
 	}
 	return false, nil
 }
@@ -210,27 +210,30 @@ func (r asker) cutOff(key string) error {
 	return e.err
 }
 
-// finishVisit records that a visit is finished and notifies the client. acted means that the handler
-// may have acted on it.
-func (r asker) finishVisit(ctx context.Context, key string, acted bool) error {
+// finishVisit records that a visit is finished and notifies the client.
+func (r asker) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	r.acted = r.acted || acted
+	r.acted = true // the handler may act on it
 	r.addMemoLocked(finishedKey(key), json.RawMessage("true"))
-	p := r.exchange
 	r.mu.Unlock()
-	if p.call.Version != protocol.V20251125 {
-		return nil
+	r.notifyFinished(ctx, key)
+	return nil
+}
+
+// notifyFinished tells the client of a session, if it asked for a visit, that it is finished.
+func (r *run) notifyFinished(ctx context.Context, key string) {
+	if r.call.Version != protocol.V20251125 {
+		return
 	}
-	if id := p.wait.visits.takeID(key); id != "" {
-		if client, ok := p.call.Push.(VisitCompleter); ok {
+	if id := r.wait.visits.takeID(key); id != "" {
+		if client, ok := r.call.Push.(VisitCompleter); ok {
 			_ = client.CompleteVisit(ctx, id) // optional for clients
 		}
 	}
-	return nil
 }
 
 // suspendVisit makes the client come back for an unfinished visit; again means already agreed to.

@@ -23,12 +23,12 @@ import (
 //	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flowRun struct {
 	used     []string        // keys of this run's questions
+	numbered []string        // given to questions of a session's handler
 	noted    map[string]bool // keys of this run's memos
 	pending  []Question      // asked, not answered yet
 	end      *ending
 	commits  []func(context.Context)
 	rounds   int32 // asked in place
-	pushes   int32 // questions of [PushRequest]
 	answered bool  // a question of the last round has been answered
 
 	begins   bool     // the task begins here
@@ -52,6 +52,7 @@ type ending struct {
 	how     event.FlowEnd
 	bug     bool // err is a mistake of the server, but the client gets refusal
 	cut     bool // the request ended while Await waited: no outcome
+	page    bool // the page failed, and the run can be repeated
 }
 
 // activeFlowLocked returns the flow, created if need be, unless the run is closed or decided.

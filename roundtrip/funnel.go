@@ -120,22 +120,30 @@ func (e *exchange) serveCall(ctx context.Context, handler Handler) (protocol.Res
 		r := responder{e.openRun(&e.first, nil, protocol.RequestState{})}
 		return r.executeSingleRound(ctx, handler)
 	}
-	defer e.endClaim(ctx, nil)
+	defer e.endCall(ctx)
 	first, recorded, err := e.openState(ctx)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
 	for r := (responder{first}); ; {
-		r.matchAnswers(ctx)
-		result, err := r.executeHandler(ctx, handler)
-		if next, failed := e.openPageRound(ctx); next != nil || failed != nil {
-			if failed != nil {
-				return nil, failed
+		if e.ladder != nil {
+			result, err := e.goOnWithEarlier(ctx, &r)
+			if result != nil || err != nil {
+				return result, err
 			}
-			r.run = next
+		}
+		r.matchAnswers(ctx)
+		var result protocol.Result
+		if r.prior != nil {
+			result, err = r.matchPage(ctx)
+		}
+		if result == nil && err == nil {
+			result, err = r.executeHandler(ctx, handler)
+		}
+		if e.ladder != nil && e.ladder.earlier != nil {
 			continue
 		}
-		e.commitClaim(ctx, result, err)
+		r.commitClaim(ctx, result, err)
 		r.runCommits(ctx, result, err)
 		asks, more := result.(*protocol.InputRequiredResult)
 		if err != nil || !more {

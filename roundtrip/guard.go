@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -91,22 +92,22 @@ func refuseCopy() *protocol.Error {
 
 // commitClaim records the outcome of a claimed state. Errors are not recorded, as their effects are
 // unknown. A missing scope releases the claim for a retry with a larger grant.
-func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if e.held == nil || e.unrecorded {
-		return
-	}
-	if err != nil {
-		if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
-			e.retriable = true
+func (r responder) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
+		r.retriable = true
+		if !r.acted {
+			r.ladder.putBack()
 		}
+	}
+	if r.held == nil || r.unrecorded || err != nil {
 		return
 	}
-	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result) // any outcome
+	data, err := protocol.EncodeResult(protocol.Latest, r.call.Method, result) // any outcome
 	if err != nil {
-		e.observe(ctx, event.ServerBug{Where: e.where, Err: err})
+		r.observe(ctx, event.ServerBug{Where: r.where, Err: err})
 		return
 	}
-	e.endClaim(ctx, data)
+	r.endClaim(ctx, data)
 }
 
 // endClaim ends the claim once, with an outcome, or nil to release it if nothing that must not be
@@ -157,7 +158,10 @@ func (r responder) giveClaimUp() bool {
 	defer r.mu.Unlock()
 	f := r.flow
 	suspended := f != nil && (f.asksClient() || f.end != nil && f.end.cut)
-	r.retriable = !r.acted && !r.ladder.hadEffect() && (r.held == nil || suspended)
+	r.retriable = !r.acted && (r.held == nil || suspended)
+	if l := r.ladder; l != nil && !r.acted && suspended && !waiting.PageOf(&r.ctx).Acted {
+		l.putBack()
+	}
 	return r.retriable
 }
 

@@ -92,6 +92,9 @@ func (r asker) beginInPlace(missing *Question, again int) (*questioner, error) {
 	}
 	if r.ctx.Err() != nil { // the wait may outlive the run
 		cause := context.Cause(&r.ctx)
+		if errors.Is(cause, ErrPending) { // another goroutine's question goes by text
+			return nil, cause
+		}
 		return nil, r.endLocked(&ending{err: cause, refusal: cannotAsk(cause),
 			how: words.EndFailed})
 	}

@@ -16,6 +16,7 @@ type Item interface{ addTo(*draft) }
 // draft is the author's part of a result beyond the wire, attached to it on its way to the funnel.
 type draft struct {
 	questions []Question
+	onPage    []Question // asked, but not of the client
 	state     []byte
 	hasState  bool
 	forgets   bool // drops the answers so far
@@ -91,9 +92,11 @@ func WithState(v any) Item {
 // expiresIn returns the shortest limit of the questions, or else byDefault.
 func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
 	shortest := time.Duration(0)
-	for _, q := range d.questions {
-		if q.expiresIn > 0 && (shortest == 0 || q.expiresIn < shortest) {
-			shortest = q.expiresIn
+	for _, questions := range [...][]Question{d.questions, d.onPage} {
+		for _, q := range questions {
+			if q.expiresIn > 0 && (shortest == 0 || q.expiresIn < shortest) {
+				shortest = q.expiresIn
+			}
 		}
 	}
 	return cmp.Or(shortest, byDefault)

@@ -2,19 +2,17 @@ package roundtrip
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/limits/recent"
 	"github.com/rondo-mcp/rondo/internal/limits/waiting"
-	"github.com/rondo-mcp/rondo/internal/state/claims"
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
@@ -24,7 +22,8 @@ import (
 // (Options.Page), in the client, the text of the result, or a task's status message.
 
 // OnlyBy limits the ways by which a form may reach the user; the default is all that server and
-// client support. Leave out form for a question that the client must not see.
+// client support. Leave out form for a question that the client must not see. In guard style check
+// Reply.Unsolicited too, if the host accepts unsolicited answers.
 func OnlyBy(ways ...event.Way) QuestionOption {
 	return questionOption(func(q *Question) {
 		q.ways = noWay
@@ -51,7 +50,7 @@ const (
 	maxLinkShown = 10
 	// maxUnanswered is how many calls in a row for the same thing ask a client that never responds.
 	maxUnanswered = 2
-	maxPageNotes  = 4096 // questions remembered by a funnel
+	maxPageNotes  = 4096 // calls remembered by a funnel
 	// linkSuffix ends the keys of requests to show a question's link.
 	linkSuffix = " (page)"
 )
@@ -66,65 +65,52 @@ func noWayEnding() *ending {
 
 var errNotShown = errors.New("the client does not show the question")
 
-var errLinkGiven = errors.New("the question waits on the page, whose link is in the result")
-
 // A ladder has a call's knowledge of the ways of its questions, shared by its goroutines.
 type ladder struct {
 	mu     sync.Mutex
-	hidden map[string]*answer // by key: the response to a form that the client did not show, or nil
-	open   map[string]*openQuestion
-	got    map[string]*openQuestion // by key: answered on the page, for the next round
-	taken  []*PageQuestion          // answered on the page
-	asked  bool                     // the client was asked to show a form in this call
-	effect bool                     // the handler may have acted on an answer, in any run
-	none   bool                     // the client shows no forms: an answer came from the page
+	hidden map[string]*answer       // by key: the response to a form that was not shown, or nil
+	open   map[string]*openQuestion // the run's, by key
+	asked  atomic.Bool              // the client was asked to show a form in this call
+	words  atomic.Bool              // the host returns what is not to be pushed
 
 	// Only for the goroutine that serves the call.
-	onPage []string // keys asked on the page in this run
-	next   *pageRound
-	from   []pageAnswer // of the round that begins
+	earlier *keptCall // that this call is to go on with, or nil
+	taken   *PageCall // the earlier call of this run, or nil
+	used    []string  // ids of the answers that this run has taken
+	keep    *PageCall // to be kept when this call ends, or nil
+	unused  bool      // so that the answers are to be returned then
 }
 
 // An openQuestion is a question on the page.
 type openQuestion struct {
-	way    event.Way
-	asked  *PageQuestion
-	link   string
-	wake   string // the key that a task waits for
-	answer json.RawMessage
+	question Question
+	way      event.Way
+	lacks    bool // see pageMark
+	reply    *PageReply
 }
 
-// pageNotes has a funnel's notes about questions, by binding, and about calls.
+// pageNotes has a funnel's notes about calls, by digest.
 type pageNotes struct {
 	mu    sync.Mutex
 	notes *recent.Map[[32]byte, pageNote]
 }
 
 type pageNote struct {
-	hidden bool      // the client declares forms but does not show this one
-	way    event.Way // the last one used for the link
-	link   string    // the last one given in text
-	shown  int       // calls in a row that got this link in text
-	asked  int       // of a call: forms in a row without a response
+	asked int      // forms in a row without a response
+	links [32]byte // digest of the last ones given in text
+	shown int      // calls in a row that got them
 }
 
 func newPageNotes(ttl time.Duration) *pageNotes {
 	return &pageNotes{notes: recent.New[[32]byte, pageNote](maxPageNotes, ttl)}
 }
 
-func (n *pageNotes) noteOf(binding [32]byte) pageNote {
+func (n *pageNotes) changeNote(call [32]byte, change func(*pageNote)) (note pageNote) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	note, _ := n.notes.Get(binding)
-	return note
-}
-
-func (n *pageNotes) changeNote(binding [32]byte, change func(*pageNote)) (note pageNote) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	note, _ = n.notes.Get(binding)
+	note, _ = n.notes.Get(call)
 	change(&note)
-	n.notes.Put(binding, note)
+	n.notes.Put(call, note)
 	return note
 }
 
@@ -145,26 +131,16 @@ func (l *ladder) findHidden(key string) (said *answer, hidden bool) {
 	return said, hidden
 }
 
-// noteOpen notes a question on the page; nil forgets it. keep saves its answer for the next run.
-func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
+// noteOpen notes a question on the page; nil forgets it.
+func (l *ladder) noteOpen(key string, q *openQuestion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open == nil {
-		l.open, l.got = map[string]*openQuestion{}, map[string]*openQuestion{}
+		l.open = map[string]*openQuestion{}
 	}
 	delete(l.open, key)
-	delete(l.got, key)
-	switch {
-	case q == nil:
-		return
-	case q.answer == nil:
+	if q != nil {
 		l.open[key] = q
-		return
-	case keep:
-		l.got[key] = q
-	}
-	if q.asked != nil {
-		l.taken = append(l.taken, q.asked)
 	}
 }
 
@@ -172,58 +148,41 @@ func (l *ladder) noteOpen(key string, q *openQuestion, keep bool) {
 func (l *ladder) forgetOpen() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open, l.got = nil, nil
+	l.open = nil
 }
 
-// noteEffect notes that the handler may have acted on an answer, which then is not given back.
-func (l *ladder) noteEffect() {
+// putBack leaves the earlier call and the run's answers to the next call.
+func (l *ladder) putBack() {
 	if l != nil {
-		l.mu.Lock()
-		l.effect = true
-		l.mu.Unlock()
+		l.unused = true
+		if l.keep == nil {
+			l.keep = l.taken
+		}
 	}
 }
 
-// hadEffect reports whether noteEffect was called. A nil ladder had none.
-func (l *ladder) hadEffect() bool {
+func (l *ladder) findOpen(key string) *openQuestion {
 	if l == nil {
-		return false
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.effect
+	return l.open[key]
 }
 
-// noteShowsNone notes that the client shows no forms. Asking it again would cost a round each time.
-func (l *ladder) noteShowsNone() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.none = true
-}
-
-func (l *ladder) showsNone() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.none
-}
-
-// isFirst reports whether this call has not asked for a form to be shown; is notes that it now has.
-func (l *ladder) isFirst(is bool) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	first := !l.asked
-	l.asked = l.asked || is
-	return first
-}
-
-// findOnPage returns the question's state on the page: open, or answered and kept for the next run.
-func (l *ladder) findOnPage(key string) (open, got *openQuestion) {
+// openBeside returns the run's questions on the page other than some.
+func (l *ladder) openBeside(some []Question) (list []Question) {
 	if l == nil {
-		return nil, nil
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open[key], l.got[key]
+	for _, key := range slices.Sorted(maps.Keys(l.open)) {
+		if !slices.ContainsFunc(some, func(q Question) bool { return q.key == key }) {
+			list = append(list, l.open[key].question)
+		}
+	}
+	return list
 }
 
 // canUsePage excludes anonymous callers, because nothing identifies the user who may answer.
@@ -240,6 +199,8 @@ func (r *run) wayOf(q *Question) event.Way {
 	}
 	inTask, link := r.taskRun() != nil, q.key+linkSuffix
 	switch usable := r.canUsePage(); {
+	case usable && r.ladder.words.Load() && canAsk(words.WayText, nil):
+		return words.WayText
 	case canAsk(words.WayForm, q.request) && !(usable && r.isHidden(q)):
 		return words.WayForm
 	case usable && canAsk(words.WayLink, &protocol.ElicitURL{}) && !r.isHiddenKey(link):
@@ -256,26 +217,25 @@ func (r *run) wayOf(q *Question) event.Way {
 
 // isHidden reports whether the client is known not to have shown the form of q.
 func (r *run) isHidden(q *Question) bool {
-	if r.isHiddenKey(q.key) || r.ladder.showsNone() {
+	if r.isHiddenKey(q.key) {
 		return true
 	}
 	r.mu.Lock()
 	a := r.findAnswerLocked(q.key)
 	hidden := a != nil && a.soon && a.fault != nil || // too fast to be typed
-		r.wasAskedLocked(q.key+linkSuffix)
+		r.findMemoLocked(pageKey(q.key)) != nil || r.findMemoLocked(showsNoneKey) != nil
 	r.mu.Unlock()
-	call, err := r.digestCall()
-	if hidden || err == nil && r.prior == nil && r.ladder.isFirst(false) &&
-		r.funnel.pages.noteOf(call).asked >= maxUnanswered {
-		return true
+	if hidden || r.prior != nil || r.ladder.asked.Load() {
+		return hidden
 	}
-	binding, err := r.bindQuestion(q)
-	return err == nil && r.funnel.pages.noteOf(binding).hidden
+	call, err := r.digestCall()
+	return err == nil &&
+		r.funnel.pages.changeNote(call, func(*pageNote) {}).asked >= maxUnanswered
 }
 
 // noteForm notes that the client is asked to show a form, or has responded to it.
 func (r *run) noteForm(answered bool) {
-	if !r.canUsePage() || !answered && !r.ladder.isFirst(true) {
+	if !r.canUsePage() || !answered && r.ladder.asked.Swap(true) {
 		return
 	}
 	call, err := r.digestCall()
@@ -288,26 +248,17 @@ func (r *run) noteForm(answered bool) {
 	}
 }
 
-// digestCall returns a digest that is the same for repeated calls.
-func (e *exchange) digestCall() (digest [32]byte, err error) {
-	if !e.digested { // Do has tried
-		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
-	}
-	c := claims.Claims{Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
-		Arguments: e.arguments, Audience: e.funnel.opts.Audience}
-	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00"))), nil
-}
-
 func (r *run) isHiddenKey(key string) bool {
 	_, hidden := r.ladder.findHidden(key)
-	return hidden || len(r.responses) == 0 && r.taskRun() == nil && r.findAsked(key) != nil
+	return hidden || len(r.responses) == 0 && r.taskRun() == nil && !r.kept &&
+		r.findAsked(key) != nil
 }
 
 // hideUnseen notes an answer that a client gave without showing the form, such as an instant
 // refusal or empty form, and reports whether another way is tried.
 func (r *run) hideUnseen(a *answer) bool {
 	isForm := a.kind == protocol.KindElicitForm
-	unseen := a.outcome == Unseen && (isForm || strings.HasSuffix(a.key, linkSuffix))
+	unseen := a.outcome == Unseen && (isForm || isLink(a.key))
 	byItself := a.outcome == Accepted && isForm && a.soon && string(a.content) == "{}"
 	if !unseen && !byItself || !r.canUsePage() {
 		return false
@@ -327,7 +278,7 @@ func (r *run) isNotShown(ctx context.Context, kind protocol.InputKind, key strin
 	_, bad := errors.AsType[*urlrule.Refusal](err)
 	return r.canUsePage() && ctx.Err() == nil && !busy && !bad &&
 		!errors.Is(err, waiting.ErrClosing) &&
-		(kind == protocol.KindElicitForm || strings.HasSuffix(key, linkSuffix))
+		(kind == protocol.KindElicitForm || isLink(key))
 }
 
 // goesElsewhere reports whether failed questions of a session may go another way.
@@ -343,8 +294,4 @@ func (r responder) goesElsewhere(ctx context.Context, asks *protocol.InputRequir
 	r.observe(ctx, event.PushFailed{Where: r.where, Kind: asks.InputRequests[0].Request.Kind(),
 		Err: err, Tolerated: true})
 	return true
-}
-
-func (d *draft) limitsWays() bool {
-	return slices.ContainsFunc(d.questions, func(q Question) bool { return q.ways != 0 })
 }

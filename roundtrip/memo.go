@@ -148,7 +148,6 @@ func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	if _, err := r.activeFlowLocked(); err != nil {
 		return "", err
 	}
-	r.ladder.noteEffect()
 	id := r.flowIDLocked()
 	mac := hmac.New(sha256.New, id[:])
 	mac.Write([]byte("rondo idempotency key 1\x00" + key))

@@ -28,7 +28,7 @@ const (
 // the field's comment says so; otherwise [NewFunnel] returns an error that names the field.
 type Options struct {
 	// Sealer protects state that clients carry. Nil means a random key of this process: states end
-	// with it, and other replicas refuse them. Calls of legacy revisions do not use it.
+	// with it, and other replicas refuse them. In legacy revisions only calls kept on the Page use it.
 	Sealer keys.Sealer
 	// Audience names the service that states are for; servers with another audience refuse them.
 	// Replicas must share it, other services with the same key must not. It is required with a
@@ -66,8 +66,8 @@ type Options struct {
 	// wraps a refusal they get only the refusal. Set it if untrusted callers use the server.
 	HideErrors bool
 	// Page shows forms that a client does not support, or answers too fast, with an error or never.
-	// The client is asked to show the page's link, or the result has the link and the call is
-	// repeated after the answer. If nil, such calls are refused; anonymous ones always are.
+	// The client is asked to show the page's link, or the result has the link, and an identical call
+	// goes on after the answer. If nil, such calls are refused; anonymous ones always are.
 	Page QuestionPage
 	// AllowURL decides whether the user may be asked to visit a URL; an error, for the observer,
 	// refuses the visit. It sees only absolute URLs, https or http to a loopback host, without user

@@ -97,7 +97,7 @@ func (r responder) overruleHandler(ctx context.Context, result protocol.Result,
 		return result, err, true
 	case len(f.pending) > 0:
 	case f.suspendsTask():
-		result, err = r.suspendTask(ctx, &draft{})
+		result, err = r.suspendTask(ctx, &draft{onPage: r.ladder.openBeside(nil)})
 		return result, err, true
 	case len(f.unfinished) > 0 && completes(result, err):
 		result, err = r.refuseUnfinished(ctx, f.unfinished[0].key)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/words"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -41,21 +43,47 @@ func preparePush(ctx context.Context, request protocol.InputRequest) (*inquiry, 
 		own := *form
 		own.Schema, q.request = q.form.Schema(), &own
 	}
-	q.key, err = r.nextPushKey()
+	q.key, err = r.nextKey(pushPrefix, q)
 	return a, err
 }
 
 const pushPrefix = "push-"
 
-func (r asker) nextPushKey() (string, error) {
+// nextKey returns a key for a question of a session's handler: that of an earlier run's question
+// with the same content, since several goroutines may ask in another order, or the next number.
+func (r asker) nextKey(prefix string, q *Question) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.versionedFlowLocked()
 	if err != nil {
 		return "", err
 	}
-	f.pushes++
-	return pushPrefix + strconv.Itoa(int(f.pushes)), nil
+	if r.prior != nil {
+		if key := r.findSameLocked(prefix, q); key != "" {
+			f.numbered = append(f.numbered, key)
+			return key, nil
+		}
+	}
+	for n := 1; ; n++ {
+		key := prefix + strconv.Itoa(n)
+		if r.findAnswerLocked(key) == nil && !slices.Contains(f.numbered, key) {
+			f.numbered = append(f.numbered, key)
+			return key, nil
+		}
+	}
+}
+
+// findSameLocked returns the key of an answer to the question q that this run has not asked yet.
+func (r *run) findSameLocked(prefix string, q *Question) string {
+	content, err := q.identifyContent()
+	for _, a := range r.answers {
+		same := questionContent{a.kind, a.digest, a.mark.PromptDigest} == content
+		if err == nil && same && strings.HasPrefix(a.key, prefix) &&
+			!slices.Contains(r.flow.numbered, a.key) {
+			return a.key
+		}
+	}
+	return ""
 }
 
 // newQuestioner returns a separate questioner, because a goroutine left behind by the handler must

@@ -54,6 +54,7 @@ type run struct {
 	versioned  bool // the handler's version is known
 	acted      bool // something was begun that must not be repeated
 	closed     bool // the handler has returned
+	kept       bool // resumed from the page's store
 }
 
 func (r *run) asked() []claims.Question {
@@ -123,10 +124,11 @@ func (r responder) executeHandler(
 			result, err = r.answerPanic(ctx, v)
 		}
 	}()
-	result, err = r.invokeHandler(ctx, handler)
-	if r.hasActed() {
-		r.ladder.noteEffect() // for the later runs of the call
+	if r.ladder != nil {
+		r.ladder.keep = nil
 	}
+	result, err = r.invokeHandler(ctx, handler)
+	r.keepAgreed(ctx)
 	r.reportFindings(ctx, &r.questioner)
 	return r.decideOutcome(ctx, result, err)
 }
@@ -155,20 +157,27 @@ func (r responder) answerPanic(ctx context.Context, v any) (protocol.Result, err
 func (r *run) invokeHandler(
 	ctx context.Context, handler Handler,
 ) (result protocol.Result, err error) {
-	r.ctx.Init(ctx)
-	r.ctx.SetValues(r)
+	r.startContext(ctx)
 	if r.ladder != nil {
 		r.ladder.forgetOpen()
 	}
 	defer r.endHandler(ctx, &result, &err)
 	result, err = handler(&r.ctx)
 	if err == nil && r.ladder != nil {
-		(asker{r}).lookForReturned(result)
+		(asker{r}).openReturned(result)
 	}
 	if err != nil {
 		return asker{r}.repeatHandler(handler, result, err)
 	}
 	return result, nil
+}
+
+// startContext makes the handler's context, once.
+func (r *run) startContext(ctx context.Context) {
+	if r.ctx.Parent() == nil {
+		r.ctx.Init(ctx)
+		r.ctx.SetValues(r)
+	}
 }
 
 func (r *run) endHandler(ctx context.Context, result *protocol.Result, err *error) {

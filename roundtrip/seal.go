@@ -23,18 +23,12 @@ func (r responder) askReturned(ctx context.Context,
 	if err != nil {
 		return nil, r.reportBug(ctx, err)
 	}
-	var round *pageRound
-	if r.ladder != nil || d.limitsWays() {
-		var end *ending
-		if d, asks, round, end = r.settleReturned(ctx, d, asks); end != nil {
-			return r.endInsteadOfAsking(ctx, end)
-		}
-	}
-	if r.taskRun() != nil && (r.showsVisitsOnly(d) || r.flow != nil && r.flow.suspendsTask()) {
-		waits := *d
-		waits.questions = nil // the user knows the link
-		return r.suspendTask(ctx, &waits)
-	}
+	return r.askDraft(ctx, d, asks)
+}
+
+// askDraft is askReturned for a checked draft of asks.
+func (r responder) askDraft(ctx context.Context, d *draft,
+	asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	if end := r.checkRepeats(ctx, d); end != nil {
 		return r.endInsteadOfAsking(ctx, end)
 	}
@@ -43,11 +37,19 @@ func (r responder) askReturned(ctx context.Context,
 			"again, and nothing has read the answers: read them under this key and with the type "+
 			"that was asked with", key))
 	}
-	var requests protocol.InputRequests
-	var end *ending
-	if round == nil {
-		requests, end, err = r.askingMode().checkClient(ctx, &r.questioner, d.requestsOf(asks))
+	var inWords []openQuestion
+	if r.ladder != nil || d.limitsWays() {
+		var end *ending
+		if d, asks, inWords, end = r.settleRound(d, asks); end != nil {
+			return r.endInsteadOfAsking(ctx, end)
+		}
 	}
+	if r.taskRun() != nil && (r.showsVisitsOnly(d) || r.flow != nil && r.flow.suspendsTask()) {
+		waits := *d
+		waits.questions = nil // the user knows the link
+		return r.suspendTask(ctx, &waits)
+	}
+	requests, end, err := r.askingMode().checkClient(ctx, &r.questioner, d.requestsOf(asks))
 	if err != nil {
 		return nil, err
 	}
@@ -64,18 +66,19 @@ func (r responder) askReturned(ctx context.Context,
 	}
 	var next claims.Claims
 	r.fillNextClaims(&next, d, time.Now())
-	if round != nil {
-		round.state = next.AppendTo(make([]byte, 0, next.EncodedSize()))
-		r.ladder.next = round
-		return asks, nil
-	}
 	r.nameSpan(ctx, &next)
+	if len(inWords) > 0 && len(requests) == 0 { // else after the client's answers
+		return r.endWithLinks(ctx, d, &next, inWords)
+	}
 	if r.countUnusableRound(&next) {
 		return r.endInsteadOfAsking(ctx, endStateLost())
 	}
 	state, err := r.keepClaims(ctx, &next)
 	if err != nil {
 		return nil, r.reportUnserved(ctx, err)
+	}
+	if r.ladder != nil && r.askingMode().returnsQuestions() { // the client has the state
+		r.ladder.taken, r.ladder.keep = nil, nil
 	}
 	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
@@ -243,10 +246,16 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 	if d.hasState {
 		c.State = d.state
 	}
-	if len(d.questions) > 0 {
-		c.Asked = make([]claims.Question, 0, len(d.questions))
+	if n := len(d.questions) + len(d.onPage); n > 0 {
+		c.Asked = make([]claims.Question, 0, n)
+		r.appendAsked(c, d.questions)
+		r.appendAsked(c, d.onPage)
 	}
-	for _, q := range d.questions {
+	c.Answers = r.carriedAnswers(d)
+}
+
+func (r responder) appendAsked(c *claims.Claims, questions []Question) {
+	for _, q := range questions {
 		a := claims.Question{Key: q.key, Kind: q.request.Kind(), Digest: q.formDigest(),
 			Mark: q.mark}
 		_, a.Mark.Invalid = r.faultOf(q.key)
@@ -255,7 +264,6 @@ func (r responder) fillNextClaims(c *claims.Claims, d *draft, now time.Time) {
 		}
 		c.Asked = append(c.Asked, a)
 	}
-	c.Answers = r.carriedAnswers(d)
 }
 
 // carriedAnswers returns the usable answers that are not asked for again, for later rounds.
@@ -267,8 +275,8 @@ func (r responder) carriedAnswers(d *draft) []claims.Answer {
 	}
 	out := make([]claims.Answer, 0, len(r.answers))
 	for _, a := range r.answers {
-		again := r.ladder != nil && slices.Contains(r.ladder.onPage, a.key) ||
-			slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
+		asked := func(q Question) bool { return q.key == a.key }
+		again := slices.ContainsFunc(d.questions, asked) || slices.ContainsFunc(d.onPage, asked)
 		usable := a.isDecided()
 		if a.unsolicited {
 			usable = usable && (a.checked || a.outcome != Accepted)

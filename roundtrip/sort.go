@@ -40,7 +40,7 @@ func (r *run) matchAnswers(ctx context.Context) {
 	for i, response := range r.responses {
 		q := r.findAsked(response.Key)
 		switch {
-		case r.findAnswerLocked(response.Key) != nil:
+		case r.findAnswerLocked(response.Key) != nil, r.isOnPage(response.Key):
 			r.dropAnswer(response.Key, words.DropUnsolicited) // or a duplicate
 		case q != nil:
 			took := pushTime{waited: r.waited}
@@ -56,9 +56,6 @@ func (r *run) matchAnswers(ctx context.Context) {
 		default:
 			r.dropAnswer(response.Key, words.DropUnsolicited)
 		}
-	}
-	if r.ladder != nil {
-		r.ladder.from = nil
 	}
 	if len(r.dropped) > 0 {
 		r.observe(ctx, event.AnswersDropped{Where: r.where, Dropped: r.dropped})
@@ -121,15 +118,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 		unseen := *a
 		unseen.outcome, a = Unseen, &unseen
 	}
-	e := event.Answered{Where: r.where, Waited: waited}
-	if r.ladder != nil {
-		for _, from := range r.ladder.from {
-			if from.key == q.Key {
-				e.Way, e.Asked = from.way, from.asked
-			}
-		}
-	}
-	r.reportAnswered(ctx, a, result, e)
+	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited})
 }
 
 // reportAnswered reports an answer, sent as result. The other fields of e are set.

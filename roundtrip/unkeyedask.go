@@ -83,14 +83,6 @@ func (r asker) unkeyedQuestions() (*unkeyedTable, error) {
 	return f.unkeyed, nil
 }
 
-func (u *unkeyedTable) nextKey() string {
-	u.run.mu.Lock()
-	defer u.run.mu.Unlock()
-	q := unkeyedQuestion{number: len(u.asked) + 1}
-	u.asked = append(u.asked, q)
-	return q.formatKey()
-}
-
 // placeUnkeyed gives q the number of the matching question of an earlier run, or the next.
 func (r asker) placeUnkeyed(u *unkeyedTable, q *unkeyedQuestion) error {
 	r.mu.Lock()

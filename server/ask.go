@@ -26,6 +26,9 @@ import (
 // anything is sent, with a [*roundtrip.PushError]. An error of the client is returned as its
 // [*protocol.Error]; [protocol.CodeBusy] can also mean that too many calls are waiting for users.
 //
+// With a page ([roundtrip.Options].Page) a form may go by it. If its link is in the result, the call
+// ends, and the handler runs again from its start in the next call; that works for the first form.
+//
 // Every error ends the run of the handler: its context is cancelled and the client gets a refusal
 // with the reason, whatever the handler returns, so ignoring the error cannot act as approval. A
 // handler that withdraws its question by ending ctx goes on. Calls may overlap. Handlers that can

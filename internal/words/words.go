@@ -41,7 +41,6 @@ const (
 	EndInvalid   = "invalid"
 	EndStateLost = "state_lost"
 	EndReplayed  = "replay_handled"
-	EndLink      = "link"
 )
 
 // Values of event.Way.

@@ -20,6 +20,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/consent"
 	"github.com/rondo-mcp/rondo/roundtrip/event"
+	"github.com/rondo-mcp/rondo/roundtrip/keys"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -60,7 +61,8 @@ type archive struct {
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey
 	records [][]byte
-	page    *page
+	page    *servertest.Page
+	keys    *keys.Keyring
 	events  strings.Builder // logged
 }
 
@@ -88,7 +90,7 @@ func (a *archive) call(era protocol.Era, style string, opts consent.Options, ans
 	o := &server.Options{Info: servertest.Info(), Observer: event.Observers(a, recorder),
 		Roundtrip: roundtrip.Options{MinHumanTime: -1}}
 	if a.page != nil {
-		o.Roundtrip.Page = a.page
+		o.Roundtrip.Page, o.Roundtrip.Sealer = a.page, a.keys
 	}
 	srv, err := server.New(o)
 	noError(a, err)
@@ -347,28 +349,13 @@ func TestChainsShowWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A page has the answer on the second request.
-type page struct{ asked int }
-
-func (p *page) AskOnPage(context.Context, *roundtrip.PageQuestion) (*roundtrip.PageReply, error) {
-	if p.asked++; p.asked > 1 {
-		return &roundtrip.PageReply{Answer: json.RawMessage(accepted)}, nil
-	}
-	return &roundtrip.PageReply{Link: "https://desk.example/1", Key: "1"}, nil
-}
-
-func (*page) ReturnAnswer(context.Context, *roundtrip.PageQuestion) error {
-	return nil
-}
-
-// TestAnswersOfThePageAreProven: the second call, another flow, gets the answer to the first's
-// question.
+// TestAnswersOfThePageAreProven: the second call gets the answer to the first's question.
 func TestAnswersOfThePageAreProven(t *testing.T) {
 	inEachWay(t, func(a *archive, era protocol.Era, style string) {
-		a.page = &page{}
-		for range 2 {
-			a.call(era, style, consent.Options{})
-		}
+		a.page, a.keys = &servertest.Page{}, servertest.NewKeyring("k")
+		a.call(era, style, consent.Options{})
+		a.page.Answer("https://page.example/?visit=1", func(string) string { return entered })
+		a.call(era, style, consent.Options{})
 		list, err := a.verify(a.records...)
 		if err != nil || len(list) != 1 || list[0].Question.Message != message ||
 			list[0].Answer.Way != words.WayText || list[0].Answer.Decision != event.Accepted ||

@@ -19,7 +19,7 @@ const (
 		form.RuleMaximum + " " + form.RuleLength + " " + form.RuleItems + " " + form.RuleEnum + " " +
 		form.RuleFormat + " " + form.RulePattern + " " + form.RuleRange + " " + form.RuleShape)
 	dropReasons  = "unsolicited malformed expired flow_version"
-	flowEnds     = "complete failed refused unseen rounds invalid state_lost replay_handled link"
+	flowEnds     = "complete failed refused unseen rounds invalid state_lost replay_handled"
 	capabilities = "elicitation.form elicitation.url sampling sampling.context sampling.tools roots"
 	reasons      = "too_long malformed unknown_format_version unknown_key foreign_ephemeral " +
 		"authentication_failed expired flow_expired issued_in_the_future other_principal " +

@@ -145,7 +145,6 @@ type FlowEnded struct {
 //   - invalid: a question got no valid answer
 //   - state_lost: the client loses the state
 //   - replay_handled: a replay got the outcome, or the error that it is unknown
-//   - link: the result has a question's link, to answer before the call is repeated
 type FlowEnd string
 
 // A Way says how the form of a question reaches the user.

@@ -35,7 +35,6 @@ type record struct {
 	Ends      time.Time       `json:"ends"`
 	Until     time.Time       `json:"until,omitzero"` // kept at least until then
 	Withdrawn bool            `json:"withdrawn,omitempty"`
-	Returned  bool            `json:"returned,omitempty"` // moved from another question
 	Data      json.RawMessage `json:"data,omitempty"`
 }
 
@@ -172,7 +171,10 @@ func (p *Page[Q, A]) placeOf(row, id string) string {
 
 // put stores a row, or returns errTaken. Rows that record a visit's end outlast the visit.
 func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
-	r.Place, r.Until = p.placeOf(row, id), r.Ends
+	r.Place = p.placeOf(row, id)
+	if r.Until.Before(r.Ends) {
+		r.Until = r.Ends
+	}
 	if end := time.Now().Add(p.opts.TTL); row == rowOver && end.After(r.Ends) {
 		r.Until = end // not before the visit ends, with another clock or TTL
 	}
@@ -191,6 +193,11 @@ func (p *Page[Q, A]) put(ctx context.Context, row, id string, r *record) error {
 	err = p.opts.Store.Put(ctx, r.Place, r.Owner, []byte(sealed), r.Until)
 	if err == nil {
 		return nil
+	}
+	if row == rowTaken || row == rowUsed { // else an answer is lost with a request that is cut off
+		var cancel func()
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), busyRetry)
+		defer cancel()
 	}
 	kept, unknown := p.opts.Store.Get(ctx, r.Place)
 	switch {

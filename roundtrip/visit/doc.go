@@ -12,8 +12,8 @@
 // # Questions
 //
 // [Questions] is a built-in page, a [roundtrip.QuestionPage]: it shows a server's forms, without
-// scripts, for clients that do not, and validates input like answers. A question is shared by all
-// calls that ask it; its answer is taken once. [QuestionOptions].Template changes look and wording.
+// scripts, for clients that do not, and validates input like answers. A call that waits for
+// its user is kept, and taken once by the next one. [QuestionOptions].Template changes the page.
 //
 // # Checks
 //

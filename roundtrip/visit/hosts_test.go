@@ -189,7 +189,8 @@ type guest struct {
 	id    atomic.Int64
 	leave context.CancelFunc
 	visit func(link string)
-	of    string // the argument of the tool
+	of    string          // the argument of the tool
+	ctx   context.Context // of the calls; nil: the test's
 }
 
 func (g *guest) Notify(context.Context, *protocol.Notification) error { return nil }
@@ -228,7 +229,7 @@ func (g *guest) answer(params json.RawMessage) string {
 
 // call calls the tool and returns its text; "" if the host disconnected.
 func (g *guest) call(peer protocol.LegacyPeer, era protocol.Era) string {
-	ctx, leave := context.WithCancel(g.t.Context())
+	ctx, leave := context.WithCancel(cmp.Or(g.ctx, g.t.Context()))
 	defer leave()
 	g.leave = leave
 	request := func(method, params string) *protocol.Request {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -390,7 +389,11 @@ func TestATaskShowsTheLink(t *testing.T) {
 
 func (g *guest) send(peer protocol.Peer, method, name, params string) *protocol.Response {
 	g.t.Helper()
-	resp, err := peer.Handle(g.t.Context(), g.request(method, name, params), g)
+	ctx := cmp.Or(g.ctx, g.t.Context())
+	resp, err := peer.Handle(ctx, g.request(method, name, params), g)
+	if err != nil && ctx.Err() != nil {
+		return &protocol.Response{Error: protocol.Errorf(0, "the client is gone")}
+	}
 	noError(g.t, err)
 	return resp
 }
@@ -486,8 +489,8 @@ func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
 	}
 }
 
-// TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn: an answer that was acted on is not returned.
-func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
+// TestAMemoBetweenQuestionsIsKept over all calls of a flow.
+func TestAMemoBetweenQuestionsIsKept(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
 			charges := 0
@@ -510,20 +513,18 @@ func TestAnEffectBetweenQuestionsNeedsAnAnswerOfItsOwn(t *testing.T) {
 				}
 				return server.Text("deployed"), err
 			}, nil)
-			open := []string{h.wantLink(t, mute, "", era)}
-			for yeses := range 2 { // to one question, and to the two that follow
-				for _, link := range open {
-					h.browser().answer(link, "accept", "yes")
-				}
-				open = nil
-				for range 4 {
-					if link := h.wantLink(t, mute, "", era); !slices.Contains(open, link) {
-						open = append(open, link)
+			link := h.wantLink(t, mute, "", era)
+			for range 3 {
+				h.browser().answer(link, "accept", "yes")
+				for range 3 {
+					text := h.play(t, mute, "", era)
+					if link = linkIn.FindString(text); link == "" {
+						break
 					}
 				}
-				if charges != yeses+1 {
-					t.Errorf("charged %d times for %d yeses", charges, yeses+1)
-				}
+			}
+			if charges != 1 || link != "" {
+				t.Errorf("charged %d times, and then asked %q", charges, link)
 			}
 		})
 	}
@@ -563,6 +564,7 @@ func askAtOnce(asks ...func() error) (outcome, error) {
 func TestEachQuestionIsAnsweredOnce(t *testing.T) {
 	type ctx = context.Context
 	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
+	shows := host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}
 	roots := host{caps: `{"roots":{}}`, form: `{"roots":[]}`}
 	writes := host{caps: `{"sampling":{}}`, form: `{"role":"assistant","model":"m",` +
 		`"content":{"type":"text","text":"summary #"}}`} // another each time
@@ -617,10 +619,36 @@ func TestEachQuestionIsAnsweredOnce(t *testing.T) {
 			}
 			return nil, askOne(c, "b", onlyBy("text"))()
 		}},
+		"text, form, text": {shows, 2, func(c ctx) (_ outcome, err error) {
+			for i, way := range []event.Way{"text", "form", "text"} {
+				if err = askOne(c, fmt.Sprint(i), onlyBy(way))(); err != nil {
+					break
+				}
+			}
+			return nil, err
+		}},
+		"text beside a form, all until all are answered": {shows, 1, func(c ctx) (outcome, error) {
+			if hasYes(c, "a") && hasYes(c, "b") {
+				return nil, nil
+			}
+			return roundtrip.InputRequired(roundtrip.Elicit[yes]("a", "a?", onlyBy("text")),
+				roundtrip.Elicit[yes]("b", "b?")), nil
+		}},
+		"pushed at once": {mute, 3, func(c ctx) (outcome, error) {
+			push := func(message string) func() error {
+				return func() error {
+					time.Sleep(rand.N(3 * time.Millisecond))
+					_, err := roundtrip.PushRequest(c,
+						&protocol.ElicitForm{Message: message, Schema: []byte(schema)})
+					return err
+				}
+			}
+			return askAtOnce(push("a?"), push("b?"), push("c?"))
+		}},
 	} {
 		for era, version := range eras {
-			if version == protocol.Legacy && strings.Contains(test.who.caps, "sampling") {
-				continue // the message may be there before the question, which then is another
+			if version == protocol.Modern && strings.HasPrefix(name, "pushed") {
+				continue
 			}
 			t.Run(name+"/"+era, func(t *testing.T) {
 				t.Parallel()
@@ -668,7 +696,7 @@ func TestAnswersDoNotOutliveTheirRun(t *testing.T) {
 			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (_ outcome,
 				err error) {
 				files, way := 3, event.Way("text")
-				if run++; answered && run > 2 {
+				if run++; answered {
 					files, way = 4, "form"
 				}
 				words := fmt.Sprintf("Delete %d files?", files)
@@ -688,16 +716,30 @@ type heldStore struct {
 	begun, goOn chan struct{}
 }
 
-func (s heldStore) Get(ctx context.Context, id string) ([]byte, error) {
+func (s heldStore) hold(ctx context.Context) error {
 	if ctx.Value(heldStore{}) != nil {
 		s.begun <- struct{}{}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-s.goOn:
 		}
 	}
+	return nil
+}
+
+func (s heldStore) Get(ctx context.Context, id string) ([]byte, error) {
+	if err := s.hold(ctx); err != nil {
+		return nil, err
+	}
 	return s.StateStore.Get(ctx, id)
+}
+
+func (s heldStore) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+	if err := s.hold(ctx); err != nil {
+		return err
+	}
+	return s.StateStore.Put(ctx, id, owner, state, until)
 }
 
 func openHeldHall(t *testing.T, handle func(context.Context, heldStore) (outcome, error)) *hall {
@@ -707,41 +749,37 @@ func openHeldHall(t *testing.T, handle func(context.Context, heldStore) (outcome
 	}, func(o *visit.QuestionOptions) { o.Store, o.Keys = held, newKeys() })
 }
 
-// TestAGoroutineLeftBehindGetsNoAnswer: its lookup ends in the next run of the handler, which asks
-// something else under its key. The next call gets the answer.
-func TestAGoroutineLeftBehindGetsNoAnswer(t *testing.T) {
+// TestAGoroutineLeftBehindAsksNothing: the page opens its question when the run is over.
+func TestAGoroutineLeftBehindAsksNothing(t *testing.T) {
 	for name, era := range eras {
 		t.Run(name, func(t *testing.T) {
-			left, run := make(chan error, 1), 0 // of the call that leaves a goroutine behind
+			left, first := make(chan error, 1), true
 			h := openHeldHall(t, func(ctx context.Context, held heldStore) (outcome, error) {
-				second := func(ctx context.Context, what string) error {
-					_, err := roundtrip.Ask[yes](ctx, "second", "Delete "+what+"?")
-					return err
-				}
-				if run == 0 {
-					_, err := askAtOnce(askOne(ctx, "first"),
-						func() error { return second(ctx, "a") })
-					return server.Text("deleted a"), err
-				}
-				if run++; run == 2 {
-					go func() { left <- second(context.WithValue(ctx, heldStore{}, 1), "a") }()
-					<-held.begun
-				}
-				if err := askOne(ctx, "first")(); err != nil {
+				if err := askOne(ctx, "before")(); err != nil {
 					return nil, err
 				}
-				err := second(ctx, "everything")
-				close(held.goOn)
-				<-left
-				return server.Text("deleted everything"), err
+				if first {
+					first = false
+					go func() { left <- askOne(context.WithValue(ctx, heldStore{}, 1), "second")() }()
+					<-held.begun
+					err := askOne(ctx, "first")()
+					time.AfterFunc(50*time.Millisecond, func() { close(held.goOn) })
+					return nil, err
+				}
+				for _, key := range []string{"first", "second"} {
+					if err := askOne(ctx, key)(); err != nil {
+						return nil, err
+					}
+				}
+				return server.Text("done"), nil
 			})
-			for _, link := range linkIn.FindAllString(h.play(t, mute, "", era), -1) {
-				h.browser().answer(link, "accept", "yes")
+			for range 3 {
+				h.browser().answer(h.wantLink(t, mute, "", era), "accept", "yes")
 			}
-			run = 1
-			h.wantLink(t, mute, "", era)
-			run = 0
-			h.want(t, mute, "", era, "deleted a")
+			h.want(t, mute, "", era, "done")
+			if err := <-left; err == nil {
+				t.Error("it got an answer")
+			}
 		})
 	}
 }
@@ -771,44 +809,60 @@ func TestAStuckStoreHoldsUpNoRun(t *testing.T) {
 	}
 }
 
-// TestACutOffCallIsNotServedAgain if a run before the one that was cut off had an effect.
-func TestACutOffCallIsNotServedAgain(t *testing.T) {
-	var looks atomic.Int64
-	ctx, leave := context.WithCancel(t.Context())
-	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
-		err := askOne(ctx, "confirm")()
-		if err == nil {
-			_, err = roundtrip.Memo(ctx, "charge",
-				func(context.Context) (int, error) { return 1, nil })
-		}
-		if err == nil {
-			err = askOne(ctx, "mail", onlyBy("text"))()
-		}
-		if err == nil {
-			err = roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
-				if looks.Add(1) == 1 {
-					leave()
-					<-ctx.Done()
+// A countedStore counts stored rows.
+type countedStore struct {
+	store.StateStore
+	puts atomic.Int64
+}
+
+func (s *countedStore) Put(ctx context.Context, id, owner string, state []byte,
+	until time.Time) error {
+	defer s.puts.Add(1)
+	return s.StateStore.Put(ctx, id, owner, state, until)
+}
+
+// TestACutOffCallGoesOn in the next identical call, without the question and effect before.
+func TestACutOffCallGoesOn(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			var looks, charges atomic.Int64
+			counted := &countedStore{StateStore: store.NewMemoryStateStore(0)}
+			ctx, leave := context.WithCancel(t.Context())
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				err := askOne(ctx, "confirm")()
+				if err == nil {
+					_, err = roundtrip.Memo(ctx, "charge", func(context.Context) (int64, error) {
+						return charges.Add(1), nil
+					})
 				}
-				return looks.Load() > 1, ctx.Err()
-			})
-		}
-		return server.Text("done"), err
-	}, nil, func(o *roundtrip.Options) { o.Guard = store.NewMemoryGuard(0) })
-	g := &guest{t: t, host: host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}}
-	h.browser().answer(h.wantLink(t, g.host, "", protocol.Modern), "accept", "yes")
-	peer, call := h.connect(t), `"name":"deploy","arguments":{"of":""}`
-	var asks struct{ RequestState string }
-	_ = json.Unmarshal(g.send(peer, protocol.MethodCallTool, "deploy", call).Result, &asks)
-	call += `,"requestState":"` + asks.RequestState +
-		`","inputResponses":{"confirm":` + g.form + `}`
-	_, err := peer.Handle(ctx, g.request(protocol.MethodCallTool, "deploy", call), g)
-	again := "being served"
-	for strings.Contains(again, "being served") {
-		again = textOf(t, g.send(peer, protocol.MethodCallTool, "deploy", call))
-	}
-	if err == nil || !strings.Contains(again, "the outcome is not known") {
-		t.Errorf("got %v, then %q", err, again)
+				if err == nil {
+					err = askOne(ctx, "mail", onlyBy("text"))()
+				}
+				if err == nil {
+					err = roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
+						if looks.Add(1) == 1 {
+							leave()
+							<-ctx.Done()
+						}
+						return looks.Load() > 1, ctx.Err()
+					})
+				}
+				return server.Text("done"), err
+			}, func(o *visit.QuestionOptions) { o.Store, o.Keys = counted, newKeys() },
+				func(o *roundtrip.Options) { o.Guard = store.NewMemoryGuard(0) })
+			who := host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}
+			h.browser().answer(h.wantLink(t, who, "", era), "accept", "yes")
+			before := counted.puts.Load()
+			g := &guest{t: t, host: who, ctx: ctx}
+			g.call(h.connect(t), era)
+			const taken, kept = 1, 2
+			for counted.puts.Load() < before+taken+kept {
+				time.Sleep(time.Millisecond) // the call ends
+			}
+			if again := h.play(t, who, "", era); again != "done" || charges.Load() != 1 {
+				t.Errorf("got %q, charged %d times", again, charges.Load())
+			}
+		})
 	}
 }
 
@@ -881,6 +935,151 @@ func TestEachLinkIsShownAndKeepsItsAnswer(t *testing.T) {
 				}}
 				if text := g.call(h.connect(t), era); text != "done" || links.Load() != tc.links {
 					t.Errorf("%d links shown: %q", links.Load(), text)
+				}
+			})
+		}
+	}
+}
+
+// TestASessionThatEndsDuringAVisit: the next call with the same arguments gets the answer.
+func TestASessionThatEndsDuringAVisit(t *testing.T) {
+	for style, handle := range handlers {
+		t.Run(style, func(t *testing.T) {
+			counted := &countedStore{StateStore: store.NewMemoryStateStore(0)}
+			h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
+				o.Store, o.Keys = counted, newKeys()
+			})
+			who := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
+			g, link := &guest{t: t, host: who}, ""
+			g.visit = func(shown string) {
+				link = shown
+				time.AfterFunc(50*time.Millisecond, func() { g.leave() }) // while it is on the page
+			}
+			if text := g.call(h.connect(t), protocol.Legacy); text != "" {
+				t.Fatalf("got %q", text)
+			}
+			for counted.puts.Load() < 3 {
+				time.Sleep(time.Millisecond) // the question, the state and its place
+			}
+			h.browser().enter(link, "prod")
+			g.visit = func(string) { t.Error("asked again") }
+			if text := g.call(h.connect(t), protocol.Legacy); text != "deployed to prod" {
+				t.Errorf("got %q", text)
+			}
+		})
+	}
+}
+
+// TestAnAnswerIsUsedOnce without a guard, though the client sends a round several times, in which
+// it has answered another question, and calls again.
+func TestAnAnswerIsUsedOnce(t *testing.T) {
+	for _, way := range []event.Way{"link", "text"} {
+		t.Run(string(way), func(t *testing.T) {
+			var done atomic.Int64
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				if _, err := askAtOnce(askOne(ctx, "pay", onlyBy(way)), func() error {
+					_, err := roundtrip.AskRoots(ctx, "roots")
+					return err
+				}); err != nil {
+					return nil, err
+				}
+				done.Add(1)
+				return server.Text("done"), nil
+			}, nil)
+			caps := `{"roots":{},"elicitation":{"url":{}}}`
+			g, peer := &guest{t: t, host: host{caps: caps}}, h.connect(t)
+			const call = `"name":"deploy","arguments":{"of":""}`
+			var asks struct {
+				RequestState  string
+				InputRequests map[string]struct{ Params struct{ URL string } }
+			}
+			first := g.send(peer, protocol.MethodCallTool, "deploy", call).Result
+			noError(t, json.Unmarshal(first, &asks))
+			leg := call + `,"requestState":"` + asks.RequestState + `","inputResponses":{` +
+				`"roots":{"roots":[]},"pay (page)":{"action":"accept"}}`
+			link := asks.InputRequests["pay (page)"].Params.URL
+			for range 2 {
+				if way == "text" {
+					link = linkIn.FindString(textOf(t, g.send(peer, protocol.MethodCallTool, "deploy", leg)))
+				}
+			}
+			h.browser().answer(link, "accept", "yes")
+			for range 3 {
+				g.send(peer, protocol.MethodCallTool, "deploy", leg)
+				g.send(peer, protocol.MethodCallTool, "deploy", call)
+			}
+			if n := done.Load(); n != 1 {
+				t.Errorf("done %d times", n)
+			}
+		})
+	}
+}
+
+// TestAPushedQuestionGoesByTextBeforeAnyAnswer: after one the handler may have acted.
+func TestAPushedQuestionGoesByTextBeforeAnyAnswer(t *testing.T) {
+	charges := 0
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		for _, message := range []string{"Pay?", "Mail?"} {
+			_, err := roundtrip.PushRequest(ctx, &protocol.ElicitForm{Message: message,
+				Schema: []byte(`{"type":"object","properties":{"yes":{"type":"string"}}}`)})
+			if err != nil {
+				return nil, err
+			}
+			charges++
+		}
+		return server.Text("done"), nil
+	}, nil)
+	h.browser().answer(h.wantLink(t, mute, "", protocol.Legacy), "accept", "yes")
+	h.want(t, mute, "", protocol.Legacy, "find out what it has done")
+	if charges != 1 {
+		t.Errorf("charged %d times", charges)
+	}
+}
+
+// TestAFailingStoreRepeatsNoEffect, whatever of it fails once after the first answer.
+func TestAFailingStoreRepeatsNoEffect(t *testing.T) {
+	for name, era := range eras {
+		for _, style := range []string{"flow", "guard"} {
+			t.Run(name+"/"+style, func(t *testing.T) {
+				for n := range 24 {
+					pays, charges := 0, 0
+					handle := func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+						if style == "guard" && hasYes(ctx, "pay") && !hasYes(ctx, "mail") {
+							charges++
+						}
+						if style == "guard" {
+							return cmp.Or(askBack(ctx, "pay"), askBack(ctx, "mail"),
+								outcome(server.Text("done"))), nil
+						}
+						if err := askOne(ctx, "pay")(); err != nil {
+							return nil, err
+						}
+						_, err := roundtrip.Memo(ctx, "charge", func(context.Context) (int, error) {
+							charges++
+							return charges, nil
+						})
+						return server.Text("done"), cmp.Or(err, askOne(ctx, "mail")())
+					}
+					f := &failing{StateStore: store.NewMemoryStateStore(0), left: -2, after: n%2 == 1}
+					h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
+						o.Store, o.Keys = f, newKeys()
+					})
+					for calls := 0; calls < 12; calls++ {
+						text := h.play(t, mute, "", era)
+						if text == "done" {
+							break
+						}
+						for _, link := range linkIn.FindAllString(text, -1) {
+							h.browser().answer(link, "accept", "yes")
+							pays += strings.Count(text, "\npay?")
+						}
+						if calls == 0 {
+							f.left = n / 2
+						}
+					}
+					if charges > pays || charges == 0 {
+						t.Errorf("%d: charged %d times for %d yeses", n, charges, pays)
+					}
 				}
 			})
 		}

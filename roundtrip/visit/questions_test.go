@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,15 +59,21 @@ func newQuestions(t *testing.T, url string, shared store.StateStore,
 
 const yesForm = `{"type":"object","properties":{"yes":{"type":"boolean"}},"required":["yes"]}`
 
-func questionOf(taker string) *roundtrip.PageQuestion {
-	return &roundtrip.PageQuestion{Binding: [32]byte{1}, Taker: taker, Principal: principal("ann"),
-		Method: "tools/call", Target: "deploy", Message: "Deploy it?",
-		Form: json.RawMessage(yesForm)}
+func questionOf(user string) *roundtrip.PageQuestion {
+	return &roundtrip.PageQuestion{Principal: principal(user), Method: "tools/call",
+		Target: "deploy", Message: "Deploy it?", Form: json.RawMessage(yesForm)}
 }
 
-func (d *desk) ask(replica int, q *roundtrip.PageQuestion) *roundtrip.PageReply {
+func (d *desk) ask(q *roundtrip.PageQuestion) *roundtrip.PageReply {
 	d.t.Helper()
-	reply, err := d.pages[replica].AskOnPage(d.t.Context(), q)
+	reply, err := d.pages[0].OpenQuestion(d.t.Context(), q)
+	noError(d.t, err)
+	return reply
+}
+
+func (d *desk) find(replica int, user, id string) *roundtrip.PageReply {
+	d.t.Helper()
+	reply, err := d.pages[replica].FindQuestion(d.t.Context(), principal(user), id)
 	noError(d.t, err)
 	return reply
 }
@@ -91,79 +98,111 @@ func (b *browser) answer(link, action, entered string) {
 
 const answeredNo = `{"action":"accept","content":{"yes":false}}`
 
-// TestAnAnswerIsTakenOnce, on any replica.
-func TestAnAnswerIsTakenOnce(t *testing.T) {
+// TestAQuestionIsAnsweredOnAnyReplica, once, and found there by its user alone.
+func TestAQuestionIsAnsweredOnAnyReplica(t *testing.T) {
 	woken := make(chan string, 9)
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{Options: visit.Options{
 		Wake: func(_ context.Context, key string) error { woken <- key; return nil }}})
 	ann := newBrowser(t, d.url, "ann")
-	first := d.ask(0, questionOf("a"))
-	if first.Answer != nil || first.Link == "" || first.Key == "" {
-		t.Fatalf("got %+v", first)
-	}
-	for i := range 4 {
-		if again := d.ask(i%2, questionOf("ab"[i/2:][:1])); again.Link != first.Link {
-			t.Errorf("asked again: %+v", again)
+	for action, want := range map[string]string{"accept": answeredNo,
+		"decline": `{"action":"decline"}`} {
+		asked, other := d.ask(questionOf("ann")), d.ask(questionOf("ann"))
+		if asked.Answer != nil || asked.Link == "" || asked.ID == "" || asked.Link == other.Link {
+			t.Fatalf("got %+v, %+v", asked, other)
+		}
+		if got := d.find(1, "ann", asked.ID); got.Link != asked.Link || got.Answer != nil ||
+			got.Message != "Deploy it?" || string(got.Form) != yesForm {
+			t.Errorf("got %+v", got)
+		}
+		ann.answer(asked.Link, action, "false")
+		if key := <-woken; key != asked.ID {
+			t.Errorf("woken with %q, want %q", key, asked.ID)
+		}
+		for replica := range d.pages {
+			if got := d.find(replica, "ann", asked.ID); string(got.Answer) != want {
+				t.Errorf("got %s, want %s", got.Answer, want)
+			}
+		}
+		if got := d.find(0, "ann", other.ID); got.Answer != nil {
+			t.Errorf("the other question: %+v", got)
+		}
+		if got := d.find(0, "bob", asked.ID); got != nil {
+			t.Errorf("another user: %+v", got)
 		}
 	}
-	ann.answer(first.Link, "accept", "false")
-	if key := <-woken; key != first.Key {
-		t.Errorf("woken with %q, want %q", key, first.Key)
+	if got := d.find(0, "ann", "unknown"); got != nil {
+		t.Errorf("an unknown question: %+v", got)
 	}
-	for i := range 4 {
-		if got := d.ask(i%2, questionOf("b")); string(got.Answer) != answeredNo {
-			t.Errorf("got %s, want %s", got.Answer, answeredNo)
-		}
+	_, err := d.pages[0].OpenQuestion(t.Context(), &roundtrip.PageQuestion{})
+	if !isProtocol(err, "authenticate") {
+		t.Errorf("anonymous: %v", err)
 	}
-	second := d.ask(0, questionOf("a"))
-	if second.Answer != nil || second.Link == first.Link || second.Link == "" {
-		t.Fatalf("got %+v", second)
-	}
-	noError(t, d.pages[1].ReturnAnswer(t.Context(), questionOf("b")))
-	if key := <-woken; key != second.Key {
-		t.Errorf("woken with %q, want %q", key, second.Key)
-	}
-	if got := d.ask(1, questionOf("c")); string(got.Answer) != answeredNo {
-		t.Errorf("what was given back: %+v", got)
-	}
-	if status, _ := ann.send("GET", second.Link, nil, nil); status != http.StatusGone {
-		t.Errorf("the link that it answered: %d", status)
-	}
-	third := d.ask(0, questionOf("a"))
-	if got := d.ask(0, questionOf("b")); got.Answer != nil || got.Link != third.Link {
-		t.Errorf("who gave it back got %+v", got)
-	}
-	ann.answer(third.Link, "decline", "")
-	if got := d.ask(1, questionOf("b")); string(got.Answer) != `{"action":"decline"}` {
-		t.Errorf("got %s", got.Answer)
-	}
-	if err := d.pages[0].ReturnAnswer(t.Context(), questionOf("z")); err == nil {
-		t.Error("who has no answer gives it back")
+	if _, err := d.pages[0].KeepCall(t.Context(), &roundtrip.PageCall{}); !isProtocol(err,
+		"authenticate") {
+		t.Errorf("anonymous: %v", err)
 	}
 }
 
-// TestAQuestionIsForOneBinding, and one user.
-func TestAQuestionIsForOneBinding(t *testing.T) {
+func callOf(user string, digest byte, state string) *roundtrip.PageCall {
+	return &roundtrip.PageCall{Principal: principal(user), Digest: [32]byte{digest},
+		State: []byte(state), Until: time.Now().Add(24 * time.Hour)}
+}
+
+func (d *desk) keep(replica int, c *roundtrip.PageCall) {
+	d.t.Helper()
+	kept, err := d.pages[replica].KeepCall(d.t.Context(), c)
+	if noError(d.t, err); !kept {
+		d.t.Error("a call is not kept")
+	}
+}
+
+// take takes the first call whose state contains want.
+func (d *desk) take(replica int, c *roundtrip.PageCall, want string) string {
+	d.t.Helper()
+	state, err := d.pages[replica].TakeCall(d.t.Context(), c,
+		func(state []byte) bool { return strings.Contains(string(state), want) })
+	noError(d.t, err)
+	return string(state)
+}
+
+// TestAKeptCallIsTakenOnce, the oldest first, by its user and with its digest.
+func TestAKeptCallIsTakenOnce(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
-	first := d.ask(0, questionOf("a"))
-	newBrowser(t, d.url, "ann").answer(first.Link, "accept", "true")
-	other, person := questionOf("a"), questionOf("a")
-	other.Binding[31], person.Principal = 1, principal("bob")
-	for _, q := range []*roundtrip.PageQuestion{other, person} {
-		if got := d.ask(0, q); got.Answer != nil || got.Link == first.Link {
-			t.Errorf("got %+v", got)
+	for i, state := range []string{"a1", "b1", "a2"} {
+		d.keep(i%2, callOf("ann", 1, state))
+	}
+	for _, other := range []*roundtrip.PageCall{callOf("bob", 1, ""), callOf("ann", 2, "")} {
+		if got := d.take(0, other, ""); got != "" {
+			t.Errorf("got %q of another call", got)
 		}
 	}
-	nobody, untaken := questionOf("a"), questionOf("")
-	nobody.Principal = protocol.Principal{}
-	if _, err := d.pages[0].AskOnPage(t.Context(), nobody); !isProtocol(err, "authenticate") {
-		t.Errorf("anonymous: %v", err)
+	for i, want := range []string{"b1", "a1", "a2", ""} {
+		if got := d.take(i%2, callOf("ann", 1, ""), want[:min(1, len(want))]); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
-	if _, err := d.pages[0].AskOnPage(t.Context(), untaken); err == nil {
-		t.Error("a question without a taker")
+	first := callOf("ann", 1, "c")
+	first.First = true
+	var kept atomic.Int64
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			if ok, err := d.pages[i%2].KeepCall(t.Context(), first); err == nil && ok {
+				kept.Add(1)
+			}
+		})
 	}
-	if err := d.pages[0].ReturnAnswer(t.Context(), nobody); !isProtocol(err, "authenticate") {
-		t.Errorf("anonymous: %v", err)
+	group.Wait()
+	if n := kept.Load(); n != 1 {
+		t.Errorf("%d of sixteen calls at once are kept", n)
+	}
+	taken := make([]string, 16)
+	for i := range taken {
+		group.Go(func() { taken[i] = d.take(i%2, callOf("ann", 1, ""), "") })
+	}
+	group.Wait()
+	if got := strings.Join(taken, ""); got != "c" {
+		t.Errorf("sixteen calls at once took %q", got)
 	}
 }
 
@@ -175,7 +214,8 @@ func isProtocol(err error, want string) bool {
 // TestQuestionsAreAnsweredByTheirForm only, by its user and browser.
 func TestQuestionsAreAnsweredByTheirForm(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
-	link := d.ask(0, questionOf("a")).Link
+	asked := d.ask(questionOf("ann"))
+	link := asked.Link
 	ann, bob := newBrowser(t, d.url, "ann"), newBrowser(t, d.url, "bob")
 	good := ann.fill(link, "accept", "true")
 	with := func(name, value string) url.Values {
@@ -214,8 +254,8 @@ func TestQuestionsAreAnsweredByTheirForm(t *testing.T) {
 		if status != tc.status || status == 422 && !strings.Contains(text, `role="alert"`) {
 			t.Errorf("%s: %d, want %d: %s", tc.name, status, tc.status, text)
 		}
-		if got := d.ask(0, questionOf("a")); got.Link != link {
-			t.Fatalf("%s: the question is over: %+v", tc.name, got)
+		if got := d.find(0, "ann", asked.ID); got.Answer != nil {
+			t.Fatalf("%s: the question is answered: %+v", tc.name, got)
 		}
 	}
 	got := ann.sendEight(link, func(i int) url.Values { // double clicks, and two tabs
@@ -227,56 +267,21 @@ func TestQuestionsAreAnsweredByTheirForm(t *testing.T) {
 	if status, _ := ann.send("POST", link, good, nil); status != http.StatusGone {
 		t.Errorf("sent again: %d", status)
 	}
-	if got := d.ask(0, questionOf("a")); got.Answer == nil {
+	if got := d.find(0, "ann", asked.ID); got.Answer == nil {
 		t.Errorf("got %+v", got)
-	}
-}
-
-// TestOneOfManyTakersGetsTheAnswer; the others get one new question.
-func TestOneOfManyTakersGetsTheAnswer(t *testing.T) {
-	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
-	ann := newBrowser(t, d.url, "ann")
-	for round := range 5 {
-		link := ""
-		for step := range 2 {
-			var group sync.WaitGroup
-			replies := make([]*roundtrip.PageReply, 16)
-			for i := range replies {
-				group.Go(func() {
-					replies[i] = d.ask(i%2, questionOf(fmt.Sprint(round, " ", i)))
-				})
-			}
-			group.Wait()
-			links, answers := map[string]int{}, 0
-			for _, r := range replies {
-				if r.Answer != nil {
-					answers++
-				} else {
-					links[r.Link]++
-					link = r.Link
-				}
-			}
-			if len(links) != 1 || answers != step {
-				t.Fatalf("%v, %d answers", links, answers)
-			}
-			if step == 0 {
-				ann.answer(link, "accept", "true")
-			}
-		}
-		ann.answer(link, "accept", "true")
-		d.ask(0, questionOf(fmt.Sprint("last ", round)))
 	}
 }
 
 // TestInvalidAnswersAreCorrected: the input is shown again with its errors.
 func TestInvalidAnswersAreCorrected(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{Server: "Deployer"})
-	q := questionOf("a")
+	q := questionOf("ann")
 	q.Form = json.RawMessage(`{"type":"object","properties":{
 		"n":{"type":"integer","title":"Count","maximum":5,"default":2},
 		"t":{"type":"string","title":"Why","description":"In a word.","minLength":1},
 		"c":{"type":"string","enum":["a","b"]}},"required":["n","t"]}`)
-	link := d.ask(0, q).Link
+	asked := d.ask(q)
+	link := asked.Link
 	ann := newBrowser(t, d.url, "ann")
 	_, page := ann.send("GET", link, nil, nil)
 	fields, _ := testkit.ReadHTMLForm(page)
@@ -303,7 +308,7 @@ func TestInvalidAnswersAreCorrected(t *testing.T) {
 	if status, page = ann.send("POST", link, fields, nil); status != http.StatusOK {
 		t.Errorf("%d %s", status, page)
 	}
-	if got := d.ask(0, q); string(got.Answer) !=
+	if got := d.find(0, "ann", asked.ID); string(got.Answer) !=
 		`{"action":"accept","content":{"n":5,"t":"x","c":"b"}}` {
 		t.Errorf("got %s", got.Answer)
 	}
@@ -324,7 +329,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	encoded, err := json.Marshal(hostile)
 	noError(t, err)
 	raw := string(encoded)
-	q := questionOf("a")
+	q := questionOf("ann")
 	q.Method, q.Target, q.Message = hostile, hostile, hostile
 	q.Arguments = json.RawMessage(`{"a":` + raw + `,"b":"` + strings.Repeat("y", 5000) + `"}`)
 	q.Form = json.RawMessage(`{"type":"object","properties":{` + raw + `:{"type":"string","title":` +
@@ -334,7 +339,7 @@ func TestHostileTextsStayText(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{ShowArguments: shown,
 			Server: hostile})
-		link := d.ask(0, q).Link
+		link := d.ask(q).Link
 		if u, err := url.Parse(link); err != nil || len(u.Query()) != 1 ||
 			len(u.Query().Get("visit")) != 26 || !strings.HasPrefix(link, d.url+"?visit=") {
 			t.Errorf("the link is %s", link)
@@ -370,7 +375,7 @@ func TestThePageOfAnAuthor(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<title>Ours</title><style nonce="{{.Nonce}}">` +
 		`</style>{{if .Done}}Bye: {{.Done}}{{else}}{{.Server}} {{.Message}}{{.Form}}{{end}}`))
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{Template: page})
-	link := d.ask(0, questionOf("a")).Link
+	link := d.ask(questionOf("ann")).Link
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", link, nil)
 	r.AddCookie(&http.Cookie{Name: "who", Value: "ann"})
@@ -401,12 +406,12 @@ func TestThePageOfAnAuthor(t *testing.T) {
 
 func TestQuestionsThatCannotBeShown(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
-	long, nested := questionOf("a"), questionOf("a")
+	long, nested := questionOf("ann"), questionOf("ann")
 	long.Message = strings.Repeat("x", 50<<10)
 	nested.Form = json.RawMessage(`{"type":"object","properties":{"x":{"type":"object"}}}`)
 	for want, q := range map[string]*roundtrip.PageQuestion{"limit of 40960": long,
 		"flat": nested} {
-		if reply, err := d.pages[0].AskOnPage(t.Context(), q); err == nil ||
+		if reply, err := d.pages[0].OpenQuestion(t.Context(), q); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %+v, %v, want %s", reply, err, want)
 		}
@@ -416,14 +421,11 @@ func TestQuestionsThatCannotBeShown(t *testing.T) {
 // TestOpenQuestionsMeetTheShareOfTheirPerson only.
 func TestOpenQuestionsMeetTheShareOfTheirPerson(t *testing.T) {
 	d := newDesk(t, store.NewMemoryStateStore(0), visit.QuestionOptions{})
-	other := questionOf("a")
-	other.Principal = principal("bob")
-	d.ask(0, other)
+	d.ask(questionOf("bob"))
 	refused := 0
-	for i := range 10_000 {
-		q := questionOf("a")
-		q.Binding[0], q.Binding[1] = byte(i), byte(i>>8)
-		if _, err := d.pages[0].AskOnPage(t.Context(), q); isProtocol(err, "too many") {
+	for range 10_000 {
+		_, err := d.pages[0].OpenQuestion(t.Context(), questionOf("ann"))
+		if isProtocol(err, "too many") {
 			refused++
 		} else if err != nil {
 			t.Fatal(err)
@@ -432,8 +434,7 @@ func TestOpenQuestionsMeetTheShareOfTheirPerson(t *testing.T) {
 	if refused == 0 || refused == 10_000 {
 		t.Errorf("%d were refused", refused)
 	}
-	other.Binding[0] = 2
-	d.ask(1, other)
+	d.ask(questionOf("bob"))
 }
 
 // A failing store fails once, before or after one operation.
@@ -463,24 +464,33 @@ func (f *failing) Get(ctx context.Context, id string) ([]byte, error) {
 	return f.StateStore.Get(ctx, id)
 }
 
-// TestNoLinkIsShownThatDoesNotWork, and no answer is lost or taken twice, whenever the store fails.
+// TestNoLinkIsShownThatDoesNotWork, and no call is taken twice, whenever the store fails.
 func TestNoLinkIsShownThatDoesNotWork(t *testing.T) {
 	for n := range 60 {
 		f := &failing{StateStore: store.NewMemoryStateStore(0), left: n / 2, after: n%2 == 1}
 		d := newDesk(t, f, visit.QuestionOptions{})
-		ann := newBrowser(t, d.url, "ann")
-		retry := func(taker string) (reply *roundtrip.PageReply) {
-			for {
-				reply, err := d.pages[n%2].AskOnPage(t.Context(), questionOf(taker))
-				if err == nil {
-					return reply
-				}
+		page, ann := d.pages[n%2], newBrowser(t, d.url, "ann")
+		retry := func(do func() error) (failed bool) {
+			for err := do(); err != nil; err = do() {
+				failed = true
 				if !isProtocol(err, "cannot reach") || strings.Contains(err.Error(), "marker") {
 					t.Fatal(err)
 				}
 			}
+			return failed
 		}
-		link := retry("a").Link
+		var reply *roundtrip.PageReply
+		retry(func() (err error) {
+			reply, err = page.OpenQuestion(t.Context(), questionOf("ann"))
+			return err
+		})
+		keeps := 0 // whenever a call is kept, it has another state
+		retry(func() error {
+			keeps++
+			_, err := page.KeepCall(t.Context(), callOf("ann", 1, fmt.Sprint("state", keeps)))
+			return err
+		})
+		link, id := reply.Link, reply.ID
 		for status := 0; status != 200 && status != 410; {
 			status, _ = ann.send("GET", link, nil, nil)
 		}
@@ -493,14 +503,23 @@ func TestNoLinkIsShownThatDoesNotWork(t *testing.T) {
 			form.Set("field.yes", "false")
 			status, _ = ann.send("POST", link, form, nil)
 		}
-		if got := retry("b"); string(got.Answer) != answeredNo {
-			t.Errorf("%d: got %+v", n, got)
+		retry(func() (err error) {
+			reply, err = page.FindQuestion(t.Context(), principal("ann"), id)
+			return err
+		})
+		if string(reply.Answer) != answeredNo {
+			t.Errorf("%d: got %+v", n, reply)
 		}
-		if got := retry("b"); string(got.Answer) != answeredNo {
-			t.Errorf("%d: again %+v", n, got)
-		}
-		if got := retry("a"); got.Answer != nil {
-			t.Errorf("%d: the answer was taken twice", n)
+		for _, want := range []string{fmt.Sprint("state", keeps), ""} {
+			var state []byte
+			failed := retry(func() (err error) {
+				state, err = page.TakeCall(t.Context(), callOf("ann", 1, ""),
+					func(state []byte) bool { return string(state) == fmt.Sprint("state", keeps) })
+				return err
+			})
+			if string(state) != want && !(failed && f.after) { // taken, and not acknowledged
+				t.Errorf("%d: got %q, want %q", n, state, want)
+			}
 		}
 	}
 }
@@ -519,21 +538,15 @@ func (b *tomb) Put(ctx context.Context, id, owner string, state []byte, until ti
 	return b.StateStore.Put(ctx, id, owner, state, until)
 }
 
-// TestChainsOfQuestions plays users, takers and clocks at random: one question is open, for its
-// time, and an answer goes to one taker, in its time.
-func TestChainsOfQuestions(t *testing.T) {
-	for seed := range uint64(61) {
-		if seed == 60 {
-			seed = 845 // an answer that was given back meets one that nobody took in time
-		}
-		synctest.Test(t, func(t *testing.T) {
-			playChain(t, rand.New(rand.NewPCG(seed, seed)), seed)
-		})
+// TestKeptCalls plays calls and clocks at random: each is found in its time, and taken once.
+func TestKeptCalls(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { playCalls(t, rand.New(rand.NewPCG(seed, seed)), seed) })
 	}
 }
 
-func playChain(t *testing.T, random *rand.Rand, seed uint64) {
-	const ttl, at = time.Hour, "https://a.example/q"
+func playCalls(t *testing.T, random *rand.Rand, seed uint64) {
+	const ttl = time.Hour
 	var shared store.StateStore = store.NewMemoryStateStore(0)
 	switch seed % 3 {
 	case 1:
@@ -541,113 +554,41 @@ func playChain(t *testing.T, random *rand.Rand, seed uint64) {
 	case 2:
 		shared = &tomb{shared, map[string]time.Time{}}
 	}
-	pages := newQuestions(t, at, shared, visit.QuestionOptions{Options: visit.Options{TTL: ttl}})
-	type answer struct {
-		taker   string
-		content string
-		until   time.Time
+	pages := newQuestions(t, "https://a.example/q", shared,
+		visit.QuestionOptions{Options: visit.Options{TTL: ttl}})
+	d := &desk{t: t, pages: pages}
+	type call struct {
+		state string
+		until time.Time
 	}
-	var link string       // of the open question
-	var opened time.Time  // its start
-	var answers []*answer // not taken yet
-	number, takers, took := 0, 0, map[string]bool{}
-	form := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
-	for step := range 60 {
+	var kept []call // oldest first
+	for step := range 100 {
 		time.Sleep(time.Duration(random.Int64N(int64(ttl) / 3)))
-		replica := random.IntN(2)
-		if random.IntN(8) == 0 {
+		if random.IntN(16) == 0 {
 			time.Sleep(ttl)
 		}
-		if link != "" && !time.Now().Before(opened.Add(ttl)) {
-			link = ""
-		}
-		fail := func(format string, args ...any) {
-			t.Helper()
-			t.Fatalf("seed %d, step %d: "+format, append([]any{seed, step}, args...)...)
-		}
-		if random.IntN(3) == 0 && link != "" { // the user answers
-			number++
-			browse := func(method string, form url.Values, cookies []*http.Cookie) *http.Response {
-				r := httptest.NewRequest(method, link, strings.NewReader(form.Encode()))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				r.Header.Set("Origin", "https://a.example")
-				for _, c := range append(cookies, &http.Cookie{Name: "who", Value: "ann"}) {
-					r.AddCookie(c)
-				}
-				w := httptest.NewRecorder()
-				pages[random.IntN(2)].ServeHTTP(w, r)
-				return w.Result()
+		kept = slices.DeleteFunc(kept, func(c call) bool { return !time.Now().Before(c.until) })
+		if random.IntN(2) == 0 {
+			c := callOf("ann", 1, fmt.Sprint(random.IntN(2), " ", step))
+			c.Until = time.Now().Add(time.Duration(1 + random.Int64N(int64(3*ttl))))
+			d.keep(random.IntN(2), c)
+			until := time.Now().Add(2 * ttl)
+			if c.Until.Before(until) {
+				until = c.Until
 			}
-			shown := browse("GET", nil, nil)
-			page, err := io.ReadAll(shown.Body)
-			if err != nil || shown.StatusCode != 200 {
-				fail("the link: %d %s", shown.StatusCode, page)
-			}
-			fields, _ := testkit.ReadHTMLForm(string(page))
-			fields.Set("action", "accept")
-			fields.Set("field.n", fmt.Sprint(number))
-			if got := browse("POST", fields, shown.Cookies()); got.StatusCode != 200 {
-				fail("answering: %d", got.StatusCode)
-			}
-			answers = append(answers, &answer{"", fmt.Sprintf(
-				`{"action":"accept","content":{"n":%d}}`, number), time.Now().Add(ttl)})
-			link = ""
+			kept = append(kept, call{string(c.State), until})
 			continue
 		}
-		q := questionOf(fmt.Sprint("t", takers-random.IntN(3)))
-		if q.Form = form; random.IntN(2) == 0 {
-			takers++
-			q.Taker = fmt.Sprint("t", takers)
-		}
-		var held, free *answer // the taker's, and an available one, for at least a minute
-		for _, a := range answers {
-			if time.Now().Add(time.Minute).Before(a.until) {
-				if a.taker == q.Taker {
-					held = a
-				} else if a.taker == "" {
-					free = a
-				}
+		wanted, want := []string{"0 ", "1 ", "none"}[random.IntN(3)], ""
+		for i, c := range kept {
+			if strings.HasPrefix(c.state, wanted) {
+				want = c.state
+				kept = slices.Delete(kept, i, i+1)
+				break
 			}
 		}
-		if held == nil && took[q.Taker] { // flows do not repeat a question
-			continue
-		}
-		if held != nil && free == nil && link == "" && random.IntN(3) == 0 {
-			held.taker = ""
-			if err := pages[replica].ReturnAnswer(t.Context(), q); err != nil {
-				if seed%3 != 2 {
-					fail("giving back: %v", err)
-				}
-				held.until = time.Time{} // lost to an old row in its place
-			}
-			continue
-		}
-		reply, err := pages[replica].AskOnPage(t.Context(), q)
-		switch {
-		case err != nil:
-			fail("%v", err)
-		case reply.Answer == nil && (held != nil || free != nil):
-			fail("%s is asked although there is %+v %+v", q.Taker, held, free)
-		case reply.Answer == nil && link != "" && reply.Link != link:
-			fail("%s is asked at %s, and %s is open", q.Taker, reply.Link, link)
-		case reply.Answer == nil:
-			if link == "" {
-				link, opened = reply.Link, time.Now()
-			}
-			continue
-		}
-		took[q.Taker] = true
-		for _, a := range answers {
-			if a.content == string(reply.Answer) && a.taker != "" && a.taker != q.Taker {
-				fail("%s gets %s, which %s has", q.Taker, reply.Answer, a.taker)
-			}
-			if a.content == string(reply.Answer) && !a.until.IsZero() &&
-				time.Now().After(a.until.Add(time.Minute)) { // for which some stores keep more
-				fail("%s gets %s, which was kept until %s", q.Taker, reply.Answer, a.until)
-			}
-			if a.content == string(reply.Answer) {
-				a.taker = q.Taker
-			}
+		if got := d.take(random.IntN(2), callOf("ann", 1, ""), wanted); got != want {
+			t.Fatalf("seed %d, step %d: got %q, want %q of %v", seed, step, got, want, kept)
 		}
 	}
 }

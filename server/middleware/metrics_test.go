@@ -158,7 +158,7 @@ func TestMetricsStartAtZero(t *testing.T) {
 		"rondo_capability_refusals_total": 7,
 		"rondo_dropped_answers_total":     5,
 		"rondo_input_required_total":      5,
-		"rondo_flows_ended_total":         10,
+		"rondo_flows_ended_total":         9,
 		"rondo_answers_total":             25,
 		"rondo_invalid_answers_total":     12,
 		"rondo_ignored_declines_total":    1,

@@ -39,13 +39,13 @@ func TestEveryShapeIsAnsweredOnAPage(t *testing.T) {
 		}
 		want, err := parsed.Accept([]byte(takes))
 		noError(t, err)
-		q := &roundtrip.PageQuestion{Binding: [32]byte{byte(answered), byte(answered >> 8)},
-			Taker: "t", Principal: protocol.LocalPrincipal(), Form: json.RawMessage(schema)}
+		q := &roundtrip.PageQuestion{Principal: protocol.LocalPrincipal(),
+			Form: json.RawMessage(schema)}
 		answered++
-		asked, err := page.AskOnPage(t.Context(), q)
+		asked, err := page.OpenQuestion(t.Context(), q)
 		noError(t, err)
 		fillIn(t, asked.Link, parsed, takes)
-		got, err := page.AskOnPage(t.Context(), q)
+		got, err := page.FindQuestion(t.Context(), q.Principal, asked.ID)
 		noError(t, err)
 		var result struct{ Content json.RawMessage }
 		if err := json.Unmarshal(got.Answer, &result); err != nil {

@@ -49,7 +49,11 @@ func (c *Context) Cancel(cause error) {
 		heir.Cancel(cause)
 	}
 	if parent, ok := c.parent.(*Context); ok {
-		parent.forgetChild(c)
+		parent.mu.Lock()
+		defer parent.mu.Unlock()
+		if parent.heir == c {
+			parent.heir = nil
+		}
 	}
 }
 
@@ -102,14 +106,6 @@ func (c *Context) adoptChild(child *Context) context.Context {
 	return c.ancestorLocked()
 }
 
-func (c *Context) forgetChild(child *Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.heir == child {
-		c.heir = nil
-	}
-}
-
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
@@ -127,12 +123,11 @@ func (c *Context) Err() error {
 	c.mu.Unlock()
 	switch {
 	case from != nil:
+		return from.Err()
 	case ended:
 		return context.Canceled
-	default:
-		from = c.parent
 	}
-	return from.Err()
+	return c.parent.Err()
 }
 
 // Deadline implements context.Context.
@@ -157,17 +152,14 @@ func (c *Context) Value(key any) any {
 			return v
 		}
 	}
-	return c.currentContext().Value(key)
-}
-
-func (c *Context) currentContext() context.Context {
+	from := c.parent
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.real == nil && c.ended {
 		c.realizeLocked()
 	}
-	if c.real == nil {
-		return c.parent
+	if c.real != nil {
+		from = c.real
 	}
-	return c.real
+	c.mu.Unlock()
+	return from.Value(key)
 }

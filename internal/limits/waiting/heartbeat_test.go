@@ -3,6 +3,7 @@ package waiting_test
 import (
 	"context"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -108,13 +109,8 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 		timer.Stop()
 		time.Sleep(time.Hour)
 		want := []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}
-		if len(at) != len(want) {
-			t.Fatalf("got %v, want %v", at, want)
-		}
-		for i := range at {
-			if at[i] != want[i] {
-				t.Errorf("got %v, want %v", at, want)
-			}
+		if !slices.Equal(at, want) {
+			t.Errorf("got %v, want %v", at, want)
 		}
 	})
 }

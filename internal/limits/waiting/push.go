@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -25,6 +26,32 @@ func WithPush(ctx context.Context, p *Push) context.Context {
 func PushOf(ctx context.Context) *Push {
 	p, _ := ctx.Value(pushKey{}).(*Push)
 	return p
+}
+
+// A Page is what funnel and host tell each other about a call whose questions go by the page.
+type Page struct {
+	Returns bool // the host can return a question of a session that is not to be pushed
+	Resumed bool // an earlier call goes on, in its first run
+	Acted   bool // the host has passed on answers
+	Kept    bool // the call has ended with links, and the next one goes on
+}
+
+// ErrReturn asks a host that can to return a question.
+var ErrReturn = errors.New("the question is not to be pushed: return it")
+
+type pageKey struct{}
+
+// WithPage returns a context for a call, whose p the funnel changes.
+func WithPage(ctx context.Context, p *Page) context.Context {
+	return context.WithValue(ctx, pageKey{}, p)
+}
+
+// PageOf returns the Page of ctx, or one for nobody.
+func PageOf(ctx context.Context) *Page {
+	if p, ok := ctx.Value(pageKey{}).(*Page); ok {
+		return p
+	}
+	return &Page{}
 }
 
 // A ClientError is the cause of a call's end if its client answered a question with an error.

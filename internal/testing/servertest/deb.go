@@ -89,11 +89,10 @@ func run(t testing.TB, dir, program string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir = dir
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
+	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, complaints.String())
+		t.Fatalf("%s: %v", cmd, err)
 	}
 	return out
 }

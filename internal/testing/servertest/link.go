@@ -46,17 +46,11 @@ func (l *Link) Open(target string) {
 	listener, err := net.Listen("tcp", l.address)
 	noError(l.t, err)
 	l.listener, l.address = listener, listener.Addr().String()
-	go l.accept(listener)
-}
-
-func (l *Link) accept(listener net.Listener) {
-	for {
-		from, err := listener.Accept()
-		if err != nil {
-			return
+	go func() {
+		for from, err := listener.Accept(); err == nil; from, err = listener.Accept() {
+			go l.carry(from)
 		}
-		go l.carry(from)
-	}
+	}()
 }
 
 func (l *Link) carry(from net.Conn) {

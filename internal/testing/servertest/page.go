@@ -5,42 +5,100 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // A Page is a [roundtrip.QuestionPage] in memory. The test answers its questions.
 type Page struct {
-	mu    sync.Mutex
-	links []*roundtrip.PageQuestion // by link number
-	ends  map[[32]byte]pageEnd
+	mu     sync.Mutex
+	asked  []*roundtrip.PageReply // by link number
+	owners []protocol.Principal
+	calls  []*roundtrip.PageCall
+	used   []string // ids of answers
 }
 
-type pageEnd struct {
-	answer, taker string
+// OpenQuestion implements [roundtrip.QuestionPage].
+func (p *Page) OpenQuestion(_ context.Context, q *roundtrip.PageQuestion) (*roundtrip.PageReply,
+	error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := fmt.Sprint(len(p.asked) + 1)
+	reply := &roundtrip.PageReply{ID: id, Link: "https://page.example/?visit=" + id,
+		Message: q.Message, Form: q.Form}
+	p.asked, p.owners = append(p.asked, reply), append(p.owners, q.Principal)
+	return new(*reply), nil
 }
 
-// AskOnPage implements [roundtrip.QuestionPage].
-func (p *Page) AskOnPage(_ context.Context, q *roundtrip.PageQuestion) (
+// FindQuestion implements [roundtrip.QuestionPage].
+func (p *Page) FindQuestion(_ context.Context, owner protocol.Principal, id string) (
 	*roundtrip.PageReply, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if end, ok := p.ends[q.Binding]; ok && (end.taker == "" || end.taker == q.Taker) {
-		p.ends[q.Binding] = pageEnd{end.answer, q.Taker}
-		return &roundtrip.PageReply{Answer: json.RawMessage(end.answer)}, nil
+	for i, reply := range p.asked {
+		if reply.ID == id && p.owners[i] == owner {
+			return new(*reply), nil
+		}
 	}
-	p.links = append(p.links, q)
-	return &roundtrip.PageReply{Link: fmt.Sprintf("https://page.example/?visit=%d", len(p.links)),
-		Key: fmt.Sprint(len(p.links))}, nil
+	return nil, nil
+}
+
+// TakeAnswer implements [roundtrip.QuestionPage].
+func (p *Page) TakeAnswer(_ context.Context, _ protocol.Principal, id string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := slices.Contains(p.used, id)
+	p.used = append(p.used, id)
+	return !taken, nil
 }
 
 // ReturnAnswer implements [roundtrip.QuestionPage].
-func (p *Page) ReturnAnswer(_ context.Context, q *roundtrip.PageQuestion) error {
+func (p *Page) ReturnAnswer(_ context.Context, _ protocol.Principal, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ends[q.Binding] = pageEnd{answer: p.ends[q.Binding].answer}
+	p.used = slices.DeleteFunc(p.used, func(used string) bool { return used == id })
 	return nil
+}
+
+// KeepCall implements [roundtrip.QuestionPage].
+func (p *Page) KeepCall(_ context.Context, c *roundtrip.PageCall) (kept bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.First && slices.ContainsFunc(p.calls, isLike(c)) {
+		return false, nil
+	}
+	p.calls = append(p.calls, c)
+	return true, nil
+}
+
+func isLike(c *roundtrip.PageCall) func(*roundtrip.PageCall) bool {
+	return func(kept *roundtrip.PageCall) bool {
+		return kept.Principal == c.Principal && kept.Digest == c.Digest
+	}
+}
+
+// TakeCall implements [roundtrip.QuestionPage].
+func (p *Page) TakeCall(_ context.Context, c *roundtrip.PageCall,
+	wanted func(state []byte) bool) ([]byte, error) {
+	p.mu.Lock()
+	calls := slices.Clone(p.calls)
+	p.mu.Unlock()
+	for _, kept := range calls {
+		if isLike(c)(kept) && wanted(kept.State) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			i := slices.Index(p.calls, kept)
+			if i < 0 {
+				return nil, nil
+			}
+			p.calls = slices.Delete(p.calls, i, i+1)
+			return kept.State, nil
+		}
+	}
+	return nil, nil
 }
 
 var pageLink = regexp.MustCompile(`https://page\.example/\?visit=(\d+)`)
@@ -55,10 +113,8 @@ func (p *Page) Answer(text string, content func(message string) string) bool {
 	defer p.mu.Unlock()
 	var number int
 	_, _ = fmt.Sscan(found[1], &number)
-	q := p.links[number-1]
-	if p.ends == nil {
-		p.ends = map[[32]byte]pageEnd{}
-	}
-	p.ends[q.Binding] = pageEnd{answer: `{"action":"accept","content":` + content(q.Message) + `}`}
+	reply := p.asked[number-1]
+	reply.Answer = json.RawMessage(
+		`{"action":"accept","content":` + content(reply.Message) + `}`)
 	return true
 }

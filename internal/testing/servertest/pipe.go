@@ -1,17 +1,41 @@
 package servertest
 
-// This file serves HTTP over pipes within the process. Waiting for a pipe is durably blocking in
-// testing/synctest, so both ends run in fake time. A loopback connection would stop the clock.
+// This file serves lines and HTTP over pipes within the process. Waiting for a pipe is durably
+// blocking in testing/synctest, so both ends run in fake time. A loopback connection would stop the
+// clock.
 
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 )
+
+// ServeLines runs serve on one end of a connection and returns the other. When the test ends, the
+// client's end is closed, ctx is cancelled, and serve must return.
+func ServeLines(t testing.TB, serve func(ctx context.Context, in io.Reader, out io.Writer)) (
+	r io.ReadCloser, w io.WriteCloser) {
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	// t.Context would end before cleanups, but the server must see the end of input first.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer toClient.Close()
+		serve(ctx, fromClient, toClient)
+	})
+	t.Cleanup(func() {
+		_ = toServer.Close()
+		_ = fromServer.Close() // unblocks a writer
+		cancel()
+		serving.Wait()
+	})
+	return fromServer, toServer
+}
 
 // PipeURL is the apparent address of a pipe server. The loopback host passes Host checks.
 const PipeURL = "http://127.0.0.1/"
@@ -21,19 +45,18 @@ type PipeServer struct {
 	t        testing.TB
 	listener *listener
 	server   http.Server
-	ended    chan struct{} // closed when ServePipe has returned
+	serving  sync.WaitGroup
 }
 
 // ServePipe starts a server, closed when t ends. In a synctest bubble, pass the bubble's T.
 func ServePipe(t testing.TB, h http.Handler) *PipeServer {
-	s := &PipeServer{t: t, ended: make(chan struct{}), listener: newListener()}
+	s := &PipeServer{t: t, listener: newListener()}
 	s.server.Handler = h
-	go func() {
-		defer close(s.ended)
+	s.serving.Go(func() {
 		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
-	}()
+	})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -71,7 +94,7 @@ func (s *PipeServer) DialContext(ctx context.Context, _, _ string) (net.Conn, er
 // Close closes all connections and waits for the server to end. It may be called again.
 func (s *PipeServer) Close() {
 	_ = s.server.Close()
-	<-s.ended
+	s.serving.Wait()
 }
 
 type listener struct {

@@ -70,10 +70,11 @@ func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	cmd.WaitDelay = limit // a grandchild may hold its standard error open
 	noError(t, cmd.Start())
 	lines := bufio.NewReader(out)
-	p := &Process{
-		Cmd: cmd, In: in, Out: outputPipe{lines, out},
-		t: t, patience: limit, lines: lines, pipe: out, stderr: stderr,
-	}
+	p := &Process{Cmd: cmd, In: in, t: t, patience: limit, lines: lines, pipe: out, stderr: stderr}
+	p.Out = struct {
+		io.Reader
+		io.Closer
+	}{lines, out}
 	t.Cleanup(p.awaitEnd)
 	return p
 }
@@ -125,11 +126,6 @@ func (p *Process) awaitEnd() {
 func (p *Process) killAndClose() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.pipe.Close()
-}
-
-type outputPipe struct {
-	io.Reader
-	io.Closer
 }
 
 type countingWriter struct {
