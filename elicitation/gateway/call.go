@@ -32,7 +32,11 @@ func (g *Gateway) callUpstream(
 ) (protocol.Result, error) {
 	state, resumed := roundtrip.State[flowState](ctx)
 	if resumed && state.Parked != "" {
-		return g.park.Resume(ctx, call, &state.State)
+		result, err := g.park.Resume(ctx, call, &state.State)
+		if err != relay.ErrStartAgain {
+			return result, err
+		}
+		state = flowState{}
 	}
 	if state.Login != nil {
 		if again, err := g.awaitLogin(ctx, u, call, state); again != nil || err != nil {
@@ -182,6 +186,9 @@ func (g *Gateway) parkCall(ctx context.Context, u *upstream, conn *connection,
 	var life context.Context
 	request := requestFrom(ctx)
 	session, info, ended := request.session, clientOf(call), request.ctx.Done()
+	if g.page { // another session of the user may go on
+		session = nil
+	}
 	// The context of run has only the span of the client's request.
 	run := func(ctx context.Context, parked *relay.Parked) (result protocol.Result, err error) {
 		life = ctx

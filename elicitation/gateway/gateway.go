@@ -33,6 +33,7 @@ type Gateway struct {
 	metrics   *metrics
 	tracer    roundtrip.Tracer // nil: no tracing
 	logins    *logins
+	page      bool         // questions may go by a page
 	requests  atomic.Int64 // running, and may call upstreams
 	lastEnded atomic.Int64 // end of the last request in a session, in Unix nanoseconds
 	handler   atomic.Pointer[serverhttp.Handler]
@@ -59,6 +60,7 @@ func New(opts *Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{sink: opts.Log, tracer: opts.Server.Roundtrip.Tracer,
+		page: opts.Server.Roundtrip.Page != nil,
 		limits: limits{entries: cmp.Or(opts.entries, maxEntries), connections: opts.MaxConnections,
 			calls: cmp.Or(opts.MaxCalls, 1000)},
 		sessions: sessions{attached: map[*server.Session]*elicitation.Session{}}}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -24,11 +26,22 @@ type State struct {
 	Round  int    `json:"round,omitempty"`
 }
 
+// maxKey returns the highest number of a key of a parked call.
+func (s *State) maxKey() (n int) {
+	for _, q := range s.Asked {
+		number, _ := strconv.Atoi(strings.TrimPrefix(q.Key, keyPrefix))
+		n = max(n, number)
+	}
+	return n
+}
+
 // Asked pairs the client's key of a question with the asking server's.
 type Asked struct {
 	Key  string             `json:"key"`
 	Peer string             `json:"upstream"`
 	Kind protocol.InputKind `json:"kind"`
+	// Digest identifies a parked call's form.
+	Digest []byte `json:"digest,omitempty"`
 }
 
 // An Answer is a client's answer to a question.
@@ -57,7 +70,7 @@ func NoteReturned(asks protocol.InputRequests, state protocol.RequestState,
 	var questions protocol.InputRequests
 	for i, q := range asks {
 		key := keyOf(i+1, q.Key)
-		next.Asked = append(next.Asked, Asked{key, q.Key, q.Request.Kind()})
+		next.Asked = append(next.Asked, Asked{Key: key, Peer: q.Key, Kind: q.Request.Kind()})
 		questions = append(questions, protocol.KeyedRequest{Key: key, Request: q.Request})
 	}
 	return questions, next

@@ -1,14 +1,19 @@
 package relay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/limits/quota"
+	"github.com/rondo-mcp/rondo/internal/limits/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -135,6 +140,9 @@ func (p *Park) Drain() <-chan struct{} {
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.closed = true
+		for _, call := range p.calls {
+			call.leaveIfKept()
+		}
 		p.closeIdleLocked()
 	}
 	return p.idle
@@ -196,6 +204,9 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		stop = func() { t.Stop() }
 	}
 	parked := newParked(cancel)
+	if request := requestFrom(ctx); request != nil && request.given != nil {
+		parked.keys = request.given.maxKey() // the flow has used these keys
+	}
 	if call.Version.Era() == protocol.Legacy {
 		parked.session = call
 	}
@@ -218,7 +229,7 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		p.finish(parked, result, err)
 		p.Release(principal)
 	}()
-	return p.await(ctx, parked, leg, 0)
+	return p.await(ctx, call, parked, leg, 0)
 }
 
 // finish ends a call. A client that was asked may have lost the response, and may retry.
@@ -248,10 +259,17 @@ func (p *Park) Resume(
 func (p *Park) resume(
 	ctx context.Context, call *server.Call, state *State,
 ) (result protocol.Result, outcome string, err error) {
+	page, request := waiting.PageOf(ctx), requestFrom(ctx)
+	again := page.Resumed && state.Round == 1 && request != nil // else it may have acted
+	page.Resumed = false
 	p.mu.Lock()
 	parked := p.calls[state.Parked]
 	p.mu.Unlock()
-	if parked == nil {
+	switch {
+	case again && (parked == nil || parked.isAbandoned()):
+		request.given = new(*state)
+		return nil, ResumeUnknown, ErrStartAgain
+	case parked == nil:
 		return nil, ResumeUnknown, errGone()
 	}
 	answers := readAnswers(ctx, state.Asked)
@@ -263,7 +281,8 @@ func (p *Park) resume(
 	if err != nil {
 		return nil, ResumeRefused, err
 	}
-	result, err = p.await(ctx, parked, leg, state.Round)
+	page.Acted = true
+	result, err = p.await(ctx, call, parked, leg, state.Round)
 	switch _, asked := result.(*protocol.InputRequiredResult); {
 	case asked:
 		return result, ResumeAsked, nil
@@ -274,14 +293,26 @@ func (p *Park) resume(
 }
 
 // await waits for the outcome of a leg and returns it as a result.
-func (p *Park) await(
-	ctx context.Context, parked *Parked, l *leg, round int,
-) (protocol.Result, error) {
+func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *leg, round int) (
+	protocol.Result, error) {
 	request := requestFrom(ctx)
 	if request != nil {
+		if request.parked != nil && request.parked != parked { // its run was dropped
+			request.parked.cancel(ErrClientLeft)
+		}
 		request.parked = parked
 	}
 	o, err := parked.await(ctx, l)
+	if err == nil && o.questions != nil && request != nil && request.given != nil {
+		answers := request.giveAgain(ctx, o.questions)
+		if request.given = nil; len(answers) > 0 {
+			waiting.PageOf(ctx).Acted = true
+			round++
+			if l, err = parked.beginLeg(round, [32]byte{}, answers, call); err == nil {
+				o, err = parked.await(ctx, l)
+			}
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +328,8 @@ func (p *Park) await(
 	}
 	var questions protocol.InputRequests
 	for _, q := range o.questions {
-		next.Asked = append(next.Asked, Asked{q.key, "", q.request.Kind()})
+		next.Asked = append(next.Asked, Asked{Key: q.key, Kind: q.request.Kind(),
+			Digest: digestForm(q.request)})
 		questions = append(questions, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
 	return Ask(questions, next), nil
@@ -307,6 +339,40 @@ func (p *Park) await(
 type request struct {
 	parked *Parked
 	shows  []*question // questions that its result shows
+	given  *State      // of a call that is over; its answers were not used
+}
+
+// ErrStartAgain asks for a new call in place of a parked one that is over, or at another replica.
+// The answers that it did not get, from the page, then go to the same questions.
+var ErrStartAgain = errors.New("relay: the parked call is over")
+
+// giveAgain returns the answers to those questions that an earlier call has asked.
+func (r *request) giveAgain(ctx context.Context, questions []*question) map[string]Answer {
+	answers := map[string]Answer{}
+	for _, q := range questions {
+		digest := digestForm(q.request)
+		i := slices.IndexFunc(r.given.Asked, func(a Asked) bool {
+			return digest != nil && bytes.Equal(a.Digest, digest)
+		})
+		if i < 0 {
+			continue
+		}
+		if a, ok := readAnswer(ctx, r.given.Asked[i].Key, protocol.KindElicitForm); ok {
+			answers[q.key] = a
+		}
+		r.given.Asked = slices.Delete(r.given.Asked, i, i+1)
+	}
+	return answers
+}
+
+// digestForm identifies a form, and is nil for other questions.
+func digestForm(q protocol.InputRequest) []byte {
+	form, ok := q.(*protocol.ElicitForm)
+	if !ok {
+		return nil
+	}
+	sum := sha256.Sum256(append([]byte(form.Message+"\x00"), form.Schema...))
+	return sum[:]
 }
 
 type requestKey struct{}
@@ -321,20 +387,23 @@ func requestFrom(ctx context.Context) *request {
 func (p *Park) WatchRequest(
 	ctx context.Context, req *server.Request, next server.Handler,
 ) (protocol.Result, error) {
-	r := &request{}
+	r, page := &request{}, &waiting.Page{Returns: true}
+	ctx = waiting.WithPage(ctx, page)
 	result, err := next(context.WithValue(ctx, requestKey{}, r), req)
 	if r.parked == nil {
 		return result, err
 	}
 	_, asked := result.(*protocol.InputRequiredResult)
-	if asked {
+	if asked = asked || page.Kept; asked {
 		req.OnWritten(func() {
 			for _, q := range r.shows {
 				q.written()
 			}
 		})
 	}
-	if r.parked.session != nil || !asked && ctx.Err() == nil {
+	if page.Kept {
+		r.parked.keep(p.IsClosed())
+	} else if r.parked.Session() != nil || !asked && ctx.Err() == nil {
 		r.parked.cancel(ErrClientLeft) // does nothing to a call that is over
 	}
 	return result, err

@@ -41,11 +41,11 @@ func IsAbandoned(err error) bool {
 //
 // One lock guards all state: two copies of a request get the same outcome or one is refused.
 type Parked struct {
-	id      string
-	cancel  context.CancelCauseFunc // ends the call
-	session *server.Call            // of a client to push to; nil if the client returns
+	id     string
+	cancel context.CancelCauseFunc // ends the call
 
 	mu       sync.Mutex
+	session  *server.Call         // of a client to push to; nil if the client returns
 	legs     []*leg               // all but the last two are nil
 	open     []*question          // not yet shown to a client
 	shown    map[string]*question // by the last outcome, by key
@@ -53,6 +53,7 @@ type Parked struct {
 	settling *time.Timer          // shows the open questions, nil if none is due
 	leaving  *time.Timer          // cancels the call unless a leg comes, nil while a leg waits
 	finished *outcome             // how the call ended, nil while it runs
+	kept     bool                 // the client comes back by another call
 
 	held int // bytes of the result, under the lock of the park
 }
@@ -107,7 +108,10 @@ func (p *Parked) beginLeg(
 	}
 	l := p.legs[round]
 	l.waiting++
-	l.caller = caller
+	l.caller, p.kept = caller, false
+	if p.session != nil {
+		p.session = caller
+	}
 	if p.leaving != nil {
 		p.leaving.Stop()
 		p.leaving = nil
@@ -200,18 +204,19 @@ func (p *Parked) Ask(
 	if watch == nil {
 		watch = &waiting.Push{Written: func(string) {}}
 	}
-	if p.session != nil {
-		ctx = waiting.WithPush(ctx, watch)
-		raw, err := p.session.Push(ctx, request)
-		if err != nil {
+	if session := p.sessionToAsk(); session != nil {
+		raw, err := session.Push(waiting.WithPush(ctx, watch), request)
+		if err == nil {
+			return decodeAnswer(request.Kind(), raw)
+		}
+		if !errors.Is(err, waiting.ErrReturn) {
 			return Answer{}, err
 		}
-		return decodeAnswer(request.Kind(), raw)
 	}
 	q := &question{request: request, answer: make(chan Answer, 1)}
 	p.mu.Lock()
 	p.keys++
-	q.number, q.key = p.keys, "question-"+strconv.Itoa(p.keys)
+	q.number, q.key = p.keys, keyPrefix+strconv.Itoa(p.keys)
 	q.written = func() { watch.Written(q.key) }
 	p.open = append(p.open, q)
 	p.settleSoonLocked()
@@ -224,6 +229,8 @@ func (p *Parked) Ask(
 		return Answer{}, context.Cause(ctx)
 	}
 }
+
+const keyPrefix = "question-"
 
 // withdraw removes a question. A later answer to it is ignored.
 func (p *Parked) withdraw(q *question) {
@@ -288,8 +295,48 @@ func (p *Parked) leaveLaterLocked() {
 	p.leaving = timer
 }
 
+// sessionToAsk returns the call of a client to push to, or nil if questions wait for the next leg.
+func (p *Parked) sessionToAsk() *server.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastLegLocked() == nil {
+		return nil
+	}
+	return p.session
+}
+
+// keep notes that the next call with the same arguments may come back, unless none can.
+func (p *Parked) keep(closing bool) {
+	p.mu.Lock()
+	p.kept = true
+	p.mu.Unlock()
+	if closing {
+		p.leaveIfKept()
+	}
+}
+
+// leaveIfKept cancels a call that nobody can come back to while the server closes.
+func (p *Parked) leaveIfKept() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept {
+		p.cancel(ErrClientLeft)
+	}
+}
+
+// isAbandoned reports whether the call was cancelled before its end.
+func (p *Parked) isAbandoned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finished != nil && IsAbandoned(p.finished.err)
+}
+
 // Session returns the call of a client to push to, or nil if the client returns.
-func (p *Parked) Session() *server.Call { return p.session }
+func (p *Parked) Session() *server.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session
+}
 
 // WaitingCaller returns the call's waiting request, or nil.
 func (p *Parked) WaitingCaller() *server.Call {

@@ -72,8 +72,8 @@ func (h *Server) forward(ctx context.Context, req *server.Request) (protocol.Res
 		relayed.InputSchema = s.annotated().schemaOf(ctx, s, req.Target)
 	}
 	method, params, hints := req.Message.Method, req.Params, h.front.ListHints(req)
-	runsOnce := method == protocol.MethodCallTool && req.Session() == nil &&
-		slices.Contains(h.opts.Park, req.Target)
+	runsOnce := method == protocol.MethodCallTool && slices.Contains(h.opts.Park, req.Target) &&
+		(req.Session() == nil || h.opts.Server.Roundtrip.Page != nil) // calls go on by text, too
 	relayed.Handle = func(ctx context.Context, call *server.Call) (protocol.Result, error) {
 		ctx = WithCaller(ctx, caller)
 		l := newLeg(ctx, s, call)

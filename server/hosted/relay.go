@@ -38,7 +38,10 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 	method string, params protocol.Params) (protocol.Result, error) {
 	state, resumed := roundtrip.State[relay.State](ctx)
 	if resumed && state.Parked != "" {
-		return h.park.Resume(ctx, call, &state)
+		result, err := h.park.Resume(ctx, call, &state)
+		if err != relay.ErrStartAgain {
+			return result, err
+		}
 	}
 	if err := h.park.Reserve(call.Principal); err != nil {
 		return nil, err
