@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,14 +61,11 @@ func serveHandler(t testing.TB, handler http.Handler, said *reasons) string {
 		BaseContext: func(net.Listener) context.Context {
 			return waiting.WithoutWire(rpc.WithErrorSink(context.Background(), said.addError))
 		}}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = web.Serve(listener) // http.ErrServerClosed
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(listener) }) // http.ErrServerClosed
 	t.Cleanup(func() {
 		_ = web.Close() // ends the connections, which are no longer needed
-		<-ended
+		serving.Wait()
 		if closer, ok := handler.(interface{ Shutdown(context.Context) error }); ok {
 			_ = closer.Shutdown(context.Background()) // nothing runs any more
 		}
@@ -160,9 +158,7 @@ func (r *reasons) addReason(line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lines = append(r.lines, line)
-	if extra := len(r.lines) - maxReasons; extra > 0 {
-		r.lines = append([]string(nil), r.lines[extra:]...)
-	}
+	r.lines = slices.Clone(r.lines[max(0, len(r.lines)-maxReasons):])
 }
 
 func (r *reasons) takeReasons() []string {

@@ -2,9 +2,11 @@ package roundtriptest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/testing/attack"
 )
@@ -15,10 +17,7 @@ import (
 // A flow fails if the same request, body included, is sent in two rounds. GET, HEAD and OPTIONS,
 // and requests with the same Idempotency-Key header, may be repeated and are only shown.
 func (e *Effects) Transport(base http.RoundTripper) http.RoundTripper {
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return &countingTransport{effects: &e.seen, base: base}
+	return &countingTransport{&e.seen, cmp.Or(base, http.DefaultTransport)}
 }
 
 type countingTransport struct {
@@ -29,13 +28,8 @@ type countingTransport struct {
 // RoundTrip counts a copy: a round tripper must not change the request.
 func (c *countingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	effect := attack.Effect{Text: req.Method + " " + withoutQuery(req)}
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
-		effect.Repeatable = true
-	}
-	if req.Header.Get("Idempotency-Key") != "" {
-		effect.Repeatable = true
-	}
+	effect.Repeatable = req.Header.Get("Idempotency-Key") != "" || slices.Contains([]string{"",
+		http.MethodGet, http.MethodHead, http.MethodOptions}, req.Method)
 	digest := sha256.New()
 	_, _ = io.WriteString(digest, req.URL.RawQuery+"\n") // a hash never fails
 	if req.Body != nil && req.Body != http.NoBody {

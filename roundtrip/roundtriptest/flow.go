@@ -104,10 +104,7 @@ func Sampled(text string) Answer {
 
 // Roots answers with directories.
 func Roots(uris ...string) Answer {
-	type root struct {
-		URI string `json:"uri"`
-	}
-	roots := make([]root, len(uris))
+	roots := make([]protocol.Root, len(uris))
 	for i, uri := range uris {
 		roots[i].URI = uri
 	}

@@ -1,7 +1,6 @@
 package roundtriptest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -57,10 +56,10 @@ func runFlow(t *testing.T, subject Subject, flow Flow) {
 	if cost := target.Effects.Cost(); cost != "" {
 		t.Log(cost)
 	}
-	if subject.servesEra(protocol.Modern) {
+	if target.ServesEra(protocol.Modern) {
 		t.Run("modern", func(t *testing.T) { reportProblems(t, modern.CheckResult(judged)) })
 	}
-	if subject.servesEra(protocol.Legacy) {
+	if target.ServesEra(protocol.Legacy) {
 		t.Run("legacy", func(t *testing.T) {
 			target := subject.forJudge(t)
 			legacy, err := target.PlayLegacy(judged, modern)
@@ -71,11 +70,11 @@ func runFlow(t *testing.T, subject Subject, flow Flow) {
 				target.Compare(judged, legacy, modern)...))
 		})
 	}
-	if subject.servesEra(protocol.Modern) && subject.Tasks != nil {
+	if target.ServesEra(protocol.Modern) && subject.Tasks != nil {
 		t.Run("task", func(t *testing.T) { runTask(t, subject, judged, modern) })
 	}
 	for _, way := range []string{"link", "text"} {
-		if subject.Browser == nil || !subject.servesEra(protocol.Modern) || !modern.CanUsePage() {
+		if subject.Browser == nil || !target.ServesEra(protocol.Modern) || !modern.CanUsePage() {
 			break
 		}
 		t.Run(way, func(t *testing.T) {
@@ -179,7 +178,7 @@ func compareGolden(t *testing.T, file, got string) {
 	if err != nil {
 		t.Fatalf("%v; set ROUNDTRIPTEST_UPDATE to write it", err)
 	}
-	if !bytes.Equal(want, []byte(got)) {
+	if string(want) != got {
 		t.Errorf("%s differs; set ROUNDTRIPTEST_UPDATE to write it\ngot:\n%s\nwant:\n%s", file, got,
 			want)
 	}

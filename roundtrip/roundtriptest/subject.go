@@ -2,7 +2,6 @@ package roundtriptest
 
 import (
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -41,10 +40,6 @@ type Subject struct {
 	Browser func(user string) *http.Client
 
 	reasons *reasons // the server's internal errors; nil: unknown
-}
-
-func (s *Subject) servesEra(era protocol.Era) bool {
-	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
 // forJudge returns the subject for package attack. Connections are closed at the end of t.

@@ -67,33 +67,26 @@ const (
 
 // listAttacks returns the attacks on the state, and attacks with unacceptable answers.
 func (v *Victim) listAttacks() []attack {
-	unset := func(field string, set bool) string {
-		if set {
+	unless := func(possible bool, why string) string {
+		if possible {
 			return ""
 		}
-		return "Subject." + field + " is not set, and this attack needs it"
+		return why
+	}
+	unset := func(field string, set bool) string {
+		return unless(set, "Subject."+field+" is not set, and this attack needs it")
 	}
 	singleUse := unset("SingleUse", v.target.SingleUse)
-	accept, arguments, noPage := "the last round accepts no form and no link", "", ""
-	refuse := ""
-	if !v.honest.CanUsePage() {
-		noPage = "a question of the flow has no page"
-	}
-	if !slices.ContainsFunc(v.honest.asked, canRefuse) {
-		refuse = "the flow accepts no form and no link"
-	}
-	for _, r := range v.honest.next.responses {
-		if accepts(r.Result) {
-			accept = ""
-		}
-	}
-	smuggle := unset("Lossy", !v.target.Lossy)
-	if v.goesOn {
-		smuggle = "the tool goes on after a plain refusal: mend what the attack refuse found"
-	}
-	if v.flow.Request.Method == protocol.MethodReadResource {
-		arguments = "a resource has no arguments"
-	}
+	noPage := unless(v.honest.CanUsePage(), "a question of the flow has no page")
+	refuse := unless(slices.ContainsFunc(v.honest.asked, canRefuse),
+		"the flow accepts no form and no link")
+	accept := unless(slices.ContainsFunc(v.honest.next.responses,
+		func(r protocol.KeyedResponse) bool { return accepts(r.Result) }),
+		"the last round accepts no form and no link")
+	smuggle := cmp.Or(unless(!v.goesOn, "the tool goes on after a plain refusal: mend what the "+
+		"attack refuse found"), unset("Lossy", !v.target.Lossy), accept)
+	arguments := unless(v.flow.Request.Method != protocol.MethodReadResource,
+		"a resource has no arguments")
 	attacks := []attack{
 		{refuseAttack, refuse, nil},
 		{"tamper", "", tamperedStates()},
@@ -112,7 +105,7 @@ func (v *Victim) listAttacks() []attack {
 			{"answers to what was never asked", withState(protocol.RequestState{}), notAccepted},
 			{"answers with an empty state", withState(protocol.StateText("")), notAccepted},
 		}},
-		{"smuggle", cmp.Or(smuggle, accept), v.malformedAnswers(
+		{"smuggle", smuggle, v.malformedAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`,
 			`{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
 			`{"action":"decline","content":CONTENT,"action":"accept"}`,

@@ -102,7 +102,7 @@ func (p *Played) encodeComparable() (string, error) {
 	if !p.out.isComplete() {
 		return "", nil
 	}
-	data, err := protocol.EncodeResult(protocol.V20251125, p.request.Method, p.out.result)
+	data, err := protocol.EncodeResult(protocol.V20251125, p.flow.Request.Method, p.out.result)
 	if err != nil {
 		return "", err
 	}

@@ -139,45 +139,33 @@ func (e *Effects) CheckNever(never []string) error {
 
 // findRepeated returns marks that recur, and requests in two rounds. Within a round loops are fine.
 func (e *Effects) findRepeated() (found []string) {
-	times := make(map[Effect]int)
-	in := make(map[Effect]map[int]bool)
-	var order []Effect
-	for i, round := range e.copyRounds() {
-		for _, effect := range round {
-			if times[effect]++; times[effect] == 1 {
-				order, in[effect] = append(order, effect), map[int]bool{}
-			}
-			in[effect][i] = true
-		}
-	}
-	for _, effect := range order {
+	rounds := e.copyRounds()
+	for effect, times := range e.copyCounts() {
+		in := slices.DeleteFunc(slices.Clone(rounds),
+			func(round []Effect) bool { return !slices.Contains(round, effect) })
 		switch {
-		case effect.Repeatable:
-		case effect.marked && times[effect] > 1:
-			found = append(found, fmt.Sprintf("%q happened %d times", effect.Text, times[effect]))
-		case len(in[effect]) > 1:
-			found = append(found, fmt.Sprintf("%q happened in %d rounds", effect.Text,
-				len(in[effect])))
+		case effect.marked && times > 1:
+			found = append(found, fmt.Sprintf("%q happened %d times", effect.Text, times))
+		case len(in) > 1:
+			found = append(found, fmt.Sprintf("%q happened in %d rounds", effect.Text, len(in)))
 		}
 	}
+	slices.Sort(found)
 	return found
 }
 
 // Cost describes the effects that each round repeats. It is empty if only one round had effects.
 func (e *Effects) Cost() string {
-	var b strings.Builder
-	busy := 0
+	lines := []string{"what leaves the handler in each round:"}
 	for i, round := range e.Rounds() {
-		if len(round) == 0 {
-			continue
+		if len(round) > 0 {
+			lines = append(lines, fmt.Sprintf("round %d: %s", i+1, strings.Join(round, "; ")))
 		}
-		busy++
-		fmt.Fprintf(&b, "\nround %d: %s", i+1, strings.Join(round, "; "))
 	}
-	if busy < 2 {
+	if len(lines) < 3 {
 		return ""
 	}
-	return "what leaves the handler in each round:" + b.String()
+	return strings.Join(lines, "\n")
 }
 
 // effectsSince returns effects after the counts in before, only known ones if known is not nil.

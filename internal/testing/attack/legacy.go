@@ -109,7 +109,7 @@ func (p *person) Call(_ context.Context, req *protocol.Request) (*protocol.Respo
 	defer p.mu.Unlock()
 	result, err := p.played.answerQuestion("", q)
 	if err != nil {
-		if p.played.fill == nil || errors.Is(err, ErrAsksAgain) { // with fill, errors are wanted
+		if p.played.flow.Fill == nil || errors.Is(err, ErrAsksAgain) { // with fill, errors are wanted
 			p.problem = err
 		}
 		return refuse(protocol.CodeInternalError, err.Error()), nil

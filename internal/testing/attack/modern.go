@@ -200,21 +200,23 @@ func (o outcome) String() string {
 	return o.resultText()
 }
 
-func (o outcome) resultText() string {
-	var lines []string
-	block := func(c protocol.Content) {
+func textsOf(content []protocol.Content) (texts []string) {
+	for _, c := range content {
 		if text, ok := c.(*protocol.TextContent); ok {
-			lines = append(lines, text.Text)
+			texts = append(texts, text.Text)
 		}
 	}
+	return texts
+}
+
+func (o outcome) resultText() string {
+	var lines []string
 	switch r := o.result.(type) {
 	case *protocol.CallToolResult:
-		for _, c := range r.Content {
-			block(c)
-		}
+		lines = textsOf(r.Content)
 	case *protocol.GetPromptResult:
 		for _, m := range r.Messages {
-			block(m.Content)
+			lines = append(lines, textsOf([]protocol.Content{m.Content})...)
 		}
 	case *protocol.ReadResourceResult:
 		for _, c := range r.Contents {

@@ -147,7 +147,11 @@ func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, 
 			return p, nil
 		}
 		for _, link := range links {
-			if err := s.answerLink(link, modern, p.answers); err != nil {
+			asked, err := modern.findByWords(link.words)
+			if err == nil {
+				err = s.answerLink(link, asked, p.answers)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -156,11 +160,7 @@ func (s *Target) PlayPage(flow Flow, modern *Played, showsLinks bool) (*Played, 
 }
 
 // answerLink answers as the flow does, and once more if the page refuses invalid content.
-func (s *Target) answerLink(link pageLink, modern *Played, answers map[string]Answer) error {
-	asked, err := modern.findByWords(link.words)
-	if err != nil {
-		return err
-	}
+func (s *Target) answerLink(link pageLink, asked askedQuestion, answers map[string]Answer) error {
 	a, ok := answers[asked.key]
 	if !ok {
 		a = asked.answer
@@ -188,32 +188,58 @@ func attackLink(what string, forge func(context.Context, *attempt, *tab) error) 
 		nothing := *s.conn
 		nothing.caps = &protocol.ClientCapabilities{}
 		s.conn, s.last.state, s.last.responses = &nothing, protocol.RequestState{}, nil
-		last := s.honest.asked[len(s.honest.asked)-1]
-		for range maxLegs { // the first legs take the previous attack's leftovers
-			out, err := s.conn.sendLeg(ctx, s.last)
-			if err != nil {
-				return err
+		link, err := s.findLastLink(ctx, s.honest.findByWords)
+		if err != nil {
+			return err
+		}
+		if link == "" {
+			return errors.New("no call has got the link of the last question")
+		}
+		t, err := s.target.openTab("", link)
+		if err == nil {
+			err = forge(ctx, s, t)
+		}
+		s.before = s.target.Effects.copyCounts()
+		return err
+	}, failed}
+}
+
+// findLastLink repeats the call, and answers its questions, up to the link of the last one. The
+// first calls go on with what the attack before has left.
+func (s *attempt) findLastLink(ctx context.Context,
+	find func(words string) (askedQuestion, error)) (string, error) {
+	last := s.honest.asked[len(s.honest.asked)-1]
+	for range maxLegs {
+		out, err := s.conn.sendLeg(ctx, s.last)
+		if err != nil {
+			return "", err
+		}
+		for _, link := range out.links() {
+			asked, err := find(link.words)
+			if err == nil && asked.key == last.key {
+				return link.url, nil
 			}
-			for _, link := range out.links() {
-				asked, err := s.honest.findByWords(link.words)
-				switch {
-				case err == nil && asked.key == last.key:
-					t, err := s.target.openTab("", link.url)
-					if err == nil {
-						err = forge(ctx, s, t)
-					}
-					s.before = s.target.Effects.copyCounts()
-					return err
-				case err == nil:
-					err = s.target.answerLink(link, s.honest, nil)
-				}
-				if err != nil {
-					return err
-				}
+			if err == nil {
+				err = s.target.answerLink(link, asked, nil)
+			}
+			if err != nil {
+				return "", err
 			}
 		}
-		return errors.New("no call has got the link of the last question")
-	}, failed}
+	}
+	return "", nil
+}
+
+// startAgain repeats the call, perhaps changed, up to its last question.
+func startAgain(ctx context.Context, s *attempt) error {
+	asked := slices.CompactFunc(slices.Clone(s.honest.asked),
+		func(a, b askedQuestion) bool { return a.key == b.key })
+	_, err := s.findLastLink(ctx, func(string) (askedQuestion, error) {
+		next := asked[0]
+		asked = asked[min(1, len(asked)-1):]
+		return next, nil
+	})
+	return err
 }
 
 // answerIn sends the flow's answer to the last question, and checks whether the page accepts it.
@@ -244,10 +270,10 @@ func attackLinks() []step {
 		attackDeclined(),
 		attackLink("an answer for other arguments",
 			func(ctx context.Context, s *attempt, t *tab) error {
-				return cmp.Or(s.answerIn(t, true), changeArguments(ctx, s))
+				return cmp.Or(s.answerIn(t, true), changeArguments(ctx, s), startAgain(ctx, s))
 			}),
 		attackLink("an answer that was used", func(ctx context.Context, s *attempt, t *tab) error {
-			return cmp.Or(s.answerIn(t, true), sendFirst(ctx, s))
+			return cmp.Or(s.answerIn(t, true), sendFirst(ctx, s), startAgain(ctx, s))
 		}),
 	}
 }

@@ -18,15 +18,12 @@ const maxLegs = 20
 
 // Played is a flow that was played to its end or up to a leg.
 type Played struct {
-	request Request
+	flow    Flow
 	asked   []askedQuestion
-	legs    int     // number of sent legs
-	out     outcome // of the last leg
-	effects []error // repeated effects
-
+	legs    int               // number of sent legs
+	out     outcome           // of the last leg
+	effects []error           // repeated effects
 	answers map[string]Answer // unused answers
-	fill    func(protocol.InputRequest) (json.RawMessage, error)
-	refuse  *refusing
 
 	// The questions of a session or task are compared with modern's.
 	modern   *Played // nil: no comparison
@@ -45,8 +42,8 @@ type askedQuestion struct {
 }
 
 func newPlayed(flow Flow, modern *Played) (*Played, error) {
-	p := &Played{request: flow.Request, answers: maps.Clone(flow.Answers), fill: flow.Fill,
-		refuse: flow.refuse, modern: modern, next: leg{request: flow.Request}}
+	p := &Played{flow: flow, answers: maps.Clone(flow.Answers), modern: modern,
+		next: leg{request: flow.Request}}
 	if modern != nil {
 		p.unasked = slices.Clone(modern.asked)
 	}
@@ -55,9 +52,9 @@ func newPlayed(flow Flow, modern *Played) (*Played, error) {
 	}
 	var err error
 	if p.next.arguments, err = json.Marshal(flow.Request.Arguments); err != nil {
-		return nil, fmt.Errorf("arguments of %s: %w", flow.Request.Target, err)
+		err = fmt.Errorf("arguments of %s: %w", flow.Request.Target, err)
 	}
-	return p, nil
+	return p, err
 }
 
 // PlayModern plays the flow in revision 2026-07-28, in which questions have keys.
@@ -158,12 +155,12 @@ func (p *Played) answerQuestion(key string, q protocol.InputRequest) (json.RawMe
 		p.unasked = slices.Delete(p.unasked, i, i+1)
 		a, ok = p.answers[asked.key]
 	}
-	switch r := p.refuse; {
+	switch r := p.flow.refuse; {
 	case r != nil && len(p.asked) == r.limit: // this question is a rewording
 		err = ErrAsksAgain
 	case r != nil && len(p.asked) == r.number:
 		a.Result, err = r.giveRefusal()
-	case !ok && p.fill != nil:
+	case !ok && p.flow.Fill != nil:
 		a, err = p.fillQuestion(asked)
 	case !ok:
 		err = fmt.Errorf("question %q has no answer in the flow: %s", key, words)
@@ -208,7 +205,7 @@ func (p *Played) fillQuestion(asked askedQuestion) (Answer, error) {
 	}) {
 		return Answer{}, fmt.Errorf("%w: %s", ErrAsksAgain, asked.description)
 	}
-	result, err := p.fill(asked.question)
+	result, err := p.flow.Fill(asked.question)
 	return Answer{Kinds: []protocol.InputKind{asked.question.Kind()}, Result: result}, err
 }
 
@@ -242,15 +239,11 @@ func describeQuestion(q protocol.InputRequest) (string, error) {
 	case *protocol.ElicitURL:
 		return "visit: " + q.Message + " " + q.URL, nil
 	case *protocol.CreateMessage:
-		var text string
+		words := []string{"sample:"}
 		for _, m := range q.Messages {
-			for _, c := range m.Content {
-				if t, ok := c.(*protocol.TextContent); ok {
-					text += " " + t.Text
-				}
-			}
+			words = append(words, textsOf(m.Content)...)
 		}
-		return "sample:" + text, nil
+		return strings.Join(words, " "), nil
 	case *protocol.ListRoots:
 		return "roots", nil
 	}
@@ -281,7 +274,7 @@ func (p *Played) CheckResult(flow Flow) (problems []error) {
 // Transcript returns questions, answers and result as text.
 func (p *Played) Transcript() string {
 	var b strings.Builder
-	b.WriteString(p.request.Method + " " + p.request.Target + "\n")
+	b.WriteString(p.flow.Request.Method + " " + p.flow.Request.Target + "\n")
 	for _, a := range p.asked {
 		b.WriteString("? " + a.key + ": " + a.description + "\n! " + string(a.answer.Result) + "\n")
 	}

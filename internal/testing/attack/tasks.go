@@ -72,12 +72,6 @@ func (k *Tasks) NoteWrite(holder string) (killed bool) {
 	return killed
 }
 
-func (k *Tasks) currentLife() context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.life
-}
-
 // ErrMustBeTask means that the tool refuses clients without tasks.
 var ErrMustBeTask = errors.New("the tool must be a task: set Subject.Tasks")
 
@@ -158,7 +152,9 @@ func (c *taskPlayer) move() error {
 	if c.life.Err() == nil {
 		return nil
 	}
-	c.life = c.target.Tasks.currentLife()
+	c.target.Tasks.mu.Lock()
+	c.life = c.target.Tasks.life
+	c.target.Tasks.mu.Unlock()
 	return c.connect()
 }
 
