@@ -139,9 +139,7 @@ func TestMiddleware(t *testing.T) {
 	h.call("x", "", answers(`"n":{"action":"decline"}`), first.state()).text("declined")
 	h.send("x/y", "")
 	want := "a,b,b ok,a ok,a,b,b ok,a ok,a,b,b error,a error"
-	if got := strings.Join(trace, ","); got != want {
-		t.Errorf("middleware saw\n%s, want\n%s", got, want)
-	}
+	wantEqual(t, "middleware saw", strings.Join(trace, ","), want)
 }
 
 func TestMiddlewareMisbehaves(t *testing.T) {

@@ -90,26 +90,24 @@ func TestAwaitHoldsForLongerWithProgress(t *testing.T) {
 // An early retry is held, then asked again with the reason; the flow's wording stays.
 func TestAwaitHolds(t *testing.T) {
 	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
-		t.Run(style, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				done, _ := finishedAfter(40*time.Second + time.Second/2)
-				h.tool("t", awaiting(done)[style])
-				first := h.call("t", "{}")
-				first.asks("login")
-				start := time.Now()
-				second := h.call("t", "{}", answers(agreed), first.state())
-				wantEqual(t, "held for", time.Since(start), visitHold)
-				second.asks("login")
-				if text := fmt.Sprint(second.result); !strings.Contains(text,
-					"Not finished yet. Please sign in.") ||
-					strings.Contains(fmt.Sprint(first.result), "Not finished") {
-					t.Errorf("asked again: %s", text)
-				}
-				third := h.call("t", "{}", answers(agreed), second.state())
-				third.text("signed in")
-				wantEqual(t, "done after", time.Since(start), 41*time.Second)
-			})
+		inBubble(t, style, func(t *testing.T) {
+			h := newHarness(t, nil)
+			done, _ := finishedAfter(40*time.Second + time.Second/2)
+			h.tool("t", awaiting(done)[style])
+			first := h.call("t", "{}")
+			first.asks("login")
+			start := time.Now()
+			second := h.call("t", "{}", answers(agreed), first.state())
+			wantEqual(t, "held for", time.Since(start), visitHold)
+			second.asks("login")
+			if text := fmt.Sprint(second.result); !strings.Contains(text,
+				"Not finished yet. Please sign in.") ||
+				strings.Contains(fmt.Sprint(first.result), "Not finished") {
+				t.Errorf("asked again: %s", text)
+			}
+			third := h.call("t", "{}", answers(agreed), second.state())
+			third.text("signed in")
+			wantEqual(t, "done after", time.Since(start), 41*time.Second)
 		})
 	}
 }
@@ -117,27 +115,25 @@ func TestAwaitHolds(t *testing.T) {
 // The wait sends heartbeats, and its end is notified in the revision that supports it.
 func TestAwaitInASession(t *testing.T) {
 	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
-		t.Run(style, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				done, _ := finishedAfter(90 * time.Second)
-				h.tool("t", awaiting(done)[style])
-				c := h.enter(protocol.V20251125, allCapabilities)
-				c.answer = answerAll
-				start := time.Now()
-				wantEqual(t, "the result", c.call("t", "{}"), "signed in")
-				wantEqual(t, "done after", time.Since(start), 90*time.Second)
-				var asked struct {
-					ID string `json:"elicitationId"`
-				}
-				if len(c.asked()) != 1 || json.Unmarshal(c.asked()[0].Params, &asked) != nil {
-					t.Fatalf("asked %v", c.asked())
-				}
-				told := c.noted(protocol.NotifyElicitationCompleted)
-				if len(told) != 1 || told[0] != fmt.Sprintf(`{"elicitationId":%q}`, asked.ID) {
-					t.Errorf("told %v, want the end of %s", told, asked.ID)
-				}
-			})
+		inBubble(t, style, func(t *testing.T) {
+			h := newHarness(t, nil)
+			done, _ := finishedAfter(90 * time.Second)
+			h.tool("t", awaiting(done)[style])
+			c := h.enter(protocol.V20251125, allCapabilities)
+			c.answer = answerAll
+			start := time.Now()
+			wantEqual(t, "the result", c.call("t", "{}"), "signed in")
+			wantEqual(t, "done after", time.Since(start), 90*time.Second)
+			var asked struct {
+				ID string `json:"elicitationId"`
+			}
+			if len(c.asked()) != 1 || json.Unmarshal(c.asked()[0].Params, &asked) != nil {
+				t.Fatalf("asked %v", c.asked())
+			}
+			told := c.noted(protocol.NotifyElicitationCompleted)
+			if len(told) != 1 || told[0] != fmt.Sprintf(`{"elicitationId":%q}`, asked.ID) {
+				t.Errorf("told %v, want the end of %s", told, asked.ID)
+			}
 		})
 	}
 }
@@ -146,26 +142,24 @@ func TestAwaitInASession(t *testing.T) {
 func TestAwaitGivesUp(t *testing.T) {
 	never, _ := finishedAfter(1000 * time.Hour)
 	for style, handler := range awaiting(never) {
-		t.Run(style, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				h.tool("t", handler)
-				c := h.enter(protocol.V20251125, allCapabilities)
-				c.answer = answerAll
-				start := time.Now()
-				if got := c.call("t", "{}"); got != `error: the visit "login" was not finished in time; finish at the link, then call again` {
-					t.Errorf("got %q", got)
-				}
-				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
-				r := h.call("t", "{}")
-				start = time.Now()
-				for range (10 * time.Minute) / visitHold {
-					r.asks("login")
-					r = h.call("t", "{}", answers(agreed), r.state())
-				}
-				r.failed("was not finished in time", "finish at the link, then call again")
-				wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
-			})
+		inBubble(t, style, func(t *testing.T) {
+			h := newHarness(t, nil)
+			h.tool("t", handler)
+			c := h.enter(protocol.V20251125, allCapabilities)
+			c.answer = answerAll
+			start := time.Now()
+			if got := c.call("t", "{}"); got != `error: the visit "login" was not finished in time; finish at the link, then call again` {
+				t.Errorf("got %q", got)
+			}
+			wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
+			r := h.call("t", "{}")
+			start = time.Now()
+			for range (10 * time.Minute) / visitHold {
+				r.asks("login")
+				r = h.call("t", "{}", answers(agreed), r.state())
+			}
+			r.failed("was not finished in time", "finish at the link, then call again")
+			wantEqual(t, "gave up after", time.Since(start), (10 * time.Minute))
 		})
 	}
 }
@@ -274,9 +268,7 @@ func TestAwaitOfNoQuestion(t *testing.T) {
 	h := newHarness(t, nil)
 	h.tool("t", func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
 		err := roundtrip.Await(ctx, "login", never)
-		if !errors.Is(err, roundtrip.ErrNotFinished) {
-			t.Errorf("got %v", err)
-		}
+		wantIs(t, "error", err, roundtrip.ErrNotFinished)
 		return nil, err
 	})
 	const want = `the visit is not finished: "login" has not been asked for; call AskURL with this ` +

@@ -146,9 +146,7 @@ func TestWriteOnce(t *testing.T) {
 					c.answer = func(req *protocol.Request) *protocol.Response {
 						return &protocol.Response{Result: json.RawMessage(answer(req.Method))}
 					}
-					if got := c.call("tool", `{}`); got != want {
-						t.Errorf("%s: got %q, modern clients %q", v, got, want)
-					}
+					wantEqual(t, string(v)+" beside modern clients", c.call("tool", `{}`), want)
 				}
 			})
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/rondo-mcp/rondo/internal/testing/testkit"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -322,4 +323,8 @@ func wantNoPart(t testing.TB, what, got, part string) {
 	if strings.Contains(got, part) {
 		t.Errorf("%s: %q is in %q", what, part, got)
 	}
+}
+
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -31,9 +30,7 @@ func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
 func paramsOf(t *testing.T, method string, list []*protocol.Notification) (all []string) {
 	t.Helper()
 	for _, n := range list {
-		if n.Method != method {
-			t.Errorf("sent %s, want nothing but %s", n.Method, method)
-		}
+		wantEqual(t, "sent", n.Method, method)
 		all = append(all, string(n.Params))
 	}
 	return all
@@ -147,9 +144,7 @@ func TestNothingFollowsTheResponse(t *testing.T) {
 		"log":                             c.Log(ctx, protocol.LevelError, "", 1),
 		"notify":                          c.Notify(ctx, &protocol.Notification{Method: "x/y"}),
 	} {
-		if !errors.Is(err, server.ErrEnded) {
-			t.Errorf("%s after the response: %v, want ErrEnded", name, err)
-		}
+		wantIs(t, name+" after the response", err, server.ErrEnded)
 	}
 	if len(way) != 1 {
 		t.Errorf("sent %v", way)

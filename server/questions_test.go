@@ -264,9 +264,7 @@ func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	first.asks("n")
 	second = h.call("x", "", answers(`"n":{"action":"accept","content":{"n":2}}`), first.state())
 	second.text(`{"n":4}`)
-	if at(second.result, "structuredContent", "n") != 4.0 {
-		t.Errorf("structuredContent is %v", second.result["structuredContent"])
-	}
+	wantEqual[any](t, "n", at(second.result, "structuredContent", "n"), 4.0)
 }
 
 // A result that is returned although ErrPending was ignored is dropped.
@@ -279,9 +277,7 @@ func TestZeroOfATypedHandler(t *testing.T) {
 		})
 	first := h.call("x", "")
 	first.asks("n")
-	if strings.Contains(first.raw, "4711") {
-		t.Errorf("a result is beside the question: %s", first.raw)
-	}
+	wantNoPart(t, "beside the question", first.raw, "4711")
 	h.call("x", "", answers(`"n":{"action":"accept","content":{"n":2}}`), first.state()).text(
 		`{"n":4711}`)
 }

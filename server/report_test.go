@@ -96,9 +96,7 @@ func TestRefusedForRoomIsObserved(t *testing.T) {
 		h.Close()
 		w.send(callLine("4", "block"))
 		w.fails("4", protocol.CodeBusy)
-		if got, want := seen.take(), []string{" closing 23223 4"}; !slices.Equal(got, want) {
-			t.Errorf("after Close: got %q, want %q", got, want)
-		}
+		wantList(t, "after Close", seen.take(), []string{" closing 23223 4"})
 		noError(t, w.end())
 	})
 }

@@ -65,9 +65,7 @@ func TestResources(t *testing.T) {
 			}
 		})
 	}
-	if r := h.readURI("nowhere:"); string(r.err.Data) != `{"uri":"nowhere:"}` {
-		t.Errorf("data is %s", r.err.Data)
-	}
+	wantEqual(t, "data", string(h.readURI("nowhere:").err.Data), `{"uri":"nowhere:"}`)
 }
 
 func TestResourceResults(t *testing.T) {
@@ -93,9 +91,7 @@ func TestResourceResults(t *testing.T) {
 		t.Errorf("hints are %v %v, want none, private", r.result["ttlMs"], r.result["cacheScope"])
 	}
 	wantPart(t, "contents are", r.raw, `{"uri":"x:","text":"a"},{"uri":"other:","blob":"AA=="}`)
-	if shared.Contents[0].URI != "" {
-		t.Error("the author's result was changed")
-	}
+	wantEqual(t, "URI in the author's result", shared.Contents[0].URI, "")
 	if r = h.readURI("cached:"); r.result["ttlMs"] != 5.0 || r.result["cacheScope"] != "public" ||
 		!strings.Contains(r.raw, `"contents":[]`) {
 		t.Errorf("result is %s", r.raw)

@@ -57,9 +57,7 @@ func TestServerInfoOnEveryResult(t *testing.T) {
 		replies = append(replies, send(h))
 	}
 	for _, r := range replies {
-		if at(r.result, "_meta", protocol.MetaServerInfo, "name") != "rondo" {
-			t.Errorf("no serverInfo: %s", r.raw)
-		}
+		wantEqual[any](t, "name", at(r.result, "_meta", protocol.MetaServerInfo, "name"), "rondo")
 	}
 	if at(replies[2].result, "_meta", "mine") != 1.0 || string(shared.Meta) != `{"mine":1}` {
 		t.Errorf("the author's _meta was not kept: %s, %s", replies[2].raw, shared.Meta)
@@ -334,7 +332,5 @@ func TestConcurrentFlows(t *testing.T) {
 			ended++
 		}
 	}
-	if ended != clients*flows {
-		t.Errorf("%d flows came to an end, want %d", ended, clients*flows)
-	}
+	wantEqual(t, "flows that came to an end", ended, clients*flows)
 }

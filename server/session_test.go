@@ -212,9 +212,7 @@ func TestSessionNegotiation(t *testing.T) {
 			h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s",
 				Version: "2"}, Instructions: "ask"})
 			c := h.visit(protocol.Version(tc.want))
-			if c.session.Version() != "" {
-				t.Error("open before initialize")
-			}
+			wantEqual(t, "version before initialize", c.session.Version(), "")
 			r := c.initialize(tc.wanted, `{}`)
 			var result struct {
 				ProtocolVersion, Instructions string
@@ -515,9 +513,7 @@ func TestSessionNews(t *testing.T) {
 			}
 		}
 		h.ResourceUpdated("test://a")
-		if list := got(); list != nil {
-			t.Errorf("before initialized: %q", list)
-		}
+		wantList(t, "before initialized", got(), nil)
 		c.notify(protocol.NotifyInitialized, "")
 		h.ResourceUpdated("test://hidden")
 		h.ResourceUpdated("test://unknown")
@@ -529,14 +525,10 @@ func TestSessionNews(t *testing.T) {
 		}
 		c.request(protocol.MethodUnsubscribe, `{"uri":"test://a"}`)
 		h.ResourceUpdated("test://a")
-		if list := got(); list != nil {
-			t.Errorf("unsubscribed: %q", list)
-		}
+		wantList(t, "unsubscribed", got(), nil)
 		c.session.Close()
 		h.RemoveTool("more")
-		if list := got(); list != nil {
-			t.Errorf("closed: %q", list)
-		}
+		wantList(t, "closed", got(), nil)
 	})
 }
 
@@ -696,9 +688,8 @@ func TestSessionProgressAgain(t *testing.T) {
 	})
 	c := h.enter(protocol.V20251125, allCapabilities)
 	c.answer = answering(acceptedNow)
-	if got := told(c.request(protocol.MethodCallTool, `{"name":"slow","_meta":{"progressToken":"p"}}`)); got != "done" {
-		t.Errorf("got %q", got)
-	}
+	r := c.request(protocol.MethodCallTool, `{"name":"slow","_meta":{"progressToken":"p"}}`)
+	wantEqual(t, "the result", told(r), "done")
 	want := []string{
 		`{"progressToken":"p","progress":0,"total":3}`, `{"progressToken":"p","progress":1,"total":3}`, `{"progressToken":"p","progress":2,"total":3}`,
 	}
@@ -734,9 +725,7 @@ func TestSessionDelivers(t *testing.T) {
 		if a.session.Deliver(answer) {
 			t.Error("it is taken twice")
 		}
-		if r := <-done; told(r) != "now" {
-			t.Errorf("got %q", told(r))
-		}
+		wantEqual(t, "the result", told(<-done), "now")
 		a.answer = func(*protocol.Request) *protocol.Response {
 			return &protocol.Response{Error: protocol.Errorf(-32602, "no such mode")}
 		}
@@ -762,9 +751,7 @@ func TestSessionClose(t *testing.T) {
 		c.session.Close()
 		<-done
 		<-done
-		if cause := <-causes; !errors.Is(cause, server.ErrSessionClosed) {
-			t.Errorf("cause %v", cause)
-		}
+		wantIs(t, "cause", <-causes, server.ErrSessionClosed)
 	})
 }
 

@@ -448,9 +448,8 @@ func TestWhatIsNoMessageIsNotSent(t *testing.T) {
 			if err != nil || got == nil {
 				t.Errorf("stream ended with %v, handler got %v, want nil and an error", err, got)
 			}
-			if m := message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n"))); describe(m) != "1+" {
-				t.Errorf("got %s, want the result", describe(m))
-			}
+			m := message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n")))
+			wantEqual(t, "the result", describe(m), "1+")
 		})
 	}
 }
@@ -481,35 +480,33 @@ func TestEndOfInput(t *testing.T) {
 		{"never stops", slow(time.Hour), nil, nil, (2 * time.Second) + time.Second, "did not stop"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				tool := test.tool
-				if tool == nil {
-					tool = func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
-						<-ctx.Done()
-						return nil, protocol.Errorf(protocol.CodeInternalError, "%v",
-							context.Cause(ctx))
-					}
+		inBubble(t, test.name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			tool := test.tool
+			if tool == nil {
+				tool = func(ctx context.Context, _ *server.ToolCall) (toolOutcome, error) {
+					<-ctx.Done()
+					return nil, protocol.Errorf(protocol.CodeInternalError, "%v",
+						context.Cause(ctx))
 				}
-				h.tool("t", tool)
-				var out bytes.Buffer
-				start := time.Now()
-				err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
-					test.opts)
-				wantEqual(t, "took", time.Since(start), test.after)
-				if (err == nil) != (test.err == "") ||
-					!strings.Contains(fmt.Sprint(err), test.err) {
-					t.Errorf("stream ended with %v, want %q", err, test.err)
-				}
-				time.Sleep(2 * time.Hour) // the last handler returns
-				synctest.Wait()
-				var got []string
-				for text := range bytes.Lines(out.Bytes()) {
-					got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
-				}
-				wantList(t, "the result", got, test.want)
-			})
+			}
+			h.tool("t", tool)
+			var out bytes.Buffer
+			start := time.Now()
+			err := h.ServeStream(t.Context(), strings.NewReader(callLine("1", "t")), &out,
+				test.opts)
+			wantEqual(t, "took", time.Since(start), test.after)
+			if (err == nil) != (test.err == "") ||
+				!strings.Contains(fmt.Sprint(err), test.err) {
+				t.Errorf("stream ended with %v, want %q", err, test.err)
+			}
+			time.Sleep(2 * time.Hour) // the last handler returns
+			synctest.Wait()
+			var got []string
+			for text := range bytes.Lines(out.Bytes()) {
+				got = append(got, describe(message(t, bytes.TrimSuffix(text, []byte("\n")))))
+			}
+			wantList(t, "the result", got, test.want)
 		})
 	}
 }
@@ -517,74 +514,66 @@ func TestEndOfInput(t *testing.T) {
 // ctx ends while the stream waits for input, and then for the client to read.
 func TestStreamContext(t *testing.T) {
 	quit := errors.New("quit")
-	t.Run("while reading", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, nil)
-			h.plain()
-			started, _, causes := h.blocking()
-			ctx, cancel := context.WithCancelCause(t.Context())
-			w := h.serve(ctx, nil)
-			w.send(callLine("1", "block"), line("2", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`))
-			<-started
-			w.next() // acknowledged
-			cancel(quit)
-			wantEqual(t, "handler was ended by", <-causes, quit)
-			var got []string
-			for len(got) < 3 {
-				switch m := describe(w.next()); m {
-				case protocol.NotifyProgress, protocol.NotifyMessage: // may still arrive
-				default:
-					got = append(got, m)
-				}
+	inBubble(t, "while reading", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.plain()
+		started, _, causes := h.blocking()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := h.serve(ctx, nil)
+		w.send(callLine("1", "block"), line("2", "subscriptions/listen", `"notifications":{"toolsListChanged":true}`))
+		<-started
+		w.next() // acknowledged
+		cancel(quit)
+		wantEqual(t, "handler was ended by", <-causes, quit)
+		var got []string
+		for len(got) < 3 {
+			switch m := describe(w.next()); m {
+			case protocol.NotifyProgress, protocol.NotifyMessage: // may still arrive
+			default:
+				got = append(got, m)
 			}
-			slices.Sort(got)
-			want := []string{"1+", "2+", protocol.NotifyCancelled}
-			wantList(t, "the result", got, want)
-			wantEqual(t, "stream ended with", <-w.ended, quit)
-			w.in.Close() // frees the goroutine that reads
-		})
+		}
+		slices.Sort(got)
+		want := []string{"1+", "2+", protocol.NotifyCancelled}
+		wantList(t, "the result", got, want)
+		wantEqual(t, "stream ended with", <-w.ended, quit)
+		w.in.Close() // frees the goroutine that reads
 	})
-	t.Run("while writing", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, nil)
-			h.plain()
-			ctx, cancel := context.WithCancelCause(t.Context())
-			w := h.serve(ctx, nil)
-			w.send("garbage", callLine("1", "x"), "garbage")
-			synctest.Wait()
-			cancel(quit)
-			wantEqual(t, "stream ended with", <-w.ended, quit)
-		})
+	inBubble(t, "while writing", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.plain()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := h.serve(ctx, nil)
+		w.send("garbage", callLine("1", "x"), "garbage")
+		synctest.Wait()
+		cancel(quit)
+		wantEqual(t, "stream ended with", <-w.ended, quit)
 	})
-	t.Run("with a request that takes its time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, nil)
-			h.plain()
-			release := make(chan struct{})
-			h.tool("slow", func(context.Context, *server.ToolCall) (toolOutcome, error) {
-				<-release
-				return server.Text("done"), nil
-			})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			w := h.serve(ctx, nil)
-			w.send(callLine("1", "slow"))
-			synctest.Wait()
-			cancel(quit)
-			synctest.Wait()
-			w.send(callLine("2", "x"))
-			w.fails("2", protocol.CodeBusy) // too late
-			close(release)
-			w.succeeds("1")
-			wantEqual(t, "stream ended with", <-w.ended, quit)
+	inBubble(t, "with a request that takes its time", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.plain()
+		release := make(chan struct{})
+		h.tool("slow", func(context.Context, *server.ToolCall) (toolOutcome, error) {
+			<-release
+			return server.Text("done"), nil
 		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := h.serve(ctx, nil)
+		w.send(callLine("1", "slow"))
+		synctest.Wait()
+		cancel(quit)
+		synctest.Wait()
+		w.send(callLine("2", "x"))
+		w.fails("2", protocol.CodeBusy) // too late
+		close(release)
+		w.succeeds("1")
+		wantEqual(t, "stream ended with", <-w.ended, quit)
 	})
-	t.Run("before it begins", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			h := newHarness(t, nil)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(quit)
-			wantEqual(t, "stream ended with", <-h.serve(ctx, nil).ended, quit)
-		})
+	inBubble(t, "before it begins", func(t *testing.T) {
+		h := newHarness(t, nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(quit)
+		wantEqual(t, "stream ended with", <-h.serve(ctx, nil).ended, quit)
 	})
 }
 

@@ -150,18 +150,16 @@ func TestAcknowledgment(t *testing.T) {
 			declaresAll(), `"resourceSubscriptions":[` + fits + `]`},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, &server.Options{Capabilities: tt.offers})
-				l := h.listen(t.Context(), tt.id, tt.filter)
-				want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + tt.id +
-					`},"notifications":{` + tt.want + `}}`
-				if len(l.raw) != 1 || l.got[0] != "subscriptions/acknowledged" || l.raw[0] != want {
-					t.Errorf("sent %q %.300s, want the acknowledgment %.300s", l.got, l.raw, want)
-				}
-				h.Close()
-				l.endsWell()
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			h := newHarness(t, &server.Options{Capabilities: tt.offers})
+			l := h.listen(t.Context(), tt.id, tt.filter)
+			want := `{"_meta":{"` + protocol.MetaSubscriptionID + `":` + tt.id +
+				`},"notifications":{` + tt.want + `}}`
+			if len(l.raw) != 1 || l.got[0] != "subscriptions/acknowledged" || l.raw[0] != want {
+				t.Errorf("sent %q %.300s, want the acknowledgment %.300s", l.got, l.raw, want)
+			}
+			h.Close()
+			l.endsWell()
 		})
 	}
 }
@@ -424,9 +422,8 @@ func TestListenHidesResources(t *testing.T) {
 			return server.WithPrincipal(t.Context(), protocol.Principal{Issuer: "i", Subject: name})
 		}
 		admin, guest := h.listen(as("admin"), `1`, filter), h.listen(as("guest"), `2`, filter)
-		if a, g := admin.raw[0], strings.Replace(guest.raw[0], `:2}`, `:1}`, 1); a != g {
-			t.Errorf("the guest's acknowledgment is %s, want %s", g, a)
-		}
+		g := strings.Replace(guest.raw[0], `:2}`, `:1}`, 1)
+		wantEqual(t, "the guest's acknowledgment", g, admin.raw[0])
 		update := func() {
 			for _, uri := range []string{"x:open", "x:secret", "x:open/1", "x:secret/1",
 				"x:unknown"} {

@@ -126,9 +126,7 @@ func TestInputTypes(t *testing.T) {
 	}
 	r := h.send(protocol.MethodListTools, "")
 	for _, tool := range r.result["tools"].([]any) {
-		if at(tool, "inputSchema", "type") != "object" {
-			t.Errorf("input schema of %v is %v", at(tool, "name"), at(tool, "inputSchema"))
-		}
+		wantEqual[any](t, fmt.Sprint(at(tool, "name")), at(tool, "inputSchema", "type"), "object")
 	}
 }
 
@@ -181,14 +179,10 @@ func TestSchemasOfAnyValueAreObjects(t *testing.T) {
 		`"items":{}},"map":{"type":"object","additionalProperties":{}},"lines":{"type":["null",` +
 		`"array"],"items":{"type":"object","properties":` + lines + `}},` +
 		`"default":{"type":"boolean","default":true}}`
-	if n := strings.Count(r.raw, want); n != 2 {
-		t.Errorf("%d of 2 schemas have %s:\n%s", n, want, r.raw)
-	}
+	wantEqual(t, "schemas with "+want+" in "+r.raw, strings.Count(r.raw, want), 2)
 	const value = `{"any":1,"raw":[true],"pointer":{},"list":[null,"a"],"map":{"k":false},` +
 		`"lines":[{"any":{}}],"default":true}`
-	if got := h.call("x", value).raw; !strings.Contains(got, `"structuredContent":`+value) {
-		t.Errorf("a call is answered %s", got)
-	}
+	wantPart(t, "a call", h.call("x", value).raw, `"structuredContent":`+value)
 }
 
 func TestOutputIsChecked(t *testing.T) {

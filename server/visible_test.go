@@ -85,9 +85,7 @@ func TestHiddenIsUnknown(t *testing.T) {
 			}
 			a := fmt.Sprint(hidden.err.Code, hidden.err.Message, string(hidden.err.Data))
 			b := fmt.Sprint(unknown.err.Code, unknown.err.Message, string(unknown.err.Data))
-			if blur.Replace(a) != blur.Replace(b) {
-				t.Errorf("hidden is answered with %s, unknown with %s", a, b)
-			}
+			wantEqual(t, "hidden beside unknown", blur.Replace(a), blur.Replace(b))
 			if ran {
 				t.Error("a hidden handler ran")
 			}

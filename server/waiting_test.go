@@ -50,23 +50,21 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 			},
 			"close": func(s *server.Server, _ context.CancelFunc) { _ = s.Close() },
 		} {
-			t.Run(name+"/"+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newHarness(t, nil)
-					addAsk(h.Server, foreign)
-					ctx, cancel := context.WithCancel(t.Context())
-					c := newTypist(t, ctx, h.Server, nil)
-					c.ask(askCall, "elicitation/create")
-					started := time.Now()
-					go stop(h.Server, cancel)
-					c.expect("notifications/cancelled", `"reason":"the server is closing"`)
-					c.expect(`"isError":true`, "the server is closing, call again")
-					cancel()
-					wantIs(t, "the stream ended with", <-c.ended, context.Canceled)
-					if took := time.Since(started); took > 0 {
-						t.Errorf("it took %s", took)
-					}
-				})
+			inBubble(t, name+"/"+how, func(t *testing.T) {
+				h := newHarness(t, nil)
+				addAsk(h.Server, foreign)
+				ctx, cancel := context.WithCancel(t.Context())
+				c := newTypist(t, ctx, h.Server, nil)
+				c.ask(askCall, "elicitation/create")
+				started := time.Now()
+				go stop(h.Server, cancel)
+				c.expect("notifications/cancelled", `"reason":"the server is closing"`)
+				c.expect(`"isError":true`, "the server is closing, call again")
+				cancel()
+				wantIs(t, "the stream ended with", <-c.ended, context.Canceled)
+				if took := time.Since(started); took > 0 {
+					t.Errorf("it took %s", took)
+				}
 			})
 		}
 	}
@@ -75,42 +73,40 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 func TestCallsThatWaitLeaveTheirStreamToOthers(t *testing.T) {
 	for name, foreign := range map[string]bool{"in place": false,
 		"with a context of its own": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := newHarness(t, nil)
-				started, release, _ := h.blocking()
-				addAsk(h.Server, foreign)
-				ctx, cancel := context.WithCancel(t.Context())
-				c := newTypist(t, ctx, h.Server, &server.StreamOptions{MaxInFlight: 1})
-				call := func(id, tool string) {
-					c.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`)
-				}
-				for _, id := range []string{"1", "2", "3"} {
-					call(id, "ask")
-					c.expect("elicitation/create", `"id":"server-`+id+`"`)
-				}
-				call("4", "block") // while three people think
-				<-started
-				call("5", "ask")
-				c.expect(`"id":5`, "too many requests are running")
-				if !foreign { // a context of the author's own does not end with the call
-					c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-					c.expect("notifications/cancelled", `"server-3"`)
-					synctest.Wait()
-					call("6", "ask")
-					c.expect(`"id":6`, "too many requests are running")
-				}
-				for _, id := range []string{"1", "2"} {
-					c.say(`{"jsonrpc":"2.0","id":"server-` + id + `","result":{"action":"accept","content":{"OK":true}}}`)
-					c.expect(`"id":`+id, "asked")
-				}
-				close(release)
-				c.expect(`"id":4`)
-				call("7", "block")
-				c.expect(`"id":7`)
-				cancel()
-				<-c.ended
-			})
+		inBubble(t, name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			started, release, _ := h.blocking()
+			addAsk(h.Server, foreign)
+			ctx, cancel := context.WithCancel(t.Context())
+			c := newTypist(t, ctx, h.Server, &server.StreamOptions{MaxInFlight: 1})
+			call := func(id, tool string) {
+				c.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`)
+			}
+			for _, id := range []string{"1", "2", "3"} {
+				call(id, "ask")
+				c.expect("elicitation/create", `"id":"server-`+id+`"`)
+			}
+			call("4", "block") // while three people think
+			<-started
+			call("5", "ask")
+			c.expect(`"id":5`, "too many requests are running")
+			if !foreign { // a context of the author's own does not end with the call
+				c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+				c.expect("notifications/cancelled", `"server-3"`)
+				synctest.Wait()
+				call("6", "ask")
+				c.expect(`"id":6`, "too many requests are running")
+			}
+			for _, id := range []string{"1", "2"} {
+				c.say(`{"jsonrpc":"2.0","id":"server-` + id + `","result":{"action":"accept","content":{"OK":true}}}`)
+				c.expect(`"id":`+id, "asked")
+			}
+			close(release)
+			c.expect(`"id":4`)
+			call("7", "block")
+			c.expect(`"id":7`)
+			cancel()
+			<-c.ended
 		})
 	}
 }
@@ -147,32 +143,30 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 func TestForeignContextsTellOfTheWait(t *testing.T) {
 	for name, foreign := range map[string]bool{"in place": false,
 		"with a context of its own": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				told := make(chan bool, 10)
-				h := newHarness(t, &server.Options{
-					Middleware: []server.Middleware{func(next server.Handler) server.Handler {
-						return func(ctx context.Context, request *server.Request) (protocol.Result,
-							error) {
-							return next(roundtrip.WatchWaiting(ctx,
-								func(waiting bool) { told <- waiting }), request)
-						}
-					}}})
-				addAsk(h.Server, foreign)
-				ctx, cancel := context.WithCancel(t.Context())
-				c := newTypist(t, ctx, h.Server, nil)
-				c.ask(askCall, "elicitation/create", `"id":"server-1"`)
-				if !<-told {
-					t.Error("told that the call goes on before it waited")
-				}
-				c.say(`{"jsonrpc":"2.0","id":"server-1","result":{"action":"accept","content":{"OK":true}}}`)
-				if <-told {
-					t.Error("told twice that the call waits")
-				}
-				c.expect(`"text":"asked"`)
-				cancel()
-				<-c.ended
-			})
+		inBubble(t, name, func(t *testing.T) {
+			told := make(chan bool, 10)
+			h := newHarness(t, &server.Options{
+				Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+					return func(ctx context.Context, request *server.Request) (protocol.Result,
+						error) {
+						return next(roundtrip.WatchWaiting(ctx,
+							func(waiting bool) { told <- waiting }), request)
+					}
+				}}})
+			addAsk(h.Server, foreign)
+			ctx, cancel := context.WithCancel(t.Context())
+			c := newTypist(t, ctx, h.Server, nil)
+			c.ask(askCall, "elicitation/create", `"id":"server-1"`)
+			if !<-told {
+				t.Error("told that the call goes on before it waited")
+			}
+			c.say(`{"jsonrpc":"2.0","id":"server-1","result":{"action":"accept","content":{"OK":true}}}`)
+			if <-told {
+				t.Error("told twice that the call waits")
+			}
+			c.expect(`"text":"asked"`)
+			cancel()
+			<-c.ended
 		})
 	}
 }
