@@ -212,9 +212,7 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if after := fmt.Sprintf("%+v", *params); after != before {
-		t.Errorf("params changed from %s to %s", before, after)
-	}
+	wantEqual(t, "params afterwards", fmt.Sprintf("%+v", *params), before)
 	for _, req := range peer.requests() {
 		meta := metaOf(t, req)
 		trace, _ := meta.Extra.Get(protocol.MetaTraceParent)

@@ -153,9 +153,7 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 				t.Errorf("got %v, which is not what the server said", err)
 			}
 			if !test.hint {
-				if err.Error() != e.Error() {
-					t.Errorf("got %q, want %q alone", err, e.Error())
-				}
+				wantEqual(t, "text", err.Error(), e.Error())
 				return
 			}
 			wantError(t, err, test.ref, "start the call again")

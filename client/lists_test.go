@@ -46,9 +46,7 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 		note(template.Name, err)
 	}
 	want := strings.TrimSpace(strings.Repeat("n0 n1 n2 n3 n4 n5 n6 ", 4))
-	if strings.Join(got, " ") != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
+	wantEqual(t, "list", strings.Join(got, " "), want)
 }
 
 func neverPrompt(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
@@ -108,9 +106,7 @@ func TestIteratorStopsWhenTheLoopDoes(t *testing.T) {
 	for range c.Tools(t.Context()) {
 		break
 	}
-	if n := len(peer.requests()); n != 1 {
-		t.Errorf("got %d requests, want 1", n)
-	}
+	wantEqual(t, "requests", len(peer.requests()), 1)
 }
 
 func TestIteratorReportsErrors(t *testing.T) {
@@ -345,9 +341,7 @@ func TestCacheHintsReachTheCaller(t *testing.T) {
 					wantEqual(t, fmt.Sprint(i), got, test.want)
 				}
 			}
-			if n := len(peer.requests()); n != 12 {
-				t.Errorf("got %d requests, want 12", n)
-			}
+			wantEqual(t, "requests", len(peer.requests()), 12)
 		})
 	}
 }

@@ -135,9 +135,7 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				if !listed {
 					want = append([]string{"tools/call []"}, want...)
 				}
-				if strings.Join(seen, ", ") != strings.Join(want, ", ") {
-					t.Errorf("got %v, want %v", seen, want)
-				}
+				wantEqual(t, "headers", strings.Join(seen, ", "), strings.Join(want, ", "))
 			})
 		}
 	}

@@ -387,9 +387,8 @@ func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
 	c := s.client(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-begun; cancel() }()
-	if _, err := c.CallTool(ctx, "t", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	_, err := c.CallTool(ctx, "t", nil)
+	wantIs(t, "call", err, context.Canceled)
 	release()
 	wantCall(t, c, "t")
 }
@@ -402,9 +401,8 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	<-begun
 	noError(t, c.Close())
 	wantIs(t, "error", <-over, client.ErrClosed)
-	if _, err := c.Negotiate(t.Context()); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	_, err := c.Negotiate(t.Context())
+	wantIs(t, "closed", err, client.ErrClosed)
 }
 
 func refusing(n int32, e *protocol.Error, result string) *fakePeer {

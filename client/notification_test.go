@@ -45,12 +45,8 @@ func TestNotifications(t *testing.T) {
 		},
 	}).CallTool(ctx, "t", nil)
 	wantDone(t, r, err)
-	if want := `progress, log "hello", notifications/custom`; strings.Join(got, ", ") != want {
-		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
-	}
-	if meta := metaOf(t, peer.requests()[0]); meta.LogLevel != protocol.LevelInfo {
-		t.Errorf("got level %q", meta.LogLevel)
-	}
+	wantEqual(t, "told", strings.Join(got, ", "), `progress, log "hello", notifications/custom`)
+	wantEqual(t, "level", metaOf(t, peer.requests()[0]).LogLevel, protocol.LevelInfo)
 	if err := late.Notify(t.Context(),
 		&protocol.Notification{Method: "notifications/custom"}); err == nil || len(got) != 3 {
 		t.Errorf("after the end: got %v and %d notifications", err, len(got))

@@ -197,9 +197,8 @@ func TestNoisyProcess(t *testing.T) {
 			_, err = c.CallTool(t.Context(), "echo", map[string]any{"text": "x"})
 			noError(t, err)
 			noError(t, c.Close())
-			if got := len(reports); (got == 2) != (test.mode == "garbage") {
-				t.Errorf("got the reports %q", reports)
-			}
+			what := fmt.Sprintf("two reports in %q", reports)
+			wantEqual(t, what, len(reports) == 2, test.mode == "garbage")
 			isFlood := test.mode == "flood" && !test.isBroken
 			if got := stderr.Len(); (got > 1_000_000) != isFlood {
 				t.Errorf("got %d bytes of standard error", got)
@@ -262,12 +261,8 @@ func TestProcessThatDies(t *testing.T) {
 			}
 			wantEqual(t, "got the standard error", exit.Stderr, test.stderr)
 			wantIs(t, "other request", <-hanging, client.ErrStreamEnded)
-			if err := p.Err(); err != error(exit) {
-				t.Errorf("Err is %v, want %v", err, exit)
-			}
-			if err := c.Close(); err != error(exit) {
-				t.Errorf("close: got %v, want %v", err, exit)
-			}
+			wantEqual(t, "Err", p.Err(), error(exit))
+			wantEqual(t, "close", c.Close(), error(exit))
 		})
 	}
 }
@@ -284,9 +279,7 @@ func TestProcessThatClosesItsOutput(t *testing.T) {
 		!errors.Is(err, client.ErrStreamEnded) {
 		t.Errorf("got %v, want %v", err, client.ErrStreamEnded)
 	}
-	if err := p.Err(); err != nil {
-		t.Errorf("Err is %v while the process runs", err)
-	}
+	wantEqual(t, "Err while the process runs", p.Err(), nil)
 	noError(t, p.Close())
 }
 

@@ -137,9 +137,7 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 				if tc.name == "error" && !errors.Is(err, sentinel) {
 					t.Errorf("got %v, want it to wrap the handler's error", err)
 				}
-				if n := len(peer.requests()); n != 1 {
-					t.Errorf("got %d requests, want 1", n)
-				}
+				wantEqual(t, "requests", len(peer.requests()), 1)
 			})
 		}
 	}
@@ -169,9 +167,7 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 			if late == nil {
 				noError(t, err)
 				got := member(t, peer.requests()[1], "inputResponses")
-				if strings.Count(got, `"Ada"`) != 2 {
-					t.Errorf("got %s, want two answers", got)
-				}
+				wantEqual(t, "answers in "+got, strings.Count(got, `"Ada"`), 2)
 				return
 			}
 			refused, ok := errors.AsType[*client.AnswerError](err)
@@ -314,9 +310,7 @@ func TestTooManyQuestions(t *testing.T) {
 			if isResponseError(err) != refused || (err != nil) != refused {
 				t.Errorf("got error %v, refused: %v", err, refused)
 			}
-			if want := map[bool]int32{false: 100}[refused]; asked.Load() != want {
-				t.Errorf("%d were asked, want %d", asked.Load(), want)
-			}
+			wantEqual(t, "asked", asked.Load(), map[bool]int32{false: 100}[refused])
 			_, pending, err := newClient(t, script(questions), byHand()).Begin(t.Context(),
 				&protocol.CallToolParams{Name: "t"})
 			if (err != nil) != refused || (pending == nil) != refused {

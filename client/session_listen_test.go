@@ -52,16 +52,10 @@ func TestLegacyListen(t *testing.T) {
 		} else if _, err := c.CallTool(ctx, "greet", nil); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-events; got != (client.ToolsChanged{}) {
-			t.Errorf("got %#v", got)
-		}
-		if got := <-events; got != (client.ResourceUpdated{URI: "test://a"}) {
-			t.Errorf("got %#v", got)
-		}
+		wantEqual[client.ListenEvent](t, "event", <-events, client.ToolsChanged{})
+		wantEqual[client.ListenEvent](t, "event", <-events, client.ResourceUpdated{URI: "test://a"})
 		cancel(enough)
 		wantIs(t, "error", <-over, enough)
-		if got := s.params("resources/unsubscribe"); got != `{"uri":"test://a"}` {
-			t.Errorf("unsubscribed %q", got)
-		}
+		wantEqual(t, "unsubscribed", s.params("resources/unsubscribe"), `{"uri":"test://a"}`)
 	})
 }

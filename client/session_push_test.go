@@ -135,9 +135,7 @@ func TestLegacyPushesByRevision(t *testing.T) {
 					t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(),
 						test.want)
 				}
-				if c.Negotiated() != protocol.Version(test.version) {
-					t.Errorf("got %s, want %s", c.Negotiated(), test.version)
-				}
+				wantEqual(t, "negotiated", c.Negotiated(), protocol.Version(test.version))
 			})
 		})
 	}

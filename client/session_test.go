@@ -54,9 +54,7 @@ func TestLegacyWire(t *testing.T) {
 		wantEqual(t, "sent", fmt.Sprint(s.methods()), fmt.Sprint(want))
 		wantEqual(t, "params", s.params("initialize"),
 			`{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"com.example/x":{}}},"clientInfo":{"name":"rondo-client","version":"0"}}`)
-		if got := s.params("logging/setLevel"); got != `{"level":"warning"}` {
-			t.Errorf("got %s", got)
-		}
+		wantEqual(t, "level", s.params("logging/setLevel"), `{"level":"warning"}`)
 	})
 }
 

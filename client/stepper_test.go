@@ -88,9 +88,7 @@ func TestBeginWithoutQuestions(t *testing.T) {
 					t.Fatalf("got %T, %v, %v", result, p, err)
 				}
 			}
-			if n := len(peer.requests()); n != 2 {
-				t.Errorf("got %d requests, want 2", n)
-			}
+			wantEqual(t, "requests", len(peer.requests()), 2)
 		})
 	}
 }
@@ -107,9 +105,7 @@ func TestBeginRefusesOtherRequests(t *testing.T) {
 			}
 		})
 	}
-	if n := len(peer.requests()); n != 0 {
-		t.Errorf("got %d requests", n)
-	}
+	wantEqual(t, "requests", len(peer.requests()), 0)
 }
 
 func TestStepperThroughAllKinds(t *testing.T) {
@@ -299,9 +295,7 @@ func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
 	for i, want := range []string{all, all, `{"elicitation":{"form":{}}}`} {
 		got, _ := protocol.Meta(member(t, peer.requests()[i], "_meta")).Get(
 			protocol.MetaClientCapabilities)
-		if string(got) != want {
-			t.Errorf("leg %d: got %s, want %s", i, got, want)
-		}
+		wantEqual(t, fmt.Sprint("leg ", i), string(got), want)
 	}
 }
 
@@ -338,9 +332,8 @@ func TestStepperChecksQuestions(t *testing.T) {
 	t.Run("context is not offered", func(t *testing.T) {
 		q := strings.Replace(sampling, `"maxTokens"`, `"includeContext":"allServers","maxTokens"`, 1)
 		p := begin(t, newClient(t, script(ask(`"inputRequests":{"q":`+q+`}`)), byHand()))
-		if got := p.Questions()[0].Request.(*protocol.CreateMessage).IncludeContext; got != "" {
-			t.Errorf("got %q", got)
-		}
+		question := p.Questions()[0].Request.(*protocol.CreateMessage)
+		wantEqual(t, "includeContext", question.IncludeContext, "")
 	})
 	t.Run("again where it is resumed", func(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"q":` + visitURL + `}`))
@@ -462,9 +455,7 @@ func TestBeginSendsManualRetry(t *testing.T) {
 	resume(t, c, elsewhere(t, pending))
 	sent := peer.requests()
 	got := member(t, sent[0], "inputResponses") + member(t, sent[0], "requestState")
-	if got != `{"old":{"action":"decline"}}"s0"` {
-		t.Errorf("first: got %s", got)
-	}
+	wantEqual(t, "first", got, `{"old":{"action":"decline"}}"s0"`)
 	if got := member(t, sent[1], "inputResponses") +
 		member(t, sent[1], "requestState"); got != `{"who":{"action":"decline"}}` {
 		t.Errorf("second: got %s", got)
@@ -490,9 +481,8 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
-	if _, _, err := c.Resume(t.Context(), p); !errors.Is(err, lost) {
-		t.Errorf("got %v", err)
-	}
+	_, _, err := c.Resume(t.Context(), p)
+	wantIs(t, "resume", err, lost)
 	if result, _, err := c.Resume(t.Context(), p); err != nil || result == nil {
 		t.Errorf("got %v, %v", result, err)
 	}

@@ -347,9 +347,7 @@ func TestStreamCancellation(t *testing.T) {
 		a := &inFlight{}
 		s.begin(ctx, request(1, "a", ""), a)
 		a.wantError(quit)
-		if err := s.Stream.Notify(ctx, &protocol.Notification{Method: "n"}); err != quit {
-			t.Errorf("notify: got %v, want %v", err, quit)
-		}
+		wantEqual(t, "notify", s.Stream.Notify(ctx, &protocol.Notification{Method: "n"}), quit)
 		s.start(t.Context(), request(2, "b", ""), &inFlight{})
 	})
 	runBubble(t, "initialize", func(t *testing.T, s *lineServer) {
@@ -506,9 +504,7 @@ func TestEndOfStream(t *testing.T) {
 		runBubble(t, test.name, func(t *testing.T, s *lineServer) {
 			a := s.start(t.Context(), request(1, "a", ""), &inFlight{})
 			b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
-			if err := s.Err(); err != nil {
-				t.Errorf("Err is %v while the stream runs", err)
-			}
+			wantEqual(t, "Err while the stream runs", s.Err(), nil)
 			test.end(s)
 			<-s.Done()
 			for _, want := range test.want {

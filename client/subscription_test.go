@@ -198,9 +198,8 @@ func TestListenEnds(t *testing.T) {
 			if !tc.ok(err) {
 				t.Errorf("got %v", err)
 			}
-			if n := len(peer.requests()); n != 1 {
-				t.Errorf("got %d requests, want 1: nothing is opened again in silence", n)
-			}
+			// nothing is opened again in silence
+			wantEqual(t, "requests", len(peer.requests()), 1)
 		})
 	}
 }
@@ -239,12 +238,8 @@ func TestListenEndsWithItsContextOrClient(t *testing.T) {
 					_ = c.Close()
 				}
 			})
-			if err != test.want {
-				t.Errorf("got %v, want %v", err, test.want)
-			}
-			if err := c.Listen(ctx, everything(), nil); err != test.want {
-				t.Errorf("afterwards: got %v", err)
-			}
+			wantEqual(t, "error", err, test.want)
+			wantEqual(t, "afterwards", c.Listen(ctx, everything(), nil), test.want)
 		})
 	}
 }
@@ -398,9 +393,7 @@ func TestListenOverHTTP(t *testing.T) {
 		_, c, _ := start(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		err := c.Listen(ctx, everything(), func(context.Context, client.ListenEvent) { cancel() })
-		if err != context.Canceled {
-			t.Errorf("got %v", err)
-		}
+		wantEqual(t, "error", err, context.Canceled)
 	})
 	t.Run("lost", func(t *testing.T) {
 		_, c, web := start(t)

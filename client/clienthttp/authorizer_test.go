@@ -251,9 +251,7 @@ func TestEveryRequestThatIsRefusedIsSentAgainAsItWas(t *testing.T) {
 			last[r.key()] = r.auth
 		}
 		for key, n := range sends {
-			if n != 2 {
-				t.Errorf("sent %d times, want twice: %s", n, key)
-			}
+			wantEqual(t, "sent: "+key, n, 2)
 		}
 		for _, kind := range want {
 			if !kinds[kind] {
@@ -443,9 +441,7 @@ func TestAnErrorOfTheAuthorizerEndsTheCall(t *testing.T) {
 				!errors.Is(err, cause) {
 				t.Errorf("got %v, want the authorizer's error", err)
 			}
-			if want := len(a.refusals); sent != want {
-				t.Errorf("sent %d times, want %d", sent, want)
-			}
+			wantEqual(t, "sent", sent, len(a.refusals))
 			shown := &client.TransportError{Method: "tools/call", Err: err}
 			if strings.Contains(shown.Error(), "may have run") {
 				t.Errorf("got %v, but the request was not acted on", shown)

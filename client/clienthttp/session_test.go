@@ -191,9 +191,7 @@ func TestSessionOnTheWire(t *testing.T) {
 				if err != nil || string(resp.Result) != `{"x":1}` {
 					t.Errorf("got %+v, %v", resp, err)
 				}
-				if x.Err() != nil {
-					t.Errorf("ended: %v", x.Err())
-				}
+				wantEqual(t, "ended", x.Err(), nil)
 			})
 			const both = " 2025-06-18"
 			with := strings.TrimRight("POST "+id, " ") + both
@@ -234,9 +232,7 @@ func TestResume(t *testing.T) {
 	})
 	wantEqual(t, "connections", polls, 12)
 	for i := 4; i < len(s.seen)-1; i++ {
-		if want := fmt.Sprintf("GET s 2025-06-18 e%d", i-3); s.seen[i] != want {
-			t.Errorf("got %s, want %s", s.seen[i], want)
-		}
+		wantEqual(t, "request", s.seen[i], fmt.Sprintf("GET s 2025-06-18 e%d", i-3))
 		// The client waits at least as long as the server said, and not much longer.
 		if d := s.when[i].Sub(s.when[i-1]); d < 700*time.Millisecond || d > 800*time.Millisecond {
 			t.Errorf("came back after %v", d)
@@ -321,9 +317,9 @@ func TestResumeFails(t *testing.T) {
 					t.Errorf("took %v, want %v or a little more", took, test.least)
 				}
 				synctest.Wait()
-				if told := slices.Contains(s.requests(), withdrawn); told != test.told {
-					t.Errorf("told %v, want %v: %q", told, test.told, s.requests())
-				}
+				requests := s.requests()
+				what := fmt.Sprintf("told in %q", requests)
+				wantEqual(t, what, slices.Contains(requests, withdrawn), test.told)
 				if gone := errors.Is(x.Err(),
 					protocol.ErrSessionGone); gone != (test.err == protocol.ErrSessionGone) {
 					t.Errorf("session: %v", x.Err())
@@ -569,9 +565,7 @@ func TestSessionClose(t *testing.T) {
 				if took := time.Since(start); took > 3*time.Second {
 					t.Errorf("took %v", took)
 				}
-				if err := x.Close(); err != nil {
-					t.Errorf("again: %v", err)
-				}
+				wantEqual(t, "again", x.Close(), nil)
 				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err,
 					clienthttp.ErrClosed) {
 					t.Errorf("afterwards: %v", err)

@@ -26,9 +26,7 @@ func serve(t *testing.T, h http.HandlerFunc, opts *clienthttp.Options) *clientht
 	tr, err := clienthttp.New(server.URL+"/mcp", opts)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := tr.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		wantEqual(t, "close", tr.Close(), nil)
 	})
 	return tr
 }
@@ -235,9 +233,7 @@ func TestResponses(t *testing.T) {
 			_, _ = io.WriteString(w, result)
 		}, "body"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/mcp" {
-				t.Error("the redirect was followed")
-			}
+			wantEqual(t, "path after a redirect", r.URL.Path, "/mcp")
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "redirects are not followed"},
 	}
