@@ -294,9 +294,7 @@ func TestMiddlewareThatFindsScopesLackingIsAnsweredWithAChallenge(t *testing.T) 
 			got := read(t, c.legacy.post(strings.Replace(initializeBody("2025-11-25"), `"id":0`,
 				`"id":7`, 1), "Authorization", "Bearer ann:read"))
 			wantChallenge(t, got, 403, insufficient)
-			if got.header.Get("Mcp-Session-Id") != "" {
-				t.Error("a session was opened all the same")
-			}
+			wantEqual(t, "session", got.header.Get("Mcp-Session-Id"), "")
 		})
 }
 
@@ -313,9 +311,7 @@ func TestScopesThatLackAfterTheStreamBeganAreAnEvent(t *testing.T) {
 				t.Errorf("got status %d, %v: %s", got.status, got.header, got.body)
 			}
 		})
-	if len(authority.asked) != 0 {
-		t.Error("a challenge was made that cannot be sent")
-	}
+	wantEqual(t, "challenges that cannot be sent", len(authority.asked), 0)
 }
 
 func TestEachRequestOfASessionHasItsOwnScopes(t *testing.T) {
@@ -430,9 +426,7 @@ func TestAnAuthorityChoosesHowARequestIsRefused(t *testing.T) {
 					got.header.Get("Retry-After") != tt.retryAfter {
 					t.Errorf("%s: got status %d and %v", method, got.status, got.header)
 				}
-				if busy := got.code() == protocol.CodeBusy; busy != (tt.status == 503) {
-					t.Errorf("%s: got code %d", method, got.code())
-				}
+				wantEqual(t, method+": busy", got.code() == protocol.CodeBusy, tt.status == 503)
 				wantNoPart(t, "the response tells why", got.body, "issuer")
 			}
 			refused := eventsOf[event.RequestRefused](events)
@@ -584,9 +578,7 @@ func TestCredentialsAreInNoEvent(t *testing.T) {
 		func(t *testing.T, c *eraClient) {
 			for _, r := range scopedRequests() {
 				got := c.send("Bearer "+secret+":read", r.method, r.name, r.params)
-				if strings.Contains(got.body, secret) {
-					t.Errorf("%s: the response holds the token: %s", r.what, got.body)
-				}
+				wantNoPart(t, r.what+": the response", got.body, secret)
 			}
 		})
 	events.mu.Lock()

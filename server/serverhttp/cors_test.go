@@ -141,9 +141,7 @@ func TestPreflightOfOthers(t *testing.T) {
 				if cors := corsHeaders(got.header); len(cors) > 0 {
 					t.Errorf("%s of %s: got CORS headers %v", method, name, cors)
 				}
-				if got.header.Get("Vary") != "Origin" {
-					t.Errorf("%s of %s: got Vary %q", method, name, got.header["Vary"])
-				}
+				wantEqual(t, method+" of "+name+": Vary", got.header.Get("Vary"), "Origin")
 				if method == "OPTIONS" && got.status != 403 && got.status != 405 {
 					t.Errorf("preflight of %s: got status %d", name, got.status)
 				}

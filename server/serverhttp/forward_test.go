@@ -234,9 +234,7 @@ func TestAnyReplicaTakesTheRequestsOfASession(t *testing.T) {
 			a := openSession(t, f.all["a"].ts, version)
 			b, c := a.through(f.all["b"]), a.through(f.all["c"])
 
-			if got := b.call(1, "echo"); got.status != 200 {
-				t.Errorf("a call: got %s", got.body)
-			}
+			wantStatus(t, "a call", b.call(1, "echo"), 200)
 			if version >= "2025-06-18" { // has elicitation
 				asked := b.callFlow(2, "elicit")
 				question := asked.expect("elicitation/create")
@@ -338,9 +336,8 @@ func TestWhatReplicasSayReachesNoClient(t *testing.T) {
 			t.Errorf("the response has %s: %q", key, values)
 		}
 	}
-	if got.header.Get("Access-Control-Allow-Origin") != "https://app.example.com" {
-		t.Errorf("the response has no CORS headers: %v", got.header)
-	}
+	allowed := got.header.Get("Access-Control-Allow-Origin")
+	wantEqual(t, "allowed origin", allowed, "https://app.example.com")
 }
 
 func TestAnOwnerSeesTheAddressOfTheClient(t *testing.T) {
@@ -524,9 +521,7 @@ func TestAForwardedRequestIsNotForwardedAgain(t *testing.T) {
 	got := read(t, f.forge("b", ticket, ofA, toolCall(1, "echo"), func([]string) {}))
 	wantStatus(t, "forwarded to who does not own it", got, 508)
 	wantPart(t, "the error", got.body, "already forwarded once")
-	if f.located.Load() != 0 {
-		t.Error("the request was forwarded again")
-	}
+	wantEqual(t, "requests forwarded again", f.located.Load(), 0)
 }
 
 func TestAHopFitsOneRequest(t *testing.T) {

@@ -110,9 +110,7 @@ func TestRequests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := do(t, ts, "POST", tt.header, tt.body)
 			wantRefusal(t, "the answer", got, tt.status, tt.code)
-			if string(got.ID) != "7" {
-				t.Errorf("got id %s, want 7", got.ID)
-			}
+			wantEqual(t, "id", string(got.ID), "7")
 			if tt.code != 0 && !strings.Contains(got.Error.Message, tt.message) {
 				t.Errorf("message %q does not say %q", got.Error.Message, tt.message)
 			}
@@ -120,9 +118,7 @@ func TestRequests(t *testing.T) {
 				got.Error.Data.Requested != tt.message) {
 				t.Errorf("got data %+v, want the versions and %q", got.Error.Data, tt.message)
 			}
-			if got.header.Get("Mcp-Session-Id") != "" {
-				t.Error("the response opens a session")
-			}
+			wantEqual(t, "session", got.header.Get("Mcp-Session-Id"), "")
 		})
 	}
 }

@@ -98,9 +98,7 @@ func TestSource(t *testing.T) {
 			w := httptest.NewRecorder()
 			servertest.NewHandler(t, srv, tt.opts).ServeHTTP(w, r)
 			got := read(t, w.Result())
-			if want := map[bool]int{true: 200, false: 403}[tt.want]; got.status != want {
-				t.Errorf("got status %d, want %d: %s", got.status, want, got.body)
-			}
+			wantStatus(t, "response", got, map[bool]int{true: 200, false: 403}[tt.want])
 			if !tt.want && (got.code() != -32600 || got.ID != nil) {
 				t.Errorf("got code %d and id %q, want -32600 and none", got.code(), got.ID)
 			}

@@ -131,9 +131,7 @@ func TestAbortIsPassedOn(t *testing.T) {
 				message)); err == nil {
 				t.Errorf("got %s", read(t, response).body)
 			}
-			if text.String() != "" {
-				t.Errorf("logged %q, want nothing", text)
-			}
+			wantEqual(t, "logged", text.String(), "")
 		})
 	}
 }
@@ -180,9 +178,7 @@ func TestPanicOfAWriter(t *testing.T) {
 			t.Errorf("got all of a response: %s", got)
 		}
 	}
-	if n := strings.Count(text.String(), "in the writer"); n != 1 {
-		t.Errorf("logged %d times, want once: %s", n, text)
-	}
+	wantEqual(t, "times in "+text.String(), strings.Count(text.String(), "in the writer"), 1)
 }
 
 // A failed session takes no room.

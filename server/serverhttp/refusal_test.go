@@ -255,9 +255,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 			}
 			text := fmt.Sprintf("%+v %v %q %s", got[0], got[0], got[0].Err, got[0].RequestID)
 			for _, part := range []string{"eyJhbGci", "eyJzdWIi", "c2lnbmF0", "5ecret"} {
-				if strings.Contains(text, part) {
-					t.Errorf("%s: %s", name, text)
-				}
+				wantNoPart(t, name, text, part)
 			}
 			if got[0].Reason == words.RefusedUnauthenticated &&
 				(!errors.Is(got[0].Err, errRevoked) ||

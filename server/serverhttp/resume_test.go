@@ -251,9 +251,7 @@ func TestPriming(t *testing.T) {
 		got := c.call(1, "notify")
 		primed := strings.HasPrefix(got.body, "id: ") &&
 			strings.Contains(got.body[:strings.Index(got.body, "\n\n")+2], "\ndata: \n\n")
-		if want := version == "2025-11-25"; primed != want {
-			t.Errorf("%s: got primed %v, want %v: %s", version, primed, want, got.body)
-		}
+		wantEqual(t, version+": primed "+got.body, primed, version == "2025-11-25")
 		if strings.Count(got.body, "id: ") < 3 {
 			t.Errorf("%s: events have no ids: %s", version, got.body)
 		}

@@ -41,9 +41,7 @@ func TestMaxSessionRequests(t *testing.T) {
 	steps.permit(2)
 	done.Wait()
 	batch := `[` + toolCall(1, "echo") + `,` + toolCall(2, "echo") + `,` + toolCall(3, "echo") + `]`
-	if got := c.post(batch); got.StatusCode != 429 {
-		t.Errorf("batch: got status %d", got.StatusCode)
-	}
+	wantEqual(t, "batch: status", c.post(batch).StatusCode, 429)
 	wantRefusal(t, "afterwards", c.call(8, "echo"), 200, 0)
 }
 
@@ -109,9 +107,7 @@ func TestEventsAge(t *testing.T) {
 		}
 		time.Sleep(6 * time.Minute)
 		wantEqual(t, "bytes are kept", serverhttp.EventBytes(h), 0)
-		if serverhttp.Sessions(h) != 1 {
-			t.Error("the session expired")
-		}
+		wantEqual(t, "sessions", serverhttp.Sessions(h), 1)
 		noError(t, h.Shutdown(t.Context()))
 	})
 }
@@ -270,16 +266,12 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 			if len(ann) != tc.ann {
 				t.Fatalf("one principal opened %d sessions, want %d", len(ann), tc.ann)
 			}
-			if anon := openings(t, ts, "", 20); len(anon) != tc.anon {
-				t.Errorf("others opened %d sessions, want %d", len(anon), tc.anon)
-			}
+			wantEqual(t, "sessions of others", len(openings(t, ts, "", 20)), tc.anon)
 			for _, c := range ann {
 				wantRefusal(t, "a session that was open", c.call(1, "echo"), 200, 0)
 			}
 			read(t, ann[0].do(t.Context(), "DELETE", ""))
-			if again := openings(t, ts, "ann", 20); len(again) != 1 {
-				t.Errorf("%d sessions opened after one was deleted, want 1", len(again))
-			}
+			wantEqual(t, "sessions after one was deleted", len(openings(t, ts, "ann", 20)), 1)
 		})
 	}
 }
@@ -434,9 +426,7 @@ func TestTheLongestIdleSessionMakesRoom(t *testing.T) {
 		fourth, _ := tb.open("")
 		got := [...]int{tb.status("", first), tb.status("", second), tb.status("", third),
 			tb.status("", fourth)}
-		if want := [...]int{200, 404, 200, 200}; got != want {
-			t.Errorf("status of the sessions: got %v, want %v", got, want)
-		}
+		wantEqual(t, "status of the sessions", got, [...]int{200, 404, 200, 200})
 		evicted := eventsOf[event.SessionEvicted](tb.events)
 		if len(evicted) != 1 || evicted[0].Idle != time.Minute || evicted[0].Limit != "server" {
 			t.Errorf("evictions reported: %+v, want one after a minute", evicted)

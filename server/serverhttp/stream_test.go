@@ -207,9 +207,8 @@ func TestStreamIsFlushed(t *testing.T) {
 	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), "opened") {
 		t.Fatalf("got %q, %v, want the response", event.Data, err)
 	}
-	if _, err := reader.Next(); err != io.EOF {
-		t.Errorf("got %v after the response, want the end", err)
-	}
+	_, err = reader.Next()
+	wantEqual(t, "after the response", err, io.EOF)
 	// A handler's goroutine must not write into the next response.
 	for _, back := range []protocol.Back{call, <-requests} {
 		if err := back.Notify(context.Background(), progress(1)); err == nil {

@@ -279,9 +279,7 @@ func (to target) attack(t *testing.T, ts *httptest.Server, a attacks, template s
 	}
 	header := headers(to.method, to.name)
 	got := do(t, ts, "POST", header, fill(template))
-	if string(got.ID) != a.id {
-		t.Errorf("got id %s, want %s: %.300s", got.ID, a.id, got.body)
-	}
+	wantEqual(t, fmt.Sprintf("id of %.300s", got.body), string(got.ID), a.id)
 	if err := jsonx.Check([]byte(got.body)); err != nil ||
 		got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %s, %v: %.300s", got.header.Get("Content-Type"), err, got.body)

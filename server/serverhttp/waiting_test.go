@@ -171,9 +171,7 @@ func TestHeartbeatsAreNotKept(t *testing.T) {
 		}
 		f.drop()
 		time.Sleep(time.Minute)
-		if now := serverhttp.EventBytes(h); now != kept {
-			t.Errorf("%d bytes are kept after heartbeats, %d before", now, kept)
-		}
+		wantEqual(t, "bytes kept after heartbeats", serverhttp.EventBytes(h), kept)
 		c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
 	})
 }
@@ -414,9 +412,7 @@ func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
 				f.end()
 			}
 			for i := range 3 { // all room is free, and no more
-				if got := c.call(20+i, "echo"); got.status != 200 {
-					t.Errorf("afterwards a call gets status %d: %s", got.status, got.body)
-				}
+				wantStatus(t, "a call afterwards", c.call(20+i, "echo"), 200)
 			}
 		})
 	}
