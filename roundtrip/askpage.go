@@ -2,7 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -104,14 +103,12 @@ func (q *Question) digest() (string, error) {
 	return hex.EncodeToString(digest[:]), err
 }
 
-// digestCall returns a digest that is the same for repeated calls.
+// digestCall returns the callerKey of a call whose arguments are known.
 func (e *exchange) digestCall() (digest [32]byte, err error) {
 	if !e.digested { // Do has tried
 		return digest, protocol.Errorf(protocol.CodeInvalidParams, "the arguments cannot be read")
 	}
-	c := claims.Claims{Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
-		Arguments: e.arguments, Audience: e.funnel.opts.Audience}
-	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00"))), nil
+	return e.callerKey(), nil
 }
 
 // outliveSuspension returns a copy of ctx that does not end when another goroutine of the handler

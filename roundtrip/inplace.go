@@ -156,11 +156,10 @@ func (r asker) acceptInPlace(ctx context.Context, p *questioner, q *Question,
 		announced: !p.funnel.silent, soon: r.ladder != nil && p.isTooSoon(ctx, waited),
 	}
 	_, a.mark.Invalid = r.faultOfLocked(q.key)
+	hidden := r.hideUnseen(a)
 	reported := *a
-	if !r.hideUnseen(a) {
+	if !hidden {
 		r.recordAnswerLocked(a)
-	} else if outcome == Accepted { // given by the client itself
-		reported.outcome = Unseen
 	}
 	r.mu.Unlock()
 	r.noteForm(true)

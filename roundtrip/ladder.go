@@ -263,11 +263,7 @@ func (r *run) hideUnseen(a *answer) bool {
 	if !unseen && !byItself || !r.canUsePage() {
 		return false
 	}
-	if byItself { // no consent, even if no other way is left
-		unseen := *a
-		unseen.outcome = Unseen
-		a = &unseen
-	}
+	a.outcome = Unseen // no consent, even if no other way is left
 	r.ladder.noteHidden(a.key, a)
 	return true
 }

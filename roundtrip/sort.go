@@ -107,16 +107,12 @@ func (r *run) acceptAnswer(ctx context.Context, q *claims.Question, result *json
 	}
 	a := &answer{
 		key: q.Key, kind: q.Kind, outcome: outcome, digest: q.Digest, schema: q.Schema,
-		mark:    q.Mark,
-		content: content, round: r.number,
+		mark: q.Mark, content: content, round: r.number,
 		soon: r.ladder != nil && r.isTooSoon(ctx, waited),
 	}
 	r.noteForm(true)
 	if !r.hideUnseen(a) {
 		r.answers = append(r.answers, a)
-	} else if a.outcome == Accepted { // given by the client itself
-		unseen := *a
-		unseen.outcome, a = Unseen, &unseen
 	}
 	r.reportAnswered(ctx, a, result, event.Answered{Where: r.where, Waited: waited})
 }
@@ -197,10 +193,9 @@ func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.counts.Delete(key)
 }
 
+// callerKey returns a digest that is the same for repeated calls.
 func (e *exchange) callerKey() [32]byte {
-	c := claims.Claims{
-		Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
-		Arguments: e.arguments,
-	}
-	return sha256.Sum256(c.AppendTo(nil))
+	c := claims.Claims{Principal: e.call.Principal, Method: e.call.Method, Target: e.call.Target,
+		Arguments: e.arguments, Audience: e.funnel.opts.Audience}
+	return sha256.Sum256(c.AppendTo([]byte("rondo page 1\x00")))
 }
