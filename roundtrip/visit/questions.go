@@ -249,10 +249,7 @@ func (p *Questions) KeepCall(ctx context.Context, c *roundtrip.PageCall) (kept b
 	if err != nil {
 		return false, refuseBusy(err)
 	}
-	place, err := json.Marshal(id)
-	if err != nil {
-		return false, fmt.Errorf("visit: %w", err)
-	}
+	place := []byte(strconv.Quote(id))
 	// A call is kept for at most one period. Looking for it, which is common, takes one chain.
 	kept, err = p.addPlace(ctx, c, p.chainOf(c, 0), place, c.First)
 	if kept {
