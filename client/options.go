@@ -109,21 +109,13 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := out.checkFields(); err != nil {
 		return Options{}, err
 	}
-	if out.Info.Name == "" {
-		out.Info.Name = "rondo-client"
-	}
-	if out.Info.Version == "" {
-		out.Info.Version = "0"
-	}
+	out.Info.Name = cmp.Or(out.Info.Name, "rondo-client")
+	out.Info.Version = cmp.Or(out.Info.Version, "0")
 	if out.AllowURL == nil {
 		out.AllowURL = urlrule.CheckSecure
 	}
-	if out.MaxRounds == 0 {
-		out.MaxRounds = defaultMaxRounds
-	}
-	if out.Timeout == 0 {
-		out.Timeout = defaultTimeout
-	}
+	out.MaxRounds = cmp.Or(out.MaxRounds, defaultMaxRounds)
+	out.Timeout = cmp.Or(out.Timeout, defaultTimeout)
 	return out, nil
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -60,9 +61,6 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.Grace == 0 {
-		o.Grace = defaultExitGrace
-	}
 	if cmd.Stdout != nil {
 		return nil, errors.New("client: command: Stdout is already set")
 	}
@@ -76,7 +74,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
 	}
 	p := &Process{
-		cmd: cmd, ownGroup: o.OwnGroup, grace: max(o.Grace, 0),
+		cmd: cmd, ownGroup: o.OwnGroup, grace: max(cmp.Or(o.Grace, defaultExitGrace), 0),
 		stderr: &stderrTail{next: cmd.Stderr},
 		stdin:  stdin, stdout: stdout, exited: make(chan struct{}),
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 		s.opts = *opts
 	}
 	s.opts.MaxLineBytes = quota.LimitOr(s.opts.MaxLineBytes, defaultMaxLineBytes)
-	if s.opts.ProbeTimeout == 0 {
-		s.opts.ProbeTimeout = defaultProbeTimeout
-	}
+	s.opts.ProbeTimeout = cmp.Or(s.opts.ProbeTimeout, defaultProbeTimeout)
 	go func() {
 		if err := s.lines.Write(w); err != nil {
 			s.failStream(err)
@@ -277,11 +276,7 @@ func metadataOf(params []byte) (meta protocol.Meta) {
 }
 
 func (e *streamRequest) deliverQueued(ctx context.Context) error {
-	for {
-		n := e.queue.dequeue()
-		if n == nil {
-			return nil
-		}
+	for n := e.queue.dequeue(); n != nil; n = e.queue.dequeue() {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -289,6 +284,7 @@ func (e *streamRequest) deliverQueued(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -246,10 +247,7 @@ func (c *Client) followTask(ctx context.Context, t *Task, keep func(*Task) error
 
 // pause waits until the next poll is due. Even announced changes come at least minTaskPoll apart.
 func (p *taskPoll) pause(ctx context.Context) error {
-	wait := time.Duration(p.task.state.Poll) * time.Millisecond
-	if wait == 0 {
-		wait = defaultTaskPoll
-	}
+	wait := cmp.Or(time.Duration(p.task.state.Poll)*time.Millisecond, defaultTaskPoll)
 	wait = min(max(wait, minTaskPoll)<<min(p.failures, 10), maxTaskPoll)
 	if p.heard.Load() && p.failures == 0 {
 		wait = max(wait, maxTaskPoll/2) // an announcement may be lost

@@ -75,20 +75,17 @@ func (c ClientCapabilities) Lacks(needed ClientCapabilities) ClientCapabilities 
 	var out ClientCapabilities
 	if n := needed.Elicitation; n != nil {
 		have := valueOrZero(c.Elicitation)
-		if c.Elicitation == nil || (n.Form && !have.Form) || (n.URL && !have.URL) {
-			out.Elicitation = &ElicitationCapability{
-				Form: n.Form && !have.Form,
-				URL:  n.URL && !have.URL,
-			}
+		lack := ElicitationCapability{Form: n.Form && !have.Form, URL: n.URL && !have.URL}
+		if c.Elicitation == nil || lack.Form || lack.URL {
+			out.Elicitation = new(lack)
 		}
 	}
 	if n := needed.Sampling; n != nil {
 		have := valueOrZero(c.Sampling)
-		if c.Sampling == nil || (n.Tools && !have.Tools) || (n.Context && !have.Context) {
-			out.Sampling = &SamplingCapability{
-				Tools:   n.Tools && !have.Tools,
-				Context: n.Context && !have.Context,
-			}
+		lack := SamplingCapability{Context: n.Context && !have.Context,
+			Tools: n.Tools && !have.Tools}
+		if c.Sampling == nil || lack.Context || lack.Tools {
+			out.Sampling = new(lack)
 		}
 	}
 	if needed.Roots != nil && c.Roots == nil {

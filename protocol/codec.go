@@ -220,9 +220,3 @@ func newResult(method string, data []byte) Result {
 	}
 	return &ExtensionResult{Members: data}
 }
-
-func decodeMeta(data []byte, meta *Meta) error {
-	return readMembers(data, func(key, value []byte) error {
-		return (*objectWriter)(nil).codeMeta(member{key, value, nil}, meta)
-	})
-}

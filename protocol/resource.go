@@ -120,17 +120,11 @@ func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 }
 
 func (r *Resource) checkComplete() error {
-	if r.URI == "" {
-		return requireText("uri", "")
-	}
-	return requireText("name", r.Name)
+	return firstError(requireText("uri", r.URI), requireText("name", r.Name))
 }
 
 func (t *ResourceTemplate) checkComplete() error {
-	if t.URITemplate == "" {
-		return requireText("uriTemplate", "")
-	}
-	return requireText("name", t.Name)
+	return firstError(requireText("uriTemplate", t.URITemplate), requireText("name", t.Name))
 }
 
 func (r *ReadResourceResult) checkComplete() error { return requireList("contents", r.Contents) }

@@ -34,7 +34,9 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 	if raw == nil {
 		return q, nil
 	}
-	return q, decodeMeta(raw, &q.Meta)
+	return q, readMembers(raw, func(key, value []byte) error {
+		return (*objectWriter)(nil).codeMeta(member{key, value, nil}, &q.Meta)
+	})
 }
 
 // DecodeListRootsResult reads the answer to a [ListRoots]. Every root must have a URI.

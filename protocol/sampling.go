@@ -81,18 +81,15 @@ func (q *CreateMessage) codeMembers(w *objectWriter, m member) error {
 }
 
 func (w *objectWriter) codeSamplingMessages(m member, p *[]SamplingMessage) (err error) {
-	if m.reads("messages") {
-		if jsonx.KindOf(m.value) != jsonx.Array {
-			return fmt.Errorf("messages: must be an array")
-		}
+	switch {
+	case m.reads("messages") && jsonx.KindOf(m.value) != jsonx.Array:
+		err = fmt.Errorf("messages: must be an array")
+	case m.reads("messages"):
 		*p, err = decodeMessages[SamplingMessage](m.value, nil)
-		return err
+	case w != nil:
+		addMessages(w, *p, (*SamplingMessage).codeMembers)
 	}
-	if w == nil {
-		return nil
-	}
-	addMessages(w, *p, (*SamplingMessage).codeMembers)
-	return nil
+	return err
 }
 
 // addSamplingContent writes a single block without an array, which old revisions do not know.

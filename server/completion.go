@@ -50,21 +50,15 @@ func (s *Server) answerComplete(ctx context.Context, request *Request,
 			return nil, s.reportBug(ctx, request,
 				fmt.Errorf("completion of %q: %w", p.Argument, err))
 		}
-		return newCompleteResult(values), nil
+		total := int64(len(values))
+		shown := values[:min(len(values), maxCompletions)]
+		return &protocol.CompleteResult{Values: shown, Total: &total,
+			HasMore: len(shown) < len(values)}, nil
 	})
 }
 
 // maxCompletions is the limit of server/utilities/completion.
 const maxCompletions = 100
-
-func newCompleteResult(values []string) *protocol.CompleteResult {
-	total := int64(len(values))
-	r := &protocol.CompleteResult{Values: values, Total: &total}
-	if len(values) > maxCompletions {
-		r.Values, r.HasMore = values[:maxCompletions], true
-	}
-	return r
-}
 
 func (s *Server) findCompleter(request *Request, p *protocol.CompleteParams) (Completer, error) {
 	if p.Prompt != "" {

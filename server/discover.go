@@ -31,13 +31,12 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	if c.Resources == nil && (s.own.resources.used.Load() || s.own.templates.used.Load()) {
 		c.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
-	// Handlers may log.
-	c.Logging = &struct{}{}
+	c.Logging = &struct{}{} // handlers may log
 	if c.Completions == nil && s.completes.Load() {
 		c.Completions = &struct{}{}
 	}
 	if s.opts.NoSubscriptions {
-		c = withoutAnnouncements(c)
+		c = setAnnouncements(c, false)
 	}
 	return c
 }

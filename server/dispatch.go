@@ -35,7 +35,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request,
 	d := Delivery{Principal: principalFrom(ctx), Back: back}
 	d.Access = s.accessFrom(ctx, d.Principal)
 	admitted := s.admitRequest(req, &d, malformed)
-	admitted.request.noteTaskRun(ctx)
+	admitted.request.inTask = rpc.IsTaskRun(ctx)
 	response := s.Serve(ctx, admitted)
 	if ctx.Err() != nil && !admitted.request.inTask { // a task's run may have completed
 		return nil, fmt.Errorf("server: the request was abandoned: %w", context.Cause(ctx))

@@ -8,7 +8,6 @@ import (
 	"maps"
 
 	"github.com/rondo-mcp/rondo/internal/wire/jsonx"
-	"github.com/rondo-mcp/rondo/internal/wire/rpc"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -271,5 +270,3 @@ func refuseUndeclaredTask(request *Request) error {
 // InTask reports whether the request is a run of a task, for which no client waits: it has no
 // credentials or address, and the timeout of a leg does not apply.
 func (request *Request) InTask() bool { return request.inTask }
-
-func (request *Request) noteTaskRun(ctx context.Context) { request.inTask = rpc.IsTaskRun(ctx) }

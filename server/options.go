@@ -96,9 +96,9 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.Roundtrip.Sealer = keys.EphemeralKeyring()
 	}
 	opts.PageSize = cmp.Or(opts.PageSize, defaultPageSize)
-	opts.Capabilities = declarableCapabilities(opts.Capabilities)
+	opts.Capabilities = setAnnouncements(opts.Capabilities, true)
 	opts.MaxSubscriptions = cmp.Or(opts.MaxSubscriptions, defaultMaxSubscriptions)
-	opts.ListTTL = ttlOrDefault(opts.ListTTL)
+	opts.ListTTL = max(cmp.Or(opts.ListTTL, defaultTTL), 0)
 	for _, m := range opts.Middleware {
 		if m == nil {
 			return opts, errors.New("server: nil middleware")
@@ -107,20 +107,16 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarableCapabilities returns the part of c that an author may declare, with listChanged.
-func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
-	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions,
-		Completions: c.Completions}
+// setAnnouncements returns c with the promises to announce changes, or without them.
+func setAnnouncements(c protocol.ServerCapabilities, announces bool) protocol.ServerCapabilities {
 	if c.Tools != nil {
-		own.Tools = &protocol.ListCapability{ListChanged: true}
+		c.Tools = &protocol.ListCapability{ListChanged: announces}
 	}
 	if c.Prompts != nil {
-		own.Prompts = &protocol.ListCapability{ListChanged: true}
+		c.Prompts = &protocol.ListCapability{ListChanged: announces}
 	}
 	if c.Resources != nil {
-		own.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
+		c.Resources = &protocol.ResourcesCapability{ListChanged: announces, Subscribe: announces}
 	}
-	return own
+	return c
 }
-
-func ttlOrDefault(d time.Duration) time.Duration { return max(cmp.Or(d, defaultTTL), 0) }

@@ -82,7 +82,7 @@ func (x *Session) answerOwnMethod(ctx context.Context, request *Request) (protoc
 func (x *Session) answerInitialize(request *Request) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), request.Version)
 	if x.sendUnrelated == nil {
-		c = withoutAnnouncements(c)
+		c = setAnnouncements(c, false)
 	}
 	if x.stateless {
 		c.Logging = nil // the level could not be kept
@@ -106,20 +106,6 @@ func legacyCapabilities(c protocol.ServerCapabilities,
 	c.Extensions = nil
 	if v < protocol.V20250326 {
 		c.Completions = nil
-	}
-	return c
-}
-
-// withoutAnnouncements removes the promises to announce changes.
-func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
-	if c.Tools != nil {
-		c.Tools = &protocol.ListCapability{}
-	}
-	if c.Prompts != nil {
-		c.Prompts = &protocol.ListCapability{}
-	}
-	if c.Resources != nil {
-		c.Resources = &protocol.ResourcesCapability{}
 	}
 	return c
 }

@@ -61,6 +61,7 @@ func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Reques
 		transport: t, back: back,
 		slots: make(chan struct{}, protocol.MaxBackCalls), accepted: make(chan struct{}, 1),
 	}
+	s.notices.ended = sync.NewCond(&s.notices.mu)
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	resp, err := s.initialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
@@ -133,12 +134,7 @@ func (s *session) sessionContext(ctx context.Context) (context.Context, context.
 	stop := context.AfterFunc(s.life, func() {
 		cause := context.Cause(s.life)
 		if errors.Is(cause, protocol.ErrSessionGone) {
-			timer := time.NewTimer(verdictLimit)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
+			_ = waiting.Sleep(ctx, verdictLimit)
 		}
 		cancel(cause)
 	})
@@ -173,11 +169,11 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request,
 	return nil, err
 }
 
-// The type notices counts the cancellations in flight. The zero value is ready.
+// The type notices counts the cancellations in flight.
 type notices struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when no cancellation is in flight; nil without waiters
+	ended   *sync.Cond // of mu: a cancellation has ended
 }
 
 func (n *notices) start(send func()) {
@@ -188,25 +184,17 @@ func (n *notices) start(send func()) {
 		send()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.running--; n.running == 0 && n.idle != nil {
-			close(n.idle)
-			n.idle = nil
-		}
+		n.running--
+		n.ended.Broadcast()
 	}()
 }
 
 func (n *notices) await() {
 	n.mu.Lock()
-	if n.running == 0 {
-		n.mu.Unlock()
-		return
+	defer n.mu.Unlock()
+	for n.running > 0 {
+		n.ended.Wait()
 	}
-	if n.idle == nil {
-		n.idle = make(chan struct{})
-	}
-	idle := n.idle
-	n.mu.Unlock()
-	<-idle
 }
 
 func (s *session) cancelRequest(ctx context.Context, id protocol.ID) {
@@ -314,11 +302,10 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 func (s *session) startListening(ctx context.Context) {
 	opened := make(chan struct{})
 	go s.listenToServer(opened)
-	timer := time.NewTimer(listenGrace)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, listenGrace)
+	defer cancel()
 	select {
 	case <-opened:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 }

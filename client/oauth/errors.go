@@ -131,7 +131,13 @@ func metadataError(at string, cause error) error { return &Error{ErrMetadata, at
 
 func callbackError(cause string) error { return &Error{Kind: ErrCallback, Err: errors.New(cause)} }
 
-func storeError(cause error) error { return &Error{Kind: ErrStore, Err: cause} }
+// storeError returns nil if cause is nil.
+func storeError(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return &Error{Kind: ErrStore, Err: cause}
+}
 
 // knownErrorCode returns a standard code, and "" for others, which are untrusted text.
 func knownErrorCode(code string) string {

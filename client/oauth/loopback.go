@@ -75,10 +75,7 @@ type Loopback struct {
 
 // Open implements [Interaction]: it listens on a port.
 func (b *Loopback) Open(ctx context.Context, path, last string) (Receiver, error) {
-	host := b.Host
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host := cmp.Or(b.Host, "127.0.0.1")
 	var failed error
 	for _, port := range b.candidatePorts(host, last) {
 		listeners, err := listenLoopback(ctx, host, port)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,12 +50,9 @@ func classifyAddress(a netip.Addr) addressClass {
 }
 
 func isInAny(a netip.Addr, prefixes ...string) bool {
-	for _, text := range prefixes {
-		if netip.MustParsePrefix(text).Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(text string) bool {
+		return netip.MustParsePrefix(text).Contains(a)
+	})
 }
 
 // embeddedIPv4 returns the IPv4 address that is embedded in an address of NAT64 (RFC 6052, RFC

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -118,8 +117,15 @@ type LoginEvent struct {
 }
 
 func (o *Options) check(endpoint string) error {
-	if err := o.checkRegistrations(); err != nil {
-		return err
+	seen := map[string]bool{}
+	for _, r := range o.Registrations {
+		if err := r.check(); err != nil {
+			return err
+		}
+		if seen[r.Issuer] {
+			return fmt.Errorf("oauth: two entries of Options.Registrations are for %s", r.Issuer)
+		}
+		seen[r.Issuer] = true
 	}
 	if err := o.checkProviders(endpoint); err != nil {
 		return err
@@ -153,20 +159,6 @@ func (o *Options) check(endpoint string) error {
 	return nil
 }
 
-func (o *Options) checkRegistrations() error {
-	seen := map[string]bool{}
-	for _, r := range o.Registrations {
-		if err := r.check(); err != nil {
-			return err
-		}
-		if seen[r.Issuer] {
-			return fmt.Errorf("oauth: two entries of Options.Registrations are for %s", r.Issuer)
-		}
-		seen[r.Issuer] = true
-	}
-	return nil
-}
-
 func (r *Registration) check() error {
 	if r.Issuer == "" {
 		return errors.New("oauth: a Registration has no Issuer: its secret would be sent to " +
@@ -196,15 +188,4 @@ func (r *Registration) check() error {
 		return fmt.Errorf("oauth: the Registration for %s: %w", r.Issuer, err)
 	}
 	return nil
-}
-
-func checkEndpoint(endpoint string) (*url.URL, error) {
-	u, err := urlrule.Check(endpoint)
-	if err != nil {
-		return nil, fmt.Errorf("oauth: the endpoint: %w", err)
-	}
-	if strings.Contains(endpoint, "#") {
-		return nil, errors.New("oauth: the endpoint has a fragment")
-	}
-	return u, nil
 }

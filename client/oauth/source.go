@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/forms/urlrule"
 	"github.com/rondo-mcp/rondo/internal/wire/authhttp"
 )
 
@@ -48,9 +50,12 @@ var _ clienthttp.Authorizer = (*Source)(nil)
 // New returns a source of tokens for endpoint, an MCP server's URL without fragment: https, or http
 // to loopback. It uses neither network nor store. opts may be nil. Errors name the option.
 func New(endpoint string, opts *Options) (*Source, error) {
-	u, err := checkEndpoint(endpoint)
+	u, err := urlrule.Check(endpoint)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("oauth: the endpoint: %w", err)
+	}
+	if strings.Contains(endpoint, "#") {
+		return nil, errors.New("oauth: the endpoint has a fragment")
 	}
 	if opts == nil {
 		opts = &Options{}
@@ -221,11 +226,8 @@ func (s *Source) Logout(ctx context.Context) error {
 	if err != nil || old == nil {
 		return err
 	}
-	err = errors.Join(s.store.Delete(ctx, s.pointerKey()),
-		s.store.Delete(ctx, s.tokenKey(old.issuer, old.resource)))
-	if err != nil {
-		err = storeError(err)
-	}
+	err = storeError(errors.Join(s.store.Delete(ctx, s.pointerKey()),
+		s.store.Delete(ctx, s.tokenKey(old.issuer, old.resource))))
 	revoked := s.revokeTokens(ctx, old)
 	s.reportEvent(LoginEvent{Kind: LoggedOut, Issuer: old.issuer, Resource: old.resource,
 		Err: revoked})

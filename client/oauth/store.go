@@ -129,8 +129,5 @@ func saveRecord(ctx context.Context, store TokenStore, k Key, record any) error 
 	if err != nil {
 		return err
 	}
-	if err := store.Save(ctx, k, data); err != nil {
-		return storeError(err)
-	}
-	return nil
+	return storeError(store.Save(ctx, k, data))
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -82,10 +83,6 @@ func (d Dialect) isFinal(err error) bool {
 // isTransientState reports whether a PostgreSQL error code is transient: a conflict with another
 // transaction, or a server that starts, stops or has no free connection.
 func isTransientState(code string) bool {
-	for _, prefix := range []string{"08", "40", "53300", "57P0", "55P03"} {
-		if strings.HasPrefix(code, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"08", "40", "53300", "57P0", "55P03"},
+		func(prefix string) bool { return strings.HasPrefix(code, prefix) })
 }

@@ -104,26 +104,22 @@ func (s *Store) ReserveForAuthenticated() { s.shares.ReserveForAuthenticated() }
 func (s *Store) Put(
 	ctx context.Context, id, owner string, state []byte, until time.Time,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
-	defer cancel()
 	key, owner := sharedguard.KeyOf("state", id), sharedguard.OwnerOf(owner)
-	err := s.states.withRoom(ctx, func() error {
-		return s.inTx(ctx, func(tx *sql.Tx) error {
-			n, err := s.exec(ctx, tx, insertState, s.service, key, owner, state,
-				time.Until(until).Milliseconds(), until.UnixMilli())
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				return errors.New("the id is taken, or the tables are of another version")
-			}
-			return s.states.take(ctx, tx, owner, 1, int64(len(state)))
+	return inTime(ctx, "put", func(ctx context.Context) error {
+		return s.states.withRoom(ctx, func() error {
+			return s.inTx(ctx, func(tx *sql.Tx) error {
+				n, err := s.exec(ctx, tx, insertState, s.service, key, owner, state,
+					time.Until(until).Milliseconds(), until.UnixMilli())
+				if err != nil {
+					return err
+				}
+				if n == 0 {
+					return errors.New("the id is taken, or the tables are of another version")
+				}
+				return s.states.take(ctx, tx, owner, 1, int64(len(state)))
+			})
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("sqlstore: put: %w", err)
-	}
-	return nil
 }
 
 // The constant expires is the time when a row may be deleted: ten minutes after the caller's time,

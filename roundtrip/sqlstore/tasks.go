@@ -79,7 +79,7 @@ func joinWakes(wakes [][32]byte) []byte {
 	return joined
 }
 
-// inTime runs a method of the task store, which ends with ctx, and after five seconds.
+// inTime runs a method of the store, which ends with ctx, and after five seconds.
 func inTime(ctx context.Context, method string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sharedguard.Timeout)
 	defer cancel()

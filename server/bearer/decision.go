@@ -53,19 +53,13 @@ func (g *ResourceServer) verifyOnce(ctx context.Context, p *presented) decision 
 	case <-v.done:
 		return v.decision
 	case <-ctx.Done():
-		g.releaseWaiter(sum, v)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if v.waiters--; v.waiters == 0 { // none accumulate of senders who do not wait
+			g.forgetVerificationLocked(sum, v)
+			v.cancel()
+		}
 		return decision{err: postpone(issuerUnreachable, defaultRetry, ctx.Err())}
-	}
-}
-
-// releaseWaiter drops the reference of a request that stops waiting. The last one cancels the
-// verification, so that senders who do not wait cannot accumulate verifications.
-func (g *ResourceServer) releaseWaiter(sum digest, v *verification) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if v.waiters--; v.waiters == 0 {
-		g.forgetVerificationLocked(sum, v)
-		v.cancel()
 	}
 }
 

@@ -39,8 +39,8 @@ func (i *issuer) beginLookUp(ctx context.Context, p *presented) error {
 	return err
 }
 
-// lookUpToken looks a token up, at the issuer or by the host, and returns the claims of an active
-// token. It keeps ctx's deadline but is not cancelled with ctx, since the response can be cached.
+// lookUpToken returns the claims of an active token, from the host or by introspection (RFC 7662,
+// section 2). It keeps ctx's deadline but is not cancelled with ctx: the response can be cached.
 func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error) {
 	deadline, _ := ctx.Deadline() // the verification's deadline
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -48,11 +48,6 @@ func (i *issuer) lookUpToken(ctx context.Context, token string) (*claims, error)
 	if i.Verify != nil {
 		return i.verifyByHost(ctx, token)
 	}
-	return i.introspectToken(ctx, token)
-}
-
-// introspectToken sends the token to the introspection endpoint (RFC 7662, section 2).
-func (i *issuer) introspectToken(ctx context.Context, token string) (*claims, error) {
 	r, err := authhttp.NewForm(ctx, i.Introspection.URL,
 		url.Values{"token": {token}, "token_type_hint": {"access_token"}})
 	if err != nil {

@@ -2,6 +2,7 @@ package serverhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -296,17 +297,12 @@ const maxKept = 4 << 10 // larger header values are not kept, as thousands of ca
 
 func (h *Handler) newDelivery(rw *responseWriter, r *http.Request,
 	principal protocol.Principal) server.Delivery {
-	d := server.Delivery{
+	return server.Delivery{
 		Principal: principal, Access: rw.access, Private: h.opts.authenticates(),
 		RemoteAddr: r.RemoteAddr, TraceParent: boundedHeader(r.Header["Traceparent"]),
+		Credential: cmp.Or(boundedHeader(r.Header["Authorization"]),
+			boundedHeader(r.Header["Cookie"]), boundedHeader(r.Header["X-Api-Key"])),
 	}
-	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"],
-		r.Header["X-Api-Key"]} {
-		if d.Credential = boundedHeader(values); d.Credential != "" {
-			break
-		}
-	}
-	return d
 }
 
 func boundedHeader(values []string) string {

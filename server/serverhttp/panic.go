@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime/debug"
@@ -40,9 +41,6 @@ func logPanic(ctx context.Context, p event.HandlerPanicked) {
 	if !ok || hs.ErrorLog == nil || p.Value == http.ErrAbortHandler {
 		return
 	}
-	what := p.Method
-	if what == "" {
-		what = "HTTP"
-	}
-	hs.ErrorLog.Printf("serverhttp: panic serving %s: %v\n%s", what, p.Value, p.Stack)
+	hs.ErrorLog.Printf("serverhttp: panic serving %s: %v\n%s", cmp.Or(p.Method, "HTTP"), p.Value,
+		p.Stack)
 }

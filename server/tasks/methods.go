@@ -226,16 +226,11 @@ func (t *Tasks) times(r *record, held, due bool, now time.Time) store.TaskTimes 
 	case held:
 		times.Due = t.opts.Lease
 	case r.Looks > 0 && !r.isOver():
-		times.Due = lookAfter(r.Looks)
+		times.Due = min(time.Second<<min(r.Looks-1, 10), maxLook)
 	case due:
 		times.Due = 0
 	}
 	return times
-}
-
-// lookAfter is the time until the next check of what a task waits for.
-func lookAfter(looks int) time.Duration {
-	return min(time.Second<<min(max(looks-1, 0), 10), maxLook)
 }
 
 // claim makes a run of this process the holder of a task, if there is room; else others may take

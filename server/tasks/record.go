@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -152,7 +153,8 @@ func (r *record) fail(e *protocol.Error, now time.Time) {
 }
 
 func (r *record) expire(now time.Time) {
-	r.fail(errExpired(), now)
+	r.fail(protocol.Errorf(protocol.CodeInternalError,
+		"expired: the task took too long; start the call again"), now)
 	r.Message, r.how = "expired", "expired"
 }
 
@@ -217,12 +219,12 @@ func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
 		}
 		taken[wire] = true
 		r.Used = append(r.Used, wire)
-		params, err := protocol.AppendInputRequest(nil, protocol.Latest, q.Request)
+		request, err := protocol.AppendInputRequest(nil, protocol.Latest, q.Request)
 		if err != nil {
 			return fmt.Errorf("question %q: %w", q.Key, err)
 		}
 		one := asked{Wire: wire, Key: q.Key, At: now}
-		if one.Method, one.Params, err = splitRequest(params); err != nil {
+		if err := jsonx.Decode(request, &one); err != nil { // method and params
 			return err
 		}
 		r.Asked = append(r.Asked, one)
@@ -232,19 +234,10 @@ func (r *record) ask(requests protocol.InputRequests, now time.Time) error {
 	return nil
 }
 
-func splitRequest(raw []byte) (string, json.RawMessage, error) {
-	var q struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	err := jsonx.Decode(raw, &q)
-	return q.Method, q.Params, err
-}
-
 // answer stores the answers to outstanding questions and returns the keys of the other answers.
 func (r *record) answer(responses protocol.InputResponses, now time.Time) (unused []string) {
 	for _, response := range responses {
-		i := r.findAsked(response.Key)
+		i := slices.IndexFunc(r.Asked, func(q asked) bool { return q.Wire == response.Key })
 		if i < 0 {
 			unused = append(unused, response.Key)
 			continue
@@ -260,15 +253,6 @@ func (r *record) answer(responses protocol.InputResponses, now time.Time) (unuse
 		r.Status = statusWorking
 	}
 	return unused
-}
-
-func (r *record) findAsked(wire string) int {
-	for i := range r.Asked {
-		if r.Asked[i].Wire == wire {
-			return i
-		}
-	}
-	return -1
 }
 
 // sealPurpose, the id and the number are sealed first, so that a record is valid only in its place.

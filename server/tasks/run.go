@@ -224,7 +224,7 @@ func (t *Tasks) start(task *store.Task, rec *record, takenOver bool) {
 		rec: rec, takenOver: takenOver}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closing {
+	if t.admits.Err() != nil {
 		t.mu.Unlock() // giveBack asks the store, so not under the lock
 		r.giveBack(ctx, 0)
 		t.mu.Lock()
@@ -274,9 +274,8 @@ func (r *run) execute(ctx context.Context) {
 		return
 	}
 	defer t.slots.Give(r.owner, 1)
-	r.mu.Lock()
-	limit, shown := min(t.opts.RunTimeout, time.Until(r.rec.expires())), *r.rec
-	r.mu.Unlock()
+	shown := r.copyRecord()
+	limit := min(t.opts.RunTimeout, time.Until(shown.expires()))
 	t.report(ctx, &shown, "runs", time.Since(shown.Created))
 	defer func() { t.report(ctx, &shown, "stops", time.Since(shown.Created)) }()
 	timer := time.AfterFunc(limit, func() { r.stop(errRunTime) })
@@ -294,9 +293,7 @@ func (r *run) takeSlot(ctx context.Context) bool {
 	if r.store(ctx, func(rec *record) { rec.Queued = true }, true, 0) != nil {
 		return false
 	}
-	r.mu.Lock()
-	queued := *r.rec
-	r.mu.Unlock()
+	queued := r.copyRecord()
 	began := time.Now()
 	r.tasks.report(ctx, &queued, "queued", time.Since(queued.Created))
 	admitted, cancel := context.WithCancelCause(ctx)
@@ -317,9 +314,7 @@ func (r *run) takeSlot(ctx context.Context) bool {
 
 // call sends the run's request to the server itself.
 func (r *run) call(ctx context.Context) (*protocol.Response, error) {
-	r.mu.Lock()
-	rec := *r.rec
-	r.mu.Unlock()
+	rec := r.copyRecord()
 	decoded, err := protocol.DecodeParams(protocol.MethodCallTool, rec.Params)
 	if err != nil {
 		return nil, err
@@ -491,15 +486,12 @@ func (r *run) giveBack(ctx context.Context, after time.Duration) {
 	}, false, after)
 }
 
-// storeRetry is how long a run retries to store its outcome: until its lease ends.
-func (r *run) storeRetry() time.Duration { return r.tasks.opts.Lease }
-
 // store applies f to the record, stores it, and keeps or gives up the task. It retries until the
 // lease ends and another process reruns the handler. A run that cannot keep its task is stopped.
 func (r *run) store(ctx context.Context, f func(*record), keep bool, after time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.storeRetry())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.tasks.opts.Lease)
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := r.storeOnceLocked(ctx, f, keep, after)
@@ -564,7 +556,7 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 	err := t.put(ctx, &task, &rec, times)
 	if err == nil {
 		*r.task, *r.rec, r.lost = task, rec, !goesOn
-		if !goesOn && times.Due >= 0 && !t.isClosing() {
+		if !goesOn && times.Due >= 0 && t.admits.Err() == nil {
 			time.AfterFunc(times.Due+dueSlack, func() { t.takeOver(t.base, task.ID) })
 		}
 		if keep && !goesOn {
@@ -597,6 +589,12 @@ func (r *run) storeOnceLocked(ctx context.Context, f func(*record), keep bool,
 	return store.ErrTaskChanged
 }
 
+func (r *run) copyRecord() record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.rec
+}
+
 func (r *run) isLost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -610,9 +608,7 @@ func (r *run) save(ctx context.Context, journal []byte) error {
 
 // The method fits reports whether the final record has room for a result.
 func (r *run) fits(result []byte) bool {
-	r.mu.Lock()
-	rec := *r.rec
-	r.mu.Unlock()
+	rec := r.copyRecord()
 	rec.end(statusCompleted, time.Now())
 	rec.Result = result
 	text, err := json.Marshal(&rec)

@@ -121,7 +121,7 @@ func (t *Tasks) sweepDue() {
 func (t *Tasks) isFullLocked() bool {
 	full := len(t.running) >= queued*t.opts.Runs
 	t.behind = t.behind || full
-	return full || t.closing
+	return full || t.admits.Err() != nil
 }
 
 // hasRoomLocked reports whether this process may hold one more task of an owner. No owner fills it
@@ -231,10 +231,4 @@ func isClosed(done <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-func (t *Tasks) isClosing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.closing
 }

@@ -108,8 +108,7 @@ type Tasks struct {
 	close  context.CancelFunc
 	again  chan struct{} // there are tasks to take over, and room for them
 
-	mu      sync.Mutex
-	closing bool
+	mu sync.Mutex
 	// Tasks were left to other processes: all (this one is full), or those of some owners.
 	behind  bool
 	left    map[[32]byte]bool
@@ -277,10 +276,7 @@ func (t *Tasks) Shutdown(ctx context.Context) error {
 func (t *Tasks) beginClosing() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.closing {
-		t.closing = true
-		t.close()
-	}
+	t.close()
 }
 
 // newID returns an unguessable id of 43 characters.
@@ -297,11 +293,6 @@ var (
 	errRunTime   = errors.New("the run took too long")
 	errTooLarge  = errors.New("the record of the task is too long")
 )
-
-func errExpired() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInternalError, "expired: the task took too long; "+
-		"start the call again")
-}
 
 // cleanMessage truncates a message and replaces control characters.
 func cleanMessage(text string) string {

@@ -160,11 +160,11 @@ func (t *Tasks) listen(ctx context.Context, call *server.ExtensionCall, ids []st
 	for _, id := range ids {
 		one := &server.ExtensionCall{Call: call.Call,
 			Params: &protocol.TaskParams{TaskID: id}, Target: id}
-		switch _, _, err := t.find(ctx, one); {
-		case err == nil:
+		_, _, err := t.find(ctx, one)
+		if err == nil {
 			heard = append(heard, id)
 			told[digestID(id)] = time.Time{}
-		case protocolCode(err) != protocol.CodeInvalidParams:
+		} else if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInvalidParams {
 			return nil, nil, err
 		}
 	}
@@ -174,13 +174,6 @@ func (t *Tasks) listen(ctx context.Context, call *server.ExtensionCall, ids []st
 	return heard, func(ctx context.Context, send func(*protocol.Notification) error) {
 		t.announceChanges(ctx, call, told, send)
 	}, nil
-}
-
-func protocolCode(err error) int64 {
-	if e, ok := protocol.AsError(err); ok {
-		return e.Code
-	}
-	return 0
 }
 
 // announceChanges sends the tasks now and after each change, until they are over.
