@@ -95,7 +95,7 @@ func refuseCopy() *protocol.Error {
 func (r responder) commitClaim(ctx context.Context, result protocol.Result, err error) {
 	if wire, ok := protocol.AsError(err); ok && wire.Code == protocol.CodeInsufficientScope {
 		r.retriable = true
-		if !r.acted {
+		if !r.acted && !waiting.PageOf(ctx).Acted {
 			r.ladder.putBack()
 		}
 	}

@@ -160,7 +160,6 @@ func (e *exchange) goOnWithEarlier(ctx context.Context, next *responder) (protoc
 		r.commitClaim(ctx, result, err)
 		return result, err
 	}
-	waiting.PageOf(ctx).Resumed = true
 	e.endClaim(ctx, nil) // of a flow that goes no further
 	l.taken, l.keep, e.started = &k.call, &k.call, false
 	r.resumeFlow(ctx, k.claims, len(k.call.State))

@@ -32,11 +32,7 @@ func (g *Gateway) callUpstream(
 ) (protocol.Result, error) {
 	state, resumed := roundtrip.State[flowState](ctx)
 	if resumed && state.Parked != "" {
-		result, err := g.park.Resume(ctx, call, &state.State)
-		if err != relay.ErrStartAgain {
-			return result, err
-		}
-		state = flowState{}
+		return g.park.Resume(ctx, call, &state.State)
 	}
 	if state.Login != nil {
 		if again, err := g.awaitLogin(ctx, u, call, state); again != nil || err != nil {

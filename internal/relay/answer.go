@@ -6,8 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -26,22 +24,11 @@ type State struct {
 	Round  int    `json:"round,omitempty"`
 }
 
-// maxKey returns the highest number of a key of a parked call.
-func (s *State) maxKey() (n int) {
-	for _, q := range s.Asked {
-		number, _ := strconv.Atoi(strings.TrimPrefix(q.Key, keyPrefix))
-		n = max(n, number)
-	}
-	return n
-}
-
 // Asked pairs the client's key of a question with the asking server's.
 type Asked struct {
 	Key  string             `json:"key"`
 	Peer string             `json:"upstream"`
 	Kind protocol.InputKind `json:"kind"`
-	// Digest identifies a parked call's form.
-	Digest []byte `json:"digest,omitempty"`
 }
 
 // An Answer is a client's answer to a question.

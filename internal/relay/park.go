@@ -1,13 +1,9 @@
 package relay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,12 +200,6 @@ func (p *Park) Run(ctx, life context.Context, call *server.Call,
 		stop = func() { t.Stop() }
 	}
 	parked := newParked(cancel)
-	if request := requestFrom(ctx); request != nil && request.given != nil {
-		parked.keys = request.given.maxKey() // the flow has used these keys
-	}
-	if call.Version.Era() == protocol.Legacy {
-		parked.session = call
-	}
 	p.mu.Lock()
 	p.calls[parked.id] = parked
 	p.mu.Unlock()
@@ -259,17 +249,10 @@ func (p *Park) Resume(
 func (p *Park) resume(
 	ctx context.Context, call *server.Call, state *State,
 ) (result protocol.Result, outcome string, err error) {
-	page, request := waiting.PageOf(ctx), requestFrom(ctx)
-	again := page.Resumed && state.Round == 1 && request != nil // else it may have acted
-	page.Resumed = false
 	p.mu.Lock()
 	parked := p.calls[state.Parked]
 	p.mu.Unlock()
-	switch {
-	case again && (parked == nil || parked.isAbandoned()):
-		request.given = new(*state)
-		return nil, ResumeUnknown, ErrStartAgain
-	case parked == nil:
+	if parked == nil {
 		return nil, ResumeUnknown, errGone()
 	}
 	answers := readAnswers(ctx, state.Asked)
@@ -281,7 +264,7 @@ func (p *Park) resume(
 	if err != nil {
 		return nil, ResumeRefused, err
 	}
-	page.Acted = true
+	waiting.PageOf(ctx).Acted = true
 	result, err = p.await(ctx, call, parked, leg, state.Round)
 	switch _, asked := result.(*protocol.InputRequiredResult); {
 	case asked:
@@ -303,16 +286,6 @@ func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *
 		request.parked = parked
 	}
 	o, err := parked.await(ctx, l)
-	if err == nil && o.questions != nil && request != nil && request.given != nil {
-		answers := request.giveAgain(ctx, o.questions)
-		if request.given = nil; len(answers) > 0 {
-			waiting.PageOf(ctx).Acted = true
-			round++
-			if l, err = parked.beginLeg(round, [32]byte{}, answers, call); err == nil {
-				o, err = parked.await(ctx, l)
-			}
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -328,8 +301,7 @@ func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *
 	}
 	var questions protocol.InputRequests
 	for _, q := range o.questions {
-		next.Asked = append(next.Asked, Asked{Key: q.key, Kind: q.request.Kind(),
-			Digest: digestForm(q.request)})
+		next.Asked = append(next.Asked, Asked{Key: q.key, Kind: q.request.Kind()})
 		questions = append(questions, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
 	return Ask(questions, next), nil
@@ -339,40 +311,6 @@ func (p *Park) await(ctx context.Context, call *server.Call, parked *Parked, l *
 type request struct {
 	parked *Parked
 	shows  []*question // questions that its result shows
-	given  *State      // of a call that is over; its answers were not used
-}
-
-// ErrStartAgain asks for a new call in place of a parked one that is over, or at another replica.
-// The answers that it did not get, from the page, then go to the same questions.
-var ErrStartAgain = errors.New("relay: the parked call is over")
-
-// giveAgain returns the answers to those questions that an earlier call has asked.
-func (r *request) giveAgain(ctx context.Context, questions []*question) map[string]Answer {
-	answers := map[string]Answer{}
-	for _, q := range questions {
-		digest := digestForm(q.request)
-		i := slices.IndexFunc(r.given.Asked, func(a Asked) bool {
-			return digest != nil && bytes.Equal(a.Digest, digest)
-		})
-		if i < 0 {
-			continue
-		}
-		if a, ok := readAnswer(ctx, r.given.Asked[i].Key, protocol.KindElicitForm); ok {
-			answers[q.key] = a
-		}
-		r.given.Asked = slices.Delete(r.given.Asked, i, i+1)
-	}
-	return answers
-}
-
-// digestForm identifies a form, and is nil for other questions.
-func digestForm(q protocol.InputRequest) []byte {
-	form, ok := q.(*protocol.ElicitForm)
-	if !ok {
-		return nil
-	}
-	sum := sha256.Sum256(append([]byte(form.Message+"\x00"), form.Schema...))
-	return sum[:]
 }
 
 type requestKey struct{}
@@ -402,7 +340,9 @@ func (p *Park) WatchRequest(
 		})
 	}
 	if page.Kept {
-		r.parked.keep(p.IsClosed())
+		if r.parked.keep(); p.IsClosed() { // none comes back
+			r.parked.leaveIfKept()
+		}
 	} else if r.parked.Session() != nil || !asked && ctx.Err() == nil {
 		r.parked.cancel(ErrClientLeft) // does nothing to a call that is over
 	}

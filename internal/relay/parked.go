@@ -108,8 +108,8 @@ func (p *Parked) beginLeg(
 	}
 	l := p.legs[round]
 	l.waiting++
-	l.caller, p.kept = caller, false
-	if p.session != nil {
+	l.caller, p.kept, p.session = caller, false, nil
+	if caller.Version.Era() == protocol.Legacy {
 		p.session = caller
 	}
 	if p.leaving != nil {
@@ -209,7 +209,7 @@ func (p *Parked) Ask(
 		if err == nil {
 			return decodeAnswer(request.Kind(), raw)
 		}
-		if !errors.Is(err, waiting.ErrReturn) {
+		if !errors.Is(err, waiting.ErrReturn) && (ctx.Err() != nil || !p.hasShown()) {
 			return Answer{}, err
 		}
 	}
@@ -305,14 +305,18 @@ func (p *Parked) sessionToAsk() *server.Call {
 	return p.session
 }
 
-// keep notes that the next call with the same arguments may come back, unless none can.
-func (p *Parked) keep(closing bool) {
+// hasShown reports whether the last leg has ended with questions, and another one will come.
+func (p *Parked) hasShown() bool {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lastLegLocked() == nil && p.legs[len(p.legs)-1].outcome.questions != nil
+}
+
+// keep notes that the next call with the same arguments may come back.
+func (p *Parked) keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.kept = true
-	p.mu.Unlock()
-	if closing {
-		p.leaveIfKept()
-	}
 }
 
 // leaveIfKept cancels a call that nobody can come back to while the server closes.
@@ -322,13 +326,6 @@ func (p *Parked) leaveIfKept() {
 	if p.kept {
 		p.cancel(ErrClientLeft)
 	}
-}
-
-// isAbandoned reports whether the call was cancelled before its end.
-func (p *Parked) isAbandoned() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.finished != nil && IsAbandoned(p.finished.err)
 }
 
 // Session returns the call of a client to push to, or nil if the client returns.

@@ -38,10 +38,7 @@ func (h *Server) parkCall(ctx context.Context, call *server.Call, l *leg, keep f
 	method string, params protocol.Params) (protocol.Result, error) {
 	state, resumed := roundtrip.State[relay.State](ctx)
 	if resumed && state.Parked != "" {
-		result, err := h.park.Resume(ctx, call, &state)
-		if err != relay.ErrStartAgain {
-			return result, err
-		}
+		return h.park.Resume(ctx, call, &state)
 	}
 	if err := h.park.Reserve(call.Principal); err != nil {
 		return nil, err
