@@ -60,10 +60,14 @@ func (r *run) openOnPage(ctx context.Context, q *Question, way event.Way) (*open
 	}
 	if reply == nil && err == nil {
 		shown := r.explainRepeats(protocol.InputRequests{{Key: q.key, Request: q.request}})
-		reply, err = r.funnel.opts.Page.OpenQuestion(ctx, &PageQuestion{
+		asks := &PageQuestion{
 			Principal: r.call.Principal, Method: r.call.Method, Target: r.call.Target,
 			Arguments: r.call.Arguments, Form: q.form.Schema(),
-			Message: shown[0].Request.(*protocol.ElicitForm).Message})
+			Message: shown[0].Request.(*protocol.ElicitForm).Message}
+		if q.expiresIn > 0 {
+			asks.Until = time.Now().Add(q.expiresIn)
+		}
+		reply, err = r.funnel.opts.Page.OpenQuestion(ctx, asks)
 	}
 	if err != nil {
 		return nil, err
@@ -319,11 +323,11 @@ func (r *run) hasPushed() bool {
 
 // takePageAnswer records an answer of the page while the handler runs.
 func (r asker) takePageAnswer(ctx context.Context, open *openQuestion) error {
-	r.ladder.noteOpen(open.question.key, nil)
 	taken, err := r.funnel.opts.Page.TakeAnswer(ctx, r.call.Principal, open.reply.ID)
 	if err != nil {
 		return r.endWithPageError(&open.question, err)
 	}
+	r.ladder.noteOpen(open.question.key, nil)
 	if !taken {
 		return r.endWithText(protocol.CodeFlowEnded, words.EndFailed, "another call has used the "+
 			"answer; call again")

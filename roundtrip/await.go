@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -194,6 +195,10 @@ func (r asker) holdVisit(ctx context.Context, key string,
 func refuseVisit(key string, cause error) *refusal {
 	if errors.Is(cause, waiting.ErrClosing) {
 		return cannotAsk(cause)
+	}
+	if question, ok := strings.CutSuffix(key, linkSuffix); ok {
+		return &refusal{code: protocol.CodeFlowEnded,
+			text: fmt.Sprintf("the question %q was not answered in time; call again", question)}
 	}
 	return &refusal{code: protocol.CodeFlowEnded,
 		text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}

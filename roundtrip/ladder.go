@@ -76,7 +76,7 @@ type ladder struct {
 	// Only for the goroutine that serves the call.
 	earlier *keptCall // that this call is to go on with, or nil
 	taken   *PageCall // the earlier call of this run, or nil
-	used    []string  // ids of the answers that this run has taken
+	used    []string  // ids of the answers that this run has taken in flow style
 	keep    *PageCall // to be kept when this call ends, or nil
 	unused  bool      // so that the answers are to be returned then
 }
@@ -96,9 +96,10 @@ type pageNotes struct {
 }
 
 type pageNote struct {
-	asked int      // forms in a row without a response
-	links [32]byte // digest of the last ones given in text
-	shown int      // calls in a row that got them
+	asked   int      // forms in a row without a response
+	links   [32]byte // digest of the last ones given in text
+	shown   int      // calls in a row that got them
+	inWords bool     // a call that had another way got them, too
 }
 
 func newPageNotes(ttl time.Duration) *pageNotes {

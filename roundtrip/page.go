@@ -35,6 +35,7 @@ type PageQuestion struct {
 	Arguments      json.RawMessage
 	Message        string
 	Form           json.RawMessage // fits the grammar of elicitation
+	Until          time.Time       // no answer counts later; zero: the page decides
 }
 
 // A PageReply is the state of a question on a [QuestionPage].

@@ -174,17 +174,22 @@ func (e *exchange) lookFirst(ctx context.Context) {
 	lacks := func(q openQuestion) bool { return q.lacks }
 	if k := e.ladder.earlier; k != nil && !k.taken && slices.ContainsFunc(k.open, lacks) &&
 		(e.showsByItself(protocol.KindElicitForm) || e.showsByItself(protocol.KindElicitURL)) {
-		e.ladder.earlier = nil // unlike the earlier client, this one may show the question
+		if digest, _ := e.digestCall(); !e.funnel.pages.changeNote(digest,
+			func(*pageNote) {}).inWords {
+			e.ladder.earlier = nil // unlike the earlier client, this one may show the question
+		}
 	}
 }
 
 // keepCall keeps the call's state for the next call with the same arguments.
-func (e *exchange) keepCall(ctx context.Context, c PageCall) (kept bool, err error) {
+func (e *exchange) keepCall(ctx context.Context, c *PageCall) (kept bool, err error) {
 	if c.Digest, err = e.digestCall(); err != nil {
 		return false, err
 	}
 	c.Principal = e.call.Principal
-	return e.funnel.opts.Page.KeepCall(context.WithoutCancel(ctx), &c)
+	ctx, cancel := CleanupContext(ctx)
+	defer cancel()
+	return e.funnel.opts.Page.KeepCall(ctx, c)
 }
 
 // endCall ends the claim, and puts back what was taken and not used.
@@ -194,7 +199,8 @@ func (e *exchange) endCall(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := CleanupContext(ctx)
+	defer cancel()
 	for _, id := range l.used {
 		if l.unused {
 			e.observeStore(ctx, e.funnel.opts.Page.ReturnAnswer(ctx, e.call.Principal, id),
@@ -202,7 +208,7 @@ func (e *exchange) endCall(ctx context.Context) {
 		}
 	}
 	if l.keep != nil {
-		_, err := e.keepCall(ctx, *l.keep)
+		_, err := e.keepCall(ctx, l.keep)
 		e.observeStore(ctx, err, resourceStore, "keep")
 	}
 }
@@ -322,7 +328,9 @@ func (r responder) acceptPage(ctx context.Context, open []openQuestion) error {
 			r.dropMemoLocked(pageKey(q.question.key))
 			continue
 		}
-		r.ladder.used = append(r.ladder.used, q.reply.ID)
+		if isFlowStyle(&q.question) { // else the handler acts on it, and may then be cut off
+			r.ladder.used = append(r.ladder.used, q.reply.ID)
+		}
 		if err = r.recordOtherWay(ctx, &q.question, q.reply.Answer, q.way, q.shown()); err != nil {
 			return err
 		}
@@ -408,11 +416,12 @@ func (r responder) endWithLinks(ctx context.Context, d *draft, next *claims.Clai
 	call := PageCall{State: []byte(text), Until: next.Expires, First: !hasDone(next)}
 	for ; err == nil; call.First = false {
 		var kept bool
-		if kept, err = r.keepCall(ctx, call); kept || err != nil {
+		if kept, err = r.keepCall(ctx, &call); kept || err != nil {
 			break
 		}
 		// Another call was kept, which this one was not known to be like.
 		if err = r.takeEarlier(ctx); r.ladder.earlier != nil {
+			r.funnel.pages.changeNote(call.Digest, func(n *pageNote) { n.inWords = true })
 			return nil, nil
 		}
 	}
@@ -499,8 +508,10 @@ func (r responder) keepAgreed(ctx context.Context) {
 	}
 }
 
-// keepLater keeps a state when the call ends.
+// keepLater keeps a state when the call ends. The next call shows open links again.
 func (r responder) keepLater(ctx context.Context, c *claims.Claims) {
+	c.VisitSince = time.Time{}
+	c.Answers = slices.DeleteFunc(c.Answers, func(a claims.Answer) bool { return isLink(a.Key) })
 	if state, err := r.sealState(context.WithoutCancel(ctx), c); err == nil {
 		text, _ := state.Text()
 		r.ladder.keep = &PageCall{State: []byte(text), Until: c.Expires}

@@ -57,7 +57,8 @@ func (r responder) askDraft(ctx context.Context, d *draft,
 		return r.endInsteadOfAsking(ctx, end)
 	}
 	requests = r.explainUnfinished(r.explainRepeats(requests))
-	if end := r.checkRounds(d, requests); end != nil {
+	end = r.checkRounds(d, requests)
+	if end != nil && !(r.showsVisitsOnly(d) && len(d.onPage) > 0) {
 		return r.endInsteadOfAsking(ctx, end)
 	}
 	if err := r.ensureArgumentsDigest(); err != nil {
@@ -67,6 +68,10 @@ func (r responder) askDraft(ctx context.Context, d *draft,
 	var next claims.Claims
 	r.fillNextClaims(&next, d, time.Now())
 	r.nameSpan(ctx, &next)
+	if end != nil { // the user may still answer, and the next call finds it
+		r.keepLater(ctx, &next)
+		return r.endInsteadOfAsking(ctx, end)
+	}
 	if len(inWords) > 0 && len(requests) == 0 { // else after the client's answers
 		return r.endWithLinks(ctx, d, &next, inWords)
 	}

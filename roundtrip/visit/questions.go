@@ -127,6 +127,9 @@ func (p *Questions) OpenQuestion(ctx context.Context, q *roundtrip.PageQuestion)
 		return nil, fmt.Errorf("visit: %w", err)
 	}
 	id, ends := rand.Text(), time.Now().Add(p.page.opts.TTL)
+	if !q.Until.IsZero() && q.Until.Before(ends) {
+		ends = q.Until
+	}
 	err = p.page.put(ctx, rowAsked, id, &record{Owner: quota.OwnerDigest(q.Principal), Ends: ends,
 		Until: ends.Add(p.page.opts.TTL), Data: data})
 	if err != nil {
@@ -235,6 +238,13 @@ func (c *chain) place() string { return c.id + "." + strconv.Itoa(c.n) }
 func (p *Questions) KeepCall(ctx context.Context, c *roundtrip.PageCall) (kept bool, err error) {
 	if c.Principal.Anonymous() {
 		return false, refuseAnonymous()
+	}
+	if c.First { // before anything is stored
+		waits := false
+		_, err := p.TakeCall(ctx, c, func([]byte) bool { waits = true; return false })
+		if waits || err != nil {
+			return false, err
+		}
 	}
 	state, err := json.Marshal(string(c.State))
 	if err != nil {
