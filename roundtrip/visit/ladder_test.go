@@ -25,7 +25,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/tasks"
 )
 
-var mute = host{name: "mute", caps: `{}`}
+var (
+	mute   = host{name: "mute", caps: `{}`}
+	agrees = host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`} // to links
+)
 
 func (h *hall) play(t *testing.T, who host, of string, era protocol.Era) string {
 	t.Helper()
@@ -446,7 +449,6 @@ type yes struct {
 // TestAnAnswerIsForItsQuestionAlone: approval of the first file does not cover the second, with the
 // same key and form, whether asked by link or by text. Each approval has one effect.
 func TestAnAnswerIsForItsQuestionAlone(t *testing.T) {
-	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
 	for _, who := range []host{mute, agrees} {
 		for name, era := range eras {
 			t.Run(who.caps+"/"+name, func(t *testing.T) {
@@ -563,7 +565,6 @@ func askAtOnce(asks ...func() error) (outcome, error) {
 // though calls come to two replicas by turns.
 func TestEachQuestionIsAnsweredOnce(t *testing.T) {
 	type ctx = context.Context
-	agrees := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
 	shows := host{caps: formCaps, form: `{"action":"accept","content":{"yes":"y"}}`}
 	roots := host{caps: `{"roots":{}}`, form: `{"roots":[]}`}
 	writes := host{caps: `{"sampling":{}}`, form: `{"role":"assistant","model":"m",` +
@@ -949,8 +950,7 @@ func TestASessionThatEndsDuringAVisit(t *testing.T) {
 			h := openHall(t, "HTTP", handle, func(o *visit.QuestionOptions) {
 				o.Store, o.Keys = counted, newKeys()
 			})
-			who := host{caps: `{"elicitation":{"url":{}}}`, link: `{"action":"accept"}`}
-			g, link := &guest{t: t, host: who}, ""
+			g, link := &guest{t: t, host: agrees}, ""
 			g.visit = func(shown string) {
 				link = shown
 				time.AfterFunc(50*time.Millisecond, func() { g.leave() }) // while it is on the page
@@ -1083,5 +1083,138 @@ func TestAFailingStoreRepeatsNoEffect(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A person who comes late to a link: the next call shows it again, or has the answer.
+func TestALinkThatTimedOutIsNotLost(t *testing.T) {
+	inEras(t, func(t *testing.T, h *hall, era protocol.Era) {
+		links := []string{}
+		g := &guest{t: t, host: agrees, visit: func(link string) { links = append(links, link) }}
+		for n := range 2 {
+			text := g.call(h.connect(t), era)
+			if !strings.Contains(text, "call again") || len(links) != n+1 || links[n] != links[0] {
+				t.Fatalf("%d links, then %q", len(links), text)
+			}
+		}
+		h.browser().enter(links[0], "prod")
+		if text := g.call(h.connect(t), era); text != "deployed to prod" || len(links) != 2 {
+			t.Errorf("%d links, then %q", len(links), text)
+		}
+	})
+}
+
+func TestARefusalOfOneOfTwoQuestionsEndsTheFlow(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				return askAtOnce(askOne(ctx, "a"), askOne(ctx, "b"))
+			}, nil)
+			h.browser().answer(h.wantLink(t, mute, "", era), "decline", "")
+			if text := h.play(t, mute, "", era); !strings.HasPrefix(text, "declined: ") {
+				t.Errorf("got %q", text)
+			}
+		})
+	}
+}
+
+// A client that declares forms and declines them by itself calls in a loop, after one without forms.
+func TestACallWithAnOpenLinkStoresNothingMore(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			counted, runs := &countedStore{StateStore: store.NewMemoryStateStore(0)}, 0
+			h := openHall(t, "HTTP", func(ctx context.Context, c *server.ToolCall) (outcome, error) {
+				runs++
+				return handlers["flow"](ctx, c)
+			}, func(o *visit.QuestionOptions) { o.Store, o.Keys = counted, newKeys() })
+			link, before := h.wantLink(t, mute, "", era), counted.puts.Load()
+			for range 8 {
+				if again := h.wantLink(t, hosts[0], "", era); again != link {
+					t.Fatalf("got %q and %q", link, again)
+				}
+			}
+			if rows := counted.puts.Load() - before; rows > 1 || runs > 3 {
+				t.Errorf("%d rows from %d runs", rows, runs)
+			}
+		})
+	}
+}
+
+// A brokenStore hangs after its first row.
+type brokenStore struct {
+	*countedStore
+	hangs chan struct{}
+}
+
+func (s brokenStore) Put(ctx context.Context, id, owner string, state []byte,
+	until time.Time) error {
+	if s.puts.Load() > 0 {
+		s.hangs <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.countedStore.Put(ctx, id, owner, state, until)
+}
+
+func TestAStoreThatHangsHoldsNoCallForGood(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // takes five seconds
+			broken := brokenStore{&countedStore{StateStore: store.NewMemoryStateStore(0)},
+				make(chan struct{}, 9)}
+			h := openHall(t, "HTTP", handlers["flow"], func(o *visit.QuestionOptions) {
+				o.Store, o.Keys = broken, newKeys()
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			go func() { <-broken.hangs; leave() }()
+			(&guest{t: t, host: mute, ctx: ctx}).call(h.connect(t), era)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := h.server.Shutdown(ctx); err != nil {
+				t.Errorf("the call still runs: %v", err)
+			}
+		})
+	}
+}
+
+// TestAnEffectOfGuardStyleNeedsItsOwnYes, even if the call was cut off while it waited afterwards.
+func TestAnEffectOfGuardStyleNeedsItsOwnYes(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			var charges atomic.Int64
+			ctx, leave := context.WithCancel(t.Context())
+			over := make(chan struct{})
+			h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+				if asks := askBack(ctx, "pay"); asks != nil {
+					return asks, nil
+				}
+				defer close(over)
+				charges.Add(1)
+				return nil, roundtrip.AwaitEvent(ctx, "job", func(ctx context.Context) (bool, error) {
+					leave()
+					<-ctx.Done()
+					return false, ctx.Err()
+				})
+			}, nil)
+			h.browser().answer(h.wantLink(t, mute, "", era), "accept", "yes")
+			(&guest{t: t, host: mute, ctx: ctx}).call(h.connect(t), era)
+			<-over
+			h.wantLink(t, mute, "", era)
+			if n := charges.Load(); n != 1 {
+				t.Errorf("charged %d times", n)
+			}
+		})
+	}
+}
+
+func TestThePageTakesNoAnswerThatComesTooLate(t *testing.T) {
+	h := openHall(t, "HTTP", func(ctx context.Context, _ *server.ToolCall) (outcome, error) {
+		return nil, askOne(ctx, "a", roundtrip.AnswerWithin(time.Second))()
+	}, nil)
+	link, b := h.wantLink(t, mute, "", protocol.Modern), h.browser()
+	form := b.fill(link, "accept", "yes")
+	time.Sleep(1100 * time.Millisecond)
+	if status, text := b.send("POST", link, form, nil); status != 410 {
+		t.Errorf("%d %s", status, text)
 	}
 }
